@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.target.claim import generation_before_claim
@@ -41,7 +42,6 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
-WATCH_SECONDS: Final = 1.0
 
 WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
     "full_migration": ("airflow_provider_dm.engine.copy.migration",),
@@ -66,9 +66,7 @@ class Outcome:
 
 @dataclass
 class App:
-    """The surroundings of an app's work: its job, the metadata DB, Spark, the wish to stop, and a place to report
-    to.
-    """
+    """The surroundings of an app's work: its job, the metadata DB, Spark, wishes to stop, and whom to report to."""
 
     spec: JobSpec
     store: MetaStore
@@ -149,7 +147,6 @@ class App:
         return {name: ask() for name, ask in list(self._progress.items())}
 
     def metrics(self) -> str:
-        """Return what Prometheus is shown."""
         return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
 
     def _acquire(self, source_id: str, known: int) -> Lease:
@@ -192,7 +189,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
     try:
         spec = JobSpec.read(Path(arguments[0]))
         if spec.launcher_pid is not None:
-            _watch(spec.launcher_pid)
+            threading.Thread(target=_die_with, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
             app = App(spec, store, threading.Event(), threading.Event(), spec.target.resolve())
             app.listen()
@@ -279,25 +276,7 @@ def _beat(app: App, ended: threading.Event) -> None:
             log.warning("no beat: %s", error)
 
 
-def _watch(launcher_pid: int) -> None:
-    born = _start_of(launcher_pid)
-    threading.Thread(target=_watch_forever, args=(launcher_pid, born), name="watchdog", daemon=True).start()
-
-
-def _watch_forever(launcher_pid: int, born: str | None) -> None:
-    while born is not None and _start_of(launcher_pid) == born:
-        time.sleep(WATCH_SECONDS)
+def _die_with(launcher_pid: int) -> None:
+    wait_for_end_of(launcher_pid)
     log.error("the launcher (pid %d) is gone: this process group ends", launcher_pid)
     os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def _start_of(pid: int) -> str | None:
-    """Return when the process was started, in the kernel's ticks: a pid alone may have been given to another. None:
-    gone.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rsplit(")", 1)[1].split()
-    return None if fields[0] == "Z" else fields[19]

@@ -47,8 +47,6 @@ KNOWN: Final = frozenset(
 
 
 class OptionRefused(DmError):
-    """An option of the read that is not there, or not understood."""
-
     option: str
     reason: str
 
@@ -58,8 +56,6 @@ class OptionRefused(DmError):
 
 
 class TableUndefined(DmError):
-    """Rows of a table that nobody has defined."""
-
     table: str
     at: str
 
@@ -74,8 +70,6 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read."""
-
     path: Path
     source: Path | None
     task: Path | None
@@ -178,16 +172,13 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
-    raise.
-    """
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -214,8 +205,6 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    """One piece of the log."""
-
     piece: Piece
 
 

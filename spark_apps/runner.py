@@ -189,9 +189,7 @@ class _Each:
 
 @dataclass(frozen=True)
 class _Produce:
-    """The function from a partition of numbered items to (group, blob). A failure goes to every group: none may act on
-    a part.
-    """
+    """The function from numbered items to (group, blob). A failure goes to every group: none may act on a part."""
 
     produce: Callable[[Any], Sequence[bytes]]
     groups: int

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import named_variables, source_endpoint
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, source_endpoint
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -30,8 +30,6 @@ DEFAULT_LIMIT = 100
 
 
 class NothingHeld(DmError):
-    """The relay log has no such file, or nothing at all."""
-
     wanted: str
     directory: str
 
@@ -41,10 +39,9 @@ class NothingHeld(DmError):
 
 
 def add_events(actions: Verbs) -> None:
-    """Add the action below `binlog`."""
     parser = actions.add("events", show_events, "show a page of a source's log, or of its relay log")
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
-    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
+    add_password_argument(parser)
     parser.add_argument("--from", metavar="FILE[:POSITION]", type=_place, dest="begin", help="default: the newest file")
     parser.add_argument("--until", metavar="FILE[:POSITION]", type=_place, help="default: where the log ends")
     parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
@@ -52,7 +49,7 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument("--limit", metavar="N", type=int, default=DEFAULT_LIMIT, help="default: %(default)s")
     parser.add_argument("--relay", action="store_true", help="read the relay log, by default from its beginning")
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -97,7 +94,7 @@ def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     from airflow_provider_dm.engine.relay.reader import RelayReader
     from airflow_provider_dm.launch.relays import own_relay_directory
 
-    root = arguments.relay_dir or own_relay_directory(config, meta_url.root_of(arguments))
+    root = arguments.relay_dir or own_relay_directory(config, meta.root_of(arguments))
     held = RelayReader(root).held()
     newest = [one for one in held if one.suffix == held[-1].suffix]
     begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)

@@ -20,10 +20,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint, target_endpoint
-from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import (
+    OtherSource,
+    add_password_argument,
+    named_variables,
+    source_endpoint,
+    target_endpoint,
+)
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError
@@ -92,10 +98,9 @@ def _add_operate_schema(verbs: Verbs) -> None:
 
 def _add_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
-    where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
-    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
-    meta_url.add_arguments(parser)
+    add_sources(parser)
+    add_password_argument(parser)
+    meta.add_arguments(parser)
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +120,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
             found = known_tables(connection, given.ref(source))
         return {"tables": [str(name) for name in found if arguments.database in (None, name.schema)]}
 
-    return _of_each(given, output, "list", act)
+    return _of_each(given, output, "List", act)
 
 
 def _get(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -130,20 +135,20 @@ def _get(arguments: argparse.Namespace, output: Output) -> Exit:
             raise TableNotKnown(str(name), *ref.key)
         return {"msg": found.create_sql, "collation": found.collation}
 
-    return _of_each(given, output, "get", act)
+    return _of_each(given, output, "Get", act)
 
 
 def _update(arguments: argparse.Namespace, output: Output) -> Exit:
     """Store another definition for each source. Raises DefinitionNotGiven, DefinitionRefused (of a file)."""
     given, name = Given.of(arguments), _name(arguments)
     new = _definition_from(arguments, given, name)
-    return _of_each(given, output, "update", partial(_change, arguments, given, name, new))
+    return _of_each(given, output, "Update", partial(_change, arguments, given, name, new))
 
 
 def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
     """Forget a table's definition on each source."""
     given, name = Given.of(arguments), _name(arguments)
-    return _of_each(given, output, "delete", partial(_change, arguments, given, name, lambda _: None))
+    return _of_each(given, output, "Delete", partial(_change, arguments, given, name, lambda _: None))
 
 
 def _change(
@@ -159,8 +164,7 @@ def _change(
     definition = new(source)
     with fresh_target(given.target) as connection:
         known_tables(connection, ref)  # before a claim makes a row for a subtask that has never begun
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         change_definition(store, given.target, ref, name, definition)
     return {"msg": definition.create_sql if definition is not None else ""}
 
@@ -244,10 +248,8 @@ def _of_each(given: Given, output: Output, op: str, act: Callable[[str], Json]) 
     """Print what `act` answers for each source; an error is that source's answer."""
     answers: list[Json] = []
     for source in given.sources:
-        plain: Json = {"result": True, "msg": "", "source": source, "worker": ""}
         try:
-            answers.append(plain | act(source))
+            answers.append(source_answer(source, "") | act(source))
         except DmError as error:
-            answers.append(plain | {"result": False, "msg": str(error)})
-    result = all(one["result"] for one in answers)
-    return output.document({"op": op.capitalize(), "result": result, "msg": "", "sources": answers})
+            answers.append(source_answer(source, "", str(error)))
+    return output.sources(op, answers)

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 
 class OtherSource(DmError):
-    """A source's file is given for another source."""
-
     source: str
     file: str
     found: str
@@ -44,8 +42,6 @@ class OtherSource(DmError):
 
 
 class LoginMissing(DmError):
-    """The file leaves the login to an Airflow connection, which this command does not read."""
-
     name: str
     key: str
 
@@ -65,10 +61,18 @@ class PasswordVariableUnset(DmError):
     hint = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
 
 
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for the files of the sources, and for where passwords are that no file holds."""
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the files of a task and its sources, and for where passwords are that no file holds."""
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
     files = "one for each source of the task"
-    parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", dest="sources", help=files)
+    parser.add_argument(
+        "--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", default=[], dest="sources", help=files
+    )
+    add_password_argument(parser)
+
+
+def add_password_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for where passwords are that no file holds."""
     where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
     parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
 
@@ -97,6 +101,14 @@ def read_inputs(
     named = named_variables(password_variables, environ)
     endpoints = tuple(source_endpoint(source, named, environ) for source in sources)
     return Inputs(task, sources, endpoints, target_endpoint(task, named, environ))
+
+
+def load_source_of(file: Path, source: str | None) -> SourceConfig:
+    """Read the file of this source; None: of whichever it is. Raises ConfigError, OtherSource."""
+    config = load_source(file)
+    if source not in (None, "", config.source_id):
+        raise OtherSource(source, str(file), config.source_id)
+    return config
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:

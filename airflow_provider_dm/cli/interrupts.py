@@ -14,8 +14,6 @@ from airflow_provider_dm.engine.errors import DmError
 
 
 class Interrupted(DmError):
-    """A person ended the command."""
-
     command: str
     result: dict[str, Any] = field(default_factory=dict)
     """What the app under way had done until then."""

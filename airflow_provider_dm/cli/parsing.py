@@ -18,11 +18,16 @@ class Subparsers(Protocol):
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
 
 
+def add_sources(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add -s, which may be repeated: the sources that are meant, by default all."""
+    parser.add_argument(
+        "--source", "-s", metavar="SOURCE-ID", action="append", required=required, default=[], dest="sources"
+    )
+
+
 @dataclass(frozen=True)
 class Verbs:
-    """The place where verbs are added; `shared` holds the options that all of them have, `described` what is said of
-    each.
-    """
+    """The place where verbs are added. `shared`: the options of all of them; `described`: what is said of each."""
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
-from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.check_task import require_precheck
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
 from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
@@ -22,7 +21,6 @@ from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.config.start import checked_time
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
@@ -37,14 +35,8 @@ from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
-START_TIME_HELP = (
-    "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
-)
-
 
 class UntilAmbiguous(DmError):
-    """One location, several sources."""
-
     until: str
     sources: int
 
@@ -55,8 +47,7 @@ class UntilAmbiguous(DmError):
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("run", run)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
+    add_run_arguments(parser)
     parser.add_argument(
         "--until",
         metavar="caught-up|FILE:POSITION|forever",
@@ -64,8 +55,14 @@ def add_verbs(verbs: Verbs) -> None:
         type=_until,
         help="where incremental sync ends (default: %(default)s: where the sources were when it began to look)",
     )
-    parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
     parser.add_argument("--no-verify", action="store_true", help="do not compare the rows at the end")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what a run in the foreground takes, and one that is started to go on by itself."""
+    add_file_arguments(parser)
+    begins = "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
+    parser.add_argument("--start-time", metavar="TIME", default="", type=_time, help=begins)
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     memory = SparkSettings.driver_memory
     parser.add_argument(
@@ -74,26 +71,23 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help="may be repeated"
     )
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run all phases of a task. Raises DmError for everything that stops before the first phase."""
-    inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
+    inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise UntilAmbiguous(arguments.until, len(inputs.sources))
     preflight()
-    directory = TaskDir.of(inputs.task.name, meta_url.root_of(arguments))
+    directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
-        store, url = meta_url.open_store(arguments)
-        with store:
-            return _run(arguments, output, inputs, directory, store, url)
+        with meta.open_store(arguments) as store:
+            return _run(arguments, output, inputs, directory, store)
 
 
-def _run(
-    arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret
-) -> Exit:
-    began, summary = time.monotonic(), Summary()
+def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore) -> Exit:
+    began, summary, url = time.monotonic(), Summary(), meta.url_of(arguments)
     try:
         inputs = with_starts(inputs, arguments.start_time)
         require_precheck(inputs, output)
@@ -122,7 +116,6 @@ def _run(
 
 
 def readable(summary: Summary, inputs: Inputs) -> str:
-    """Return the summary for people."""
     verdict = {True: "verified: every row is equal", False: "NOT equal", None: "not verified"}[summary.verified]
     sources = [f"  {source} is synced to {location}" for source, location in summary.locations.items()]
     times = ", ".join(f"{phase} {spent:.1f} s" for phase, spent in summary.seconds.items())
@@ -144,8 +137,7 @@ def _until(text: str) -> str:
         raise argparse.ArgumentTypeError(error.message()) from None
 
 
-def time_of(text: str) -> str:
-    """Return an argument that is a time."""
+def _time(text: str) -> str:
     try:
         return checked_time(text)
     except ValueError as error:

@@ -10,7 +10,7 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Final, dataclass_transform
@@ -47,7 +47,8 @@ class Reaction(Enum):
 @dataclass(eq=False)
 class DmError(Exception):
     """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
-    none of them a secret; `code`, `what` and the others it only assigns.
+    none of them a secret; `code`, `what` and the others it only assigns. It has a docstring where `what` leaves
+    something unsaid.
 
     `what` and `hint`, which is what a person can do, are `str.format` templates over the fields; a tuple is written as
     a list with commas, of what is very long (a GTID set with many gaps) only the beginning. None has an empty hint, or
@@ -185,6 +186,22 @@ def reported_by(error: DmError) -> ReportedError | None:
     """Return the error of a child process that this one passes on; None for most."""
     reported = getattr(error, "reported", None)
     return reported if isinstance(reported, ReportedError) else None
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """A `with` block that may end early by what passes by itself: that is told to `warn`, and its owner asks again."""
+
+    warn: Callable[..., object]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        passes = isinstance(error, DmError) and error.reaction is Reaction.RETRY
+        if passes:
+            self.warn("%s Asking again.", error)
+        return passes
 
 
 def describe(error: BaseException) -> dict[str, Any]:

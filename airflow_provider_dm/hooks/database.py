@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.engine.mysql.connection import Connection as Session
     from airflow_provider_dm.engine.mysql.connection import ServerInfo
-    from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 DEFAULT_PORT: Final = 3306
 CONNECTION_TYPES: Final = ("dm_database", "mysql")
@@ -96,7 +96,7 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         port=connection.port or DEFAULT_PORT,
         user=connection.login or "root",
         password=Secret(connection.password or ""),
-        tls=_tls(connection, extra),
+        tls=tls_of(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),
     )
 
@@ -120,7 +120,8 @@ def extra_of(connection: Connection) -> dict[str, Any]:
     raise ConnectionUnusable(connection.conn_id, "its extra is not a JSON object")
 
 
-def _tls(connection: Connection, extra: dict[str, Any]) -> Any:
+def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
+    """Return the TLS that a connection's extra asks for. Raises ConnectionUnusable."""
     from airflow_provider_dm.engine.mysql.endpoint import Tls
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 

@@ -9,8 +9,6 @@ from airflow_provider_dm.engine.errors import DmError
 
 
 class ConnectionUnusable(DmError):
-    """An Airflow connection that cannot be logged in with."""
-
     conn_id: str
     reason: str
 
@@ -44,8 +42,6 @@ class SparkProviderMissing(DmError):
 
 
 class ConnectionMissing(DmError):
-    """Error: there is no Airflow connection, and no login in the file either."""
-
     conn_id: str
     wanted_by: str
     instead: str
@@ -56,8 +52,6 @@ class ConnectionMissing(DmError):
 
 
 class FlavourDiffers(DmError):
-    """The server is not what its connection says."""
-
     server: str
     said: str
     found: str
@@ -78,8 +72,6 @@ class PasswordInDag(DmError):
 
 
 class StoppedOnRequest(DmError):
-    """Somebody asked for the end, by the command line or the metadata DB; progress is saved."""
-
     what_ran: str
 
     code = "DM-9064"
@@ -88,8 +80,6 @@ class StoppedOnRequest(DmError):
 
 
 class SampleSparkConnection(DmError):
-    """Airflow's own sample `spark_default` says yarn, and there is no YARN here."""
-
     conn_id: str
 
     code = "DM-9065"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
-    from airflow_provider_dm.engine.relay.purge import PurgePlan, PurgeRequest
+    from airflow_provider_dm.engine.relay.purge import PurgePlan
     from airflow_provider_dm.engine.relay.purge_files import Purged
 
 
@@ -83,9 +83,10 @@ class RelayLogHook(BaseHook):
 
         Raises PurgeUnclear, and what `engine.relay.purge_by_hand.plan_by_hand` raises.
         """
+        from airflow_provider_dm.engine.relay.purge import request_of
         from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand
 
-        request = _request(filename, sub_dir, before, inactive=inactive)
+        request = request_of(filename, sub_dir, before, inactive=inactive)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return plan_by_hand(store, source_id, self.directory(source_id), request)
 
@@ -95,19 +96,6 @@ class RelayLogHook(BaseHook):
 
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return purge_by_hand(store, plan)
-
-
-def _request(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
-    from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeUnclear
-
-    given = [filename is not None, before is not None, inactive]
-    if sum(given) != 1:
-        raise PurgeUnclear("say one of filename, before and inactive")
-    if filename is not None:
-        return BeforeFile(filename, sub_dir)
-    if sub_dir is not None:
-        raise PurgeUnclear("sub_dir says where filename is, which is missing")
-    return BeforeTime(before.timestamp()) if before is not None else Inactive()
 
 
 # When has a relay caught up?
@@ -164,9 +152,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class Broken:
-    """The verdict that it will not get there by itself: the relay ended with an error, or the goal is not in its
-    history.
-    """
+    """The verdict that it will not get there by itself: it ended with an error, or has another history."""
 
     why: str
 

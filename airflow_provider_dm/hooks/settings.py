@@ -13,6 +13,7 @@ from typing import Final
 from airflow_provider_dm.get_provider_info import get_provider_info
 
 SECTION: Final = "dm"
+_AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
 
 
 def option(name: str) -> str:
@@ -43,6 +44,11 @@ def work_root() -> Path:
     """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
     configured = Path(option("work_dir")).expanduser()
     return configured if configured.is_absolute() else airflow_home() / configured
+
+
+def environment_of_apps() -> dict[str, str]:
+    """Return what an app inherits: all but Airflow's own settings and connections, which hold other secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
 
 
 def airflow_home() -> Path:

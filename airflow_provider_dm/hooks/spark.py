@@ -23,7 +23,6 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.hooks import settings
-from airflow_provider_dm.hooks.environment import environment_of_apps
 from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
 from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
@@ -107,7 +106,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
     def start(self, job: Job, *, run_dir: Path, on_line: Callable[[str], None] | None = None) -> SparkApp:
         """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
         self.app = SparkApp.start(
-            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=environment_of_apps()
+            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=settings.environment_of_apps()
         )
         return self.app
 

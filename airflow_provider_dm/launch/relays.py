@@ -20,7 +20,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, Self, assert_never
 
@@ -30,12 +30,11 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
+from airflow_provider_dm.engine.target.subtask import Subtask, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
@@ -47,8 +46,6 @@ log = logging.getLogger(__name__)
 
 
 class RelayFailed(DmError):
-    """The relay of a source ended with a typed error."""
-
     source: str
     reported: ReportedError
 
@@ -74,8 +71,6 @@ class RelayKeepsDying(DmError):
 
 
 class RelayStopped(DmError):
-    """Somebody asked the relay to stop while it was needed."""
-
     source: str
 
     code = "DM-9032"
@@ -103,32 +98,6 @@ def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
     """
     if not Path(config.relay_dir).expanduser().is_absolute():
         private_directory(path)
-
-
-def upstreams_of(
-    task: TaskConfig,
-    sources: Iterable[tuple[SourceConfig, Endpoint]],
-    target: Endpoint,
-    directory: TaskDir,
-    *,
-    until: str = UNTIL_FOREVER,
-) -> tuple[Upstream, ...]:
-    """Return the sources of a task with their logs.
-
-    A private one begins where the target says that the task stands, and ends where the run will (`until`), if that is a
-    location.
-
-    Raises what connecting to the target raises, and InvalidLocation for a bad `meta` of the task.
-    """
-    pairs = list(sources)
-    known: Mapping[str, Subtask] = {}
-    if not all(config.enable_relay for config, _ in pairs):
-        with connected(target) as connection:
-            known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
-    return tuple(
-        upstream_of(task, config, endpoint, directory, known=known.get(config.source_id), until=until)
-        for config, endpoint in pairs
-    )
 
 
 def upstream_of(

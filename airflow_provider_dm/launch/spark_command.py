@@ -34,6 +34,7 @@ ENGINE_CONF: Final[Mapping[str, str]] = {
     # Shuffle files are freed when the driver's JVM collects, which an idle loop never does by itself.
     "spark.cleaner.periodicGC.interval": "5min",
     "spark.log.level": "WARN",
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
@@ -74,7 +75,6 @@ class SparkSettings:
 
     master: str | None = None
     driver_memory: str = "1g"
-    ui: bool = False
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -141,7 +141,7 @@ def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str
     """Return Spark's configuration, name -> value, the user's last. `java_options`: of the driver's JVM."""
     local = LOCAL_CONF if settings.is_local else {}
     java = {_DEFAULT_OPTIONS: java_options} if java_options else {}
-    return {**ENGINE_CONF, **local, **java, "spark.ui.enabled": str(settings.ui).lower(), **settings.conf}
+    return {**ENGINE_CONF, **local, **java, **settings.conf}
 
 
 def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spark_home: Path) -> str:

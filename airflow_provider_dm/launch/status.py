@@ -38,7 +38,7 @@ def _tasks(store: MetaStore) -> list[Json]:
     for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
         subtasks = list(group)
         relays = [store.relay_status(subtask.source) for subtask in subtasks]
-        status = task_status(subtasks, [relay for relay in relays if relay is not None], _last_run(store, task))
+        status = task_status(subtasks, [relay for relay in relays if relay is not None], last_run(store, task))
         answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
     return answer
 
@@ -54,7 +54,7 @@ def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> J
         if relay is None and not any(one.source == name for one in known):
             found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
             continue
-        of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
+        of_source = [(one, last_run(store, one.task)) for one in subtasks if one.source == name]
         found.append(source_status(name, relay, of_source, _unresolved(store, name)))
     unknown = [str(one["msg"]) for one in found if not one["result"]]
     return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
@@ -70,11 +70,16 @@ def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
     return found
 
 
-def _last_run(store: MetaStore, task: str) -> Run | None:
+def last_run(store: MetaStore, task: str) -> Run | None:
     return next(iter(store.list_runs(task=task)), None)
 
 
 # Shaping
+
+
+def host_of(run: Run | None) -> str:
+    """Return DM's worker: the host of the process that works, or has worked last."""
+    return run.holder.host if run is not None else ""
 
 
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
@@ -115,7 +120,6 @@ def source_status(
 
 
 def relay_json(relay: RelayStatus) -> Json:
-    """Return DM's relayStatus."""
     return {
         "masterBinlog": binlog(relay.master),
         "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
@@ -220,18 +224,14 @@ def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
 
 
 def relay_stage(relay: RelayStatus) -> Stage:
-    """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
-    Paused, as in DM.
-    """
+    """Return the stage that the relay reports; Stopped once it is silent, unless an error had paused it, as in DM."""
     silent = age_of(relay) > GONE_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports, unless the run that would report more is silent: one that works, or
-    waits to go on by itself.
-    """
+    """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
     lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if lives and silent else subtask.stage

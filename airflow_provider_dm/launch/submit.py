@@ -19,6 +19,7 @@ from typing import IO, Any, Final, Protocol
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 
 class SparkAppFailed(DmError):
-    """The app ended with a typed error."""
-
     app: str
     run_id: str
     reported: ReportedError
@@ -90,20 +89,8 @@ class Stopped:
 Outcome = Finished | Stopped
 
 
-class RunRow(Protocol):
-    """The columns that are read of a run."""
-
-    @property
-    def result(self) -> dict[str, Any] | None: ...
-
-    @property
-    def error(self) -> dict[str, Any] | None: ...
-
-
 class Runs(Protocol):
-    """The part of MetaStore that is needed here."""
-
-    def get_run(self, run_id: str) -> RunRow | None: ...
+    def get_run(self, run_id: str) -> Run | None: ...
 
 
 class SparkApp:
@@ -140,7 +127,7 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java.home,
+            java_home=ready.java_home,
             environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
@@ -186,16 +173,12 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
-        repeated.
-        """
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
-        thread-safe.
-        """
+        """Call `ask_to_stop`; after `grace_seconds` send SIGKILL to the whole session. Idempotent, thread-safe."""
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds

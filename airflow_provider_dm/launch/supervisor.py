@@ -24,8 +24,6 @@ LOOK_EVERY_SECONDS: Final = 0.2
 
 @dataclass(frozen=True)
 class Supervisor:
-    """Everything that the apps of one task have in common."""
-
     inputs: Inputs
     upstreams: Sequence[Upstream]
     store: MetaStore

@@ -43,8 +43,6 @@ class WorkDirNotPrivate(DmError):
 
 
 class TaskRunsAlready(DmError):
-    """Another process on this host runs this task from the same work directory."""
-
     task: str
     held_by: str
 

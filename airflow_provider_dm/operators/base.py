@@ -167,7 +167,6 @@ class DmSparkAppOperator(DmTaskOperator):
     def _run(self, context: Context) -> dict[str, Any]:
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.job import checked_until
         from airflow_provider_dm.launch.relays import Relays, forget_private
@@ -196,7 +195,9 @@ class DmSparkAppOperator(DmTaskOperator):
             context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
             run_dir = directory.run(job.spec.run_id)
             needed = upstreams if self.writes else ()
-            with Relays(needed, meta_url=meta_url, log_dir=run_dir, environ=environment_of_apps()) as relays:  # step 2
+            with Relays(
+                needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
+            ) as relays:  # step 2
                 app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
                 try:
                     outcome = supervisor.watch(app, relays)

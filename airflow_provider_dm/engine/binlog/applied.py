@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 from uuid import UUID
 
-from airflow_provider_dm.engine.binlog.gtid_events import Gtid
+from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 
@@ -136,8 +136,7 @@ class _MysqlLeft(Left):
         if self._take(uuid, tag, number):
             return True
         if uuid not in self._origins:
-            name = ":".join(filter(None, (str(UUID(bytes=uuid)), tag, str(number))))
-            raise HistoryDiverged(at, name, str(self))
+            raise HistoryDiverged(at, gtid_text(gtid), str(self))
         return False
 
     def _take(self, uuid: bytes, tag: str, number: int) -> bool:
@@ -173,16 +172,16 @@ class _MariadbLeft(Left):
 
     def repeats(self, gtid: Gtid, at: str) -> bool:
         domain, server, sequence = cast("tuple[int, int, int]", gtid)
-        last, name = self._last.get(domain), f"{domain}-{server}-{sequence}"
-        if last is None:
-            if server == self._server:
-                raise HistoryDiverged(at, name, str(self))
+        last = self._last.get(domain)
+        if last is None and server != self._server:
             return False
-        if not self._reached.get(domain, 0) < sequence <= last.sequence:
-            raise HistoryDiverged(at, name, str(self))
+        if (
+            last is None
+            or not self._reached.get(domain, 0) < sequence <= last.sequence
+            or (sequence == last.sequence and server != last.server_id)
+        ):
+            raise HistoryDiverged(at, gtid_text(gtid), str(self))
         if sequence == last.sequence:
-            if server != last.server_id:
-                raise HistoryDiverged(at, name, str(self))
             del self._last[domain]
         self._reached[domain] = sequence
         return True

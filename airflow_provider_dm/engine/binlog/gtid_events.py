@@ -40,11 +40,23 @@ Gtid: TypeAlias = tuple[bytes, int] | tuple[bytes, int, str] | tuple[int, int, i
 
 
 class TaggedGtid(NamedTuple):
-    """A MySQL transaction id with its tag."""
+    """A MySQL transaction id with its tag, which is a Gtid."""
 
     uuid: bytes
-    tag: str
     number: int
+    tag: str
+
+
+def gtid_text(gtid: Gtid) -> str:
+    """Return a transaction id as its server writes it.
+
+    >>> gtid_text((bytes(16), 7)), gtid_text((bytes(16), 7, "blue")), gtid_text((0, 1, 7))
+    ('00000000-0000-0000-0000-000000000000:7', '00000000-0000-0000-0000-000000000000:blue:7', '0-1-7')
+    """
+    first, number, *rest = gtid
+    if isinstance(first, int):
+        return "-".join(map(str, gtid))
+    return ":".join(filter(None, (str(UUID(bytes=first)), *map(str, rest), str(number))))
 
 
 class GtidTrail:
@@ -228,7 +240,7 @@ def _tagged(body: bytes) -> TaggedGtid:
                     raise ValueError("a tag is cut short")
     if not 0 < number < NUMBERS_END or not _TAG.match(tag):
         raise ValueError(f"the id {tag}:{number}")
-    return TaggedGtid(uuid, tag, number)
+    return TaggedGtid(uuid, number, tag)
 
 
 _TAG: Final = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?\Z")

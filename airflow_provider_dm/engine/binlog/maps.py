@@ -201,7 +201,7 @@ class Maps:
         return self._add(layout_of(text, table, at), index)
 
     def _add(self, layout: Layout, table: int) -> int:
-        hidden = range(len(layout.codecs), len(layout.cells))
+        hidden = range(len(layout.everything), len(layout.cells))
         optional_columns = sum(1 << index for index in (*self._wanted.tables[table].optional_columns, *hidden))
         self.layouts.append(TableLayout(layout, table, self._skip_before[table], optional_columns))
         shape = (self._cells.count, len(layout.cells), self._skip_before[table])

@@ -257,7 +257,7 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
         case codes.GTID_TAGGED:
             tagged = tagged_gtid(body, walk.at(position))
             walk.open(position, OPENED)
-            walk.pending = (tagged.uuid, tagged.number, tagged.tag)
+            walk.pending = tagged
         case codes.QUERY:
             _query(walk, position, behind, timestamp, query_of(body, walk.at(position)))
         case codes.QUERY_COMPRESSED:

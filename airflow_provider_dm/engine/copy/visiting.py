@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.target.copied_tables import Leave, note_leaves
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.shard_groups import load_members
+from airflow_provider_dm.engine.target.shard_groups import held_shards
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
@@ -175,7 +175,7 @@ def _not_ready(one: Settled, there: Table, target: Endpoint) -> str:
     ref, to = one.watch.source.fence.ref, there.name
 
     def body(connection: Connection) -> str:
-        held = [f"{member.table} ({member.source})" for member in load_members(connection, ref, to)]
+        held = [f"{shard.member.table} ({shard.source})" for shard in held_shards(connection, ref, to)]
         if held:
             return f"rows of {', '.join(held)} are held back until its shards have made the same DDL"
         check_may_enter(connection, one, () if there.identity is None else (to,), (one.watch.source.id,))

@@ -9,50 +9,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.altered_columns import Fates, Said, renamed
 from airflow_provider_dm.engine.ddl.carried_keys import Successors, carried
 from airflow_provider_dm.engine.ddl.expressions import mentions
 from airflow_provider_dm.engine.ddl.keys import by_name, without_hash
 from airflow_provider_dm.engine.ddl.resolve import Context, constraint_as_said, keeps_foreign_keys
 from airflow_provider_dm.engine.ddl.server import CannotTrack
-from airflow_provider_dm.engine.ddl.statements import (
-    AddConstraint,
-    Check,
-    ColumnDefinition,
-    Constraint,
-    DropConstraint,
-    DropForeignKey,
-    DropKey,
-    EnforceCheck,
-    ForeignKey,
-    Key,
-    KeyKind,
-    RenameKey,
-    RenameTo,
-    SetKeyVisibility,
-    Spec,
-    TableDefinition,
-    Upkeep,
-)
 
 _HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 """What an index that is not used is called: in MariaDB, in MySQL."""
 
 
 def constraints_left(
-    context: Context, table: TableDefinition, specs: Sequence[Spec], fates: Fates, columns: Sequence[ColumnDefinition]
-) -> Iterator[Constraint]:
+    context: Context,
+    table: ddl.TableDefinition,
+    specs: Sequence[ddl.Spec],
+    fates: Fates,
+    columns: Sequence[ddl.ColumnDefinition],
+) -> Iterator[ddl.Constraint]:
     """Yield what is left of the table's constraints. `columns`: the new ones. Raises CannotTrack."""
     successors = _successors(fates, columns)
     old = by_name(table.columns)
     names = {name: column.name for name, column in fates.items() if column is not None}
     dropped = set(_dropped(table, specs))
-    is_rename = all(isinstance(spec, RenameTo | Upkeep) for spec in specs)
+    is_rename = all(isinstance(spec, ddl.RenameTo | ddl.Upkeep) for spec in specs)
     for one in table.constraints:
         if one in dropped:
             continue
         match one:
-            case Key():
+            case ddl.Key():
                 parts = tuple(
                     part if part.expression is None else replace(part, expression=renamed(part.expression, names))
                     for part in one.parts
@@ -61,15 +47,15 @@ def constraints_left(
                 if left is not None:
                     left = left if is_rename else without_hash(context.server, left)
                     yield _key_as_said(context, left, specs)
-            case ForeignKey():
+            case ddl.ForeignKey():
                 yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
-            case Check():
+            case ddl.Check():
                 gone = [name for name, column in fates.items() if column is None]
                 if not any(mentions(one.expression, name) for name in gone):
                     yield replace(_check_as_said(one, specs), expression=renamed(one.expression, names))
 
 
-def _successors(fates: Fates, columns: Sequence[ColumnDefinition]) -> Successors:
+def _successors(fates: Fates, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
     """Return which column each name in a key stands for now.
 
     In DROP a, ADD a int a key over `a` goes over to the new column, as servers look for it by its name.
@@ -82,61 +68,65 @@ def _successors(fates: Fates, columns: Sequence[ColumnDefinition]) -> Successors
     return found
 
 
-def _dropped(table: TableDefinition, specs: Sequence[Spec]) -> Iterator[Constraint]:
+def _dropped(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> Iterator[ddl.Constraint]:
     for spec in specs:
-        if isinstance(spec, DropKey | DropForeignKey | DropConstraint):
+        if isinstance(spec, ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint):
             found = [one for one in table.constraints if _is_meant(spec, one)]
             if not found and not _may_be_missing(table, spec):
                 raise CannotTrack(f"the key or constraint {spec.name} is not known")
             yield from found
 
 
-def _is_meant(spec: DropKey | DropForeignKey | DropConstraint, constraint: Constraint) -> bool:
+def _is_meant(spec: ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint, constraint: ddl.Constraint) -> bool:
     match spec, constraint:
-        case (DropKey(), Key()) | (DropForeignKey(), ForeignKey()) | (DropConstraint(), ForeignKey() | Check()):
+        case (
+            (ddl.DropKey(), ddl.Key())
+            | (ddl.DropForeignKey(), ddl.ForeignKey())
+            | (ddl.DropConstraint(), ddl.ForeignKey() | ddl.Check())
+        ):
             return _is_named(constraint, spec.name)
-        case DropConstraint(), Key(kind):
-            return kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and _is_named(constraint, spec.name)
+        case ddl.DropConstraint(), ddl.Key(kind):
+            return kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and _is_named(constraint, spec.name)
     return False
 
 
-def _may_be_missing(table: TableDefinition, spec: Spec) -> bool:
+def _may_be_missing(table: ddl.TableDefinition, spec: ddl.Spec) -> bool:
     """Tell whether a key or constraint may be dropped that is not known: no row's form depends on it."""
-    if isinstance(spec, DropForeignKey):
+    if isinstance(spec, ddl.DropForeignKey):
         return not keeps_foreign_keys(table)  # the server passes it over
     # The index of a foreign key may have gone before, without our knowing.
-    return isinstance(spec, DropKey) and any(isinstance(one, ForeignKey) for one in table.constraints)
+    return isinstance(spec, ddl.DropKey) and any(isinstance(one, ddl.ForeignKey) for one in table.constraints)
 
 
-def _is_named(constraint: Constraint, name: str) -> bool:
-    own = constraint.name if isinstance(constraint, Key) else constraint.constraint
+def _is_named(constraint: ddl.Constraint, name: str) -> bool:
+    own = constraint.name if isinstance(constraint, ddl.Key) else constraint.constraint
     return str(own).lower() == name.lower()
 
 
-def _key_as_said(context: Context, key: Key, specs: Sequence[Spec]) -> Key:
+def _key_as_said(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> ddl.Key:
     found = key
     for spec in specs:
         match spec:
-            case RenameKey(name, to) if _is_named(key, name):
+            case ddl.RenameKey(name, to) if _is_named(key, name):
                 found = replace(found, name=to)
-            case SetKeyVisibility(name, invisible) if _is_named(key, name):
+            case ddl.SetKeyVisibility(name, invisible) if _is_named(key, name):
                 hidden = _HIDDEN[context.server.mariadb]
                 options = tuple(one for one in found.options if one != hidden)
                 found = replace(found, options=(*options, *[hidden] * invisible))
     return found
 
 
-def _check_as_said(check: Check, specs: Sequence[Spec]) -> Check:
+def _check_as_said(check: ddl.Check, specs: Sequence[ddl.Spec]) -> ddl.Check:
     for spec in specs:
-        if isinstance(spec, EnforceCheck) and _is_named(check, spec.name):
+        if isinstance(spec, ddl.EnforceCheck) and _is_named(check, spec.name):
             check = replace(check, enforced=spec.enforced)
     return check
 
 
-def constraints_said(context: Context, specs: Sequence[Spec], said: Said) -> Iterator[Constraint]:
+def constraints_said(context: Context, specs: Sequence[ddl.Spec], said: Said) -> Iterator[ddl.Constraint]:
     """Yield the new constraints in the order of the text."""
     for number, spec in enumerate(specs):
-        if isinstance(spec, AddConstraint):
+        if isinstance(spec, ddl.AddConstraint):
             yield constraint_as_said(context, spec.constraint)
         elif number in said:
             yield from said[number][1]

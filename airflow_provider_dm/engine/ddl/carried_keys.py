@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, MEMBERS, TEXTS, octets
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, MEMBERS, TEXTS, octets, packed_bytes
 from airflow_provider_dm.engine.ddl.keys import PREFIXED, Columns
-from airflow_provider_dm.engine.ddl.packed import packed_bytes
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, OF_CHARACTERS, TEXTS
-from airflow_provider_dm.engine.ddl.packed import packed_bytes
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, OF_CHARACTERS, TEXTS, packed_bytes
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,

@@ -9,7 +9,6 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     ChangeColumn,
     CreateTable,
-    CreateTableLike,
     DropColumn,
     DropTables,
     RenameColumn,
@@ -28,9 +27,8 @@ def newly_made(statement: Statement, gone: set[Named]) -> tuple[Named, ...]:
     made: set[Named] = set()
     taken: set[Named] = set()
     match statement:
-        case CreateTable(table) | CreateTableLike(table):
-            if not statement.or_replace:
-                made.add((table, ""))
+        case CreateTable(table):
+            made.add((table, ""))
         case DropTables(tables):
             taken |= {(table, "") for table in tables}
         case AlterTable(table, specs):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named, default_collation
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, TEXTS, resolved_type
+from airflow_provider_dm.engine.ddl.column_types import LARGE, resolved_type
 from airflow_provider_dm.engine.ddl.constraints import named_checks, named_foreign_keys
 from airflow_provider_dm.engine.ddl.expressions import without_mode
 from airflow_provider_dm.engine.ddl.keys import by_name, settled_keys
@@ -47,7 +47,7 @@ _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _NO_MOMENT: Final = "'0000-00-00 00:00:00'"
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
 _UNICODE_OF_TWO_BYTES: Final = frozenset({"utf8mb3", "ucs2"})
-_WITHOUT_LITERALS: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json", "vector"})
+_WITHOUT_LITERALS: Final = LARGE | {"vector"}
 """Types that have no literal as a default in MySQL."""
 _WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
 _INLINE_REFERENCES: Final = (9,)

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, not_there
 from airflow_provider_dm.engine.ddl.dialects import adapted
@@ -45,21 +46,16 @@ from airflow_provider_dm.engine.ddl.target_code import (
     is_moment,
     plain,
 )
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.strings import CHARSETS, MYSQL_ONLY_CHARSETS
 
-TEXT_TYPES: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
-_LARGE_TYPES: Final = frozenset({"tinytext", "text", "mediumtext", "longtext"}) | frozenset(
-    {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry", "point", "linestring", "polygon", "multipoint"}
-    | {"multilinestring", "multipolygon", "geometrycollection"}
-)
-"""Types that have a literal for a default in MariaDB only."""
 _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "IGNORED", "M", "DISTANCE", "WITH PARSER"})
-_TABLE_OPTIONS: Final = frozenset({"CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
+_TABLE_OPTIONS: Final = frozenset({"COMMENT", "ROW_FORMAT"})
 _UNSAID: Final = frozenset(
     {"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "START TRANSACTION", "STORAGE"}
     | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
@@ -76,18 +72,28 @@ _STORING: Final = frozenset(
 
 @dataclass(frozen=True)
 class Way:
-    """Differences between a source and its target. `sql_mode`: the statement's, and that of who will run it."""
+    """What is between a source and its target: who they are, the rules, and what only a server or the tracker knows.
+
+    `sql_mode`: the statement's, and that of who will run it. `resolve`: a column as the source has it behind the
+    statement, by the table's name before it; `collation`: that table's default. `has_primary_key`: before the
+    statement. `cascades_are_logged`: the source's log has the rows that its foreign keys change. `strict_collations`:
+    one that the target's family does not have stops (`collation_compatible`).
+    """
 
     sql_mode: int
     source: Flavour
-    target: Flavour
+    target_can: Capabilities
     route: Callable[[TableName], TableName]
     allows: Callable[[TableName], bool]
     resolve: Callable[[TableName, str], ColumnDefinition | None]
-    collation: Callable[[TableName], str | None]
-    cascades_are_logged: bool
-    strict: bool
-    """A collation that the target's family does not have stops (`collation_compatible`)."""
+    collation: Callable[[TableName], str | None] = lambda _: None
+    has_primary_key: Callable[[TableName], bool] = lambda _: False
+    cascades_are_logged: bool = False
+    strict_collations: bool = False
+
+    @property
+    def target(self) -> Flavour:
+        return self.target_can.flavour
 
     @property
     def one_family(self) -> bool:
@@ -165,26 +171,12 @@ class Carrier:
                 raise NotCopyable(f"the table option {name}={value}".rstrip("="))
         return tuple(kept)
 
-    def database_options(self, options: Options) -> Options:
-        """Return those options of a schema that go along. Raises NotCopyable."""
-        kept = []
-        for name, value in options:
-            if name == "COLLATE":
-                kept.append((name, self.collation(value)))
-            elif name == "CHARSET":
-                kept.append((name, self.charset(value)))
-            elif name == "COMMENT" and self.way.target is Flavour.MARIADB:
-                kept.append((name, value))
-            elif not self._is_left_out(name, value, "the schema"):
-                raise NotCopyable(f"the schema's option {name}={value}")
-        return tuple(kept)
-
     def collation(self, name: str) -> str:
         """Return what the target's family calls the collation, or its nearest one. Raises NotCopyable."""
         self.charset(charset_of(name))
         becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
         if becomes != name:
-            if self.way.strict:
+            if self.way.strict_collations:
                 raise NotCopyable(not_there(name))
             self.note(f"collation {name} becomes {becomes}")
         return becomes
@@ -254,7 +246,9 @@ class Carrier:
         if self.way.one_family or self.way.target is Flavour.MARIADB:
             return
         default, kind = column.default, column.type
-        if default is not None and default.upper() != "NULL" and kind.name in _LARGE_TYPES:
+        if (
+            default is not None and default.upper() != "NULL" and kind.name in LARGE
+        ):  # whose literals MariaDB alone takes
             raise NotCopyable(f"the default {default} of {name}, a {kind.name}")
         for moment in (default, column.on_update):
             if moment is None or not is_moment(moment, self.way.sql_mode):
@@ -286,7 +280,7 @@ class Carrier:
                 return kind
             self.note(f"{name} is text without a check")
             return ColumnType("longtext", charset="utf8mb4", collation="utf8mb4_bin")
-        if kind.name not in TEXT_TYPES:
+        if kind.name not in OF_CHARACTERS:
             return replace(kind, charset=None, collation=None, binary=False)
         collation = kind.collation
         if collation is None and kind.charset is not None and (kind.binary or kind.charset == "binary"):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.lexer import NO_BACKSLASH_ESCAPES
@@ -32,13 +33,10 @@ from airflow_provider_dm.engine.ddl.statements import (
     Reference,
     TableDefinition,
 )
-from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
 _MEMBERS: Final = frozenset({"enum", "set"})
-_KINDS: Final = {
-    KeyKind.PRIMARY: "PRIMARY KEY", KeyKind.UNIQUE: "UNIQUE KEY", KeyKind.PLAIN: "KEY",
-    KeyKind.FULLTEXT: "FULLTEXT KEY", KeyKind.SPATIAL: "SPATIAL KEY", KeyKind.VECTOR: "VECTOR KEY",
-}  # fmt: skip
+_KINDS: Final = {kind: f"{kind.name} KEY" for kind in KeyKind} | {KeyKind.PLAIN: "KEY"}
 _OF_TYPE: Final = ("COMPRESSED", "REF_SYSTEM_ID")
 """Options of columns that stand directly behind the type."""
 _STRINGS: Final = frozenset(
@@ -52,6 +50,20 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
 # Tables
+
+
+def create_table_sql(name: TableName, table: TableDefinition) -> str:
+    """Return a resolved definition as CREATE TABLE: canonical, read back without sql_mode as an equal definition.
+
+    It is what the model of a source's tables is kept as, and what people see of it. The table is named without its
+    schema, as servers show it.
+    """
+    columns = [one if one.type.name == "timestamp" or not one.nullable else replace(one, nullable=None)
+               for one in table.columns]  # fmt: skip
+    elements = [*map(column_sql, columns), *map(constraint_sql, table.constraints)]
+    lines = ",\n".join(f"  {element}" for element in elements)
+    partitioning = "" if table.partitioning is None else f"\n{table.partitioning}"
+    return f"CREATE TABLE {quote(name.table)} (\n{lines}\n) {options_sql(table.options)}{partitioning}"
 
 
 def definition_sql(table: TableDefinition, sql_mode: int = 0) -> str:

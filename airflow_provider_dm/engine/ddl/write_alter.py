@@ -8,36 +8,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    After,
-    ChangeColumn,
-    ConvertCharset,
-    DropColumn,
-    DropConstraint,
-    DropForeignKey,
-    DropKey,
-    DropPartitions,
-    EnforceCheck,
-    ExchangePartition,
-    First,
-    PartitionToTable,
-    Place,
-    RenameColumn,
-    RenameKey,
-    RenameTo,
-    Repartition,
-    SetColumnVisibility,
-    SetDefault,
-    SetKeyVisibility,
-    SetOptions,
-    Spec,
-    SwapTablespace,
-    TableToPartition,
-    TruncatePartitions,
-    Upkeep,
-)
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.write import column_sql, constraint_sql, options_sql, word_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -46,77 +17,78 @@ _WITHOUT_COMMA: Final = ("PARTITION BY ", "REMOVE PARTITIONING")
 """Both grammars have these behind the list of parts, and not in it."""
 
 
-def specs_sql(specs: tuple[Spec, ...], sql_mode: int, flavour: Flavour) -> str:
+def specs_sql(specs: tuple[ddl.Spec, ...], sql_mode: int, flavour: Flavour) -> str:
     """Return all parts, with what separates them."""
     text = ""
     for spec in specs:
-        last = isinstance(spec, Repartition) and spec.what.upper().startswith(_WITHOUT_COMMA)
+        last = isinstance(spec, ddl.Repartition) and spec.what.upper().startswith(_WITHOUT_COMMA)
         text += (" " if last or not text else ", ") + _spec_sql(spec, sql_mode, flavour)
     return text
 
 
-def _spec_sql(spec: Spec, sql_mode: int, flavour: Flavour) -> str:
+def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
     match spec:
         # Columns
-        case AddColumn(column, place, if_not_exists):
+        case ddl.AddColumn(column, place, if_not_exists):
             return f"ADD COLUMN {_unless(if_not_exists)}{column_sql(column, sql_mode)}{_place(place)}"
-        case DropColumn(name, if_exists):
-            return f"DROP COLUMN {_if(if_exists)}{quote(name)}"
-        case ChangeColumn(name, column, place, if_exists):
+        case ddl.DropColumn(name, if_exists):
+            return f"DROP COLUMN {if_exists_sql(if_exists)}{quote(name)}"
+        case ddl.ChangeColumn(name, column, place, if_exists):
             what = "MODIFY COLUMN " if name == column.name else "CHANGE COLUMN "
             old = "" if name == column.name else f"{quote(name)} "
-            return f"{what}{_if(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
-        case RenameColumn(name, to, if_exists):
-            return f"RENAME COLUMN {_if(if_exists)}{quote(name)} TO {quote(to)}"
-        case SetDefault(name, default, if_exists):
+            return f"{what}{if_exists_sql(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
+        case ddl.RenameColumn(name, to, if_exists):
+            return f"RENAME COLUMN {if_exists_sql(if_exists)}{quote(name)} TO {quote(to)}"
+        case ddl.SetDefault(name, default, if_exists):
             how = "DROP DEFAULT" if default is None else f"SET DEFAULT {default}"
-            return f"ALTER COLUMN {_if(if_exists)}{quote(name)} {how}"
-        case SetColumnVisibility(name, invisible):
+            return f"ALTER COLUMN {if_exists_sql(if_exists)}{quote(name)} {how}"
+        case ddl.SetColumnVisibility(name, invisible):
             return f"ALTER COLUMN {quote(name)} SET {'INVISIBLE' if invisible else 'VISIBLE'}"
         # Keys and constraints
-        case AddConstraint(constraint, if_not_exists):
+        case ddl.AddConstraint(constraint, if_not_exists):
             return f"ADD {constraint_sql(constraint, sql_mode, if_not_exists=if_not_exists)}"
-        case DropKey("PRIMARY", False):
+        case ddl.DropKey("PRIMARY", False):
             return "DROP PRIMARY KEY"
-        case DropKey(name, if_exists):
-            return f"DROP KEY {_if(if_exists)}{quote(name)}"
-        case DropForeignKey(name, if_exists):
-            return f"DROP FOREIGN KEY {_if(if_exists)}{quote(name)}"
-        case DropConstraint(name, if_exists):
-            return f"DROP CONSTRAINT {_if(if_exists)}{quote(name)}"
-        case RenameKey(name, to, if_exists):
-            return f"RENAME KEY {_if(if_exists)}{quote(name)} TO {quote(to)}"
-        case SetKeyVisibility(name, invisible):
+        case ddl.DropKey(name, if_exists):
+            return f"DROP KEY {if_exists_sql(if_exists)}{quote(name)}"
+        case ddl.DropForeignKey(name, if_exists):
+            return f"DROP FOREIGN KEY {if_exists_sql(if_exists)}{quote(name)}"
+        case ddl.DropConstraint(name, if_exists):
+            return f"DROP CONSTRAINT {if_exists_sql(if_exists)}{quote(name)}"
+        case ddl.RenameKey(name, to, if_exists):
+            return f"RENAME KEY {if_exists_sql(if_exists)}{quote(name)} TO {quote(to)}"
+        case ddl.SetKeyVisibility(name, invisible):
             shown, hidden = ("NOT IGNORED", "IGNORED") if flavour is Flavour.MARIADB else ("VISIBLE", "INVISIBLE")
             return f"ALTER INDEX {quote(name)} {hidden if invisible else shown}"
-        case EnforceCheck(name, enforced):
+        case ddl.EnforceCheck(name, enforced):
             return f"ALTER CHECK {quote(name)} {'' if enforced else 'NOT '}ENFORCED"
         # The table
-        case RenameTo(table):
+        case ddl.RenameTo(table):
             return f"RENAME TO {table.quoted()}"
-        case ConvertCharset(charset, collation):
+        case ddl.ConvertCharset(charset, collation):
             collate = f" COLLATE {word_sql(collation, sql_mode)}" if collation is not None else ""
             return f"CONVERT TO CHARACTER SET {word_sql(charset or 'DEFAULT', sql_mode)}{collate}"
-        case SetOptions(options):
+        case ddl.SetOptions(options):
             return options_sql(options, sql_mode)
         # Partitions
-        case DropPartitions(names, if_exists):
-            return f"DROP PARTITION {_if(if_exists)}{_names(names)}"
-        case TruncatePartitions(names):
+        case ddl.DropPartitions(names, if_exists):
+            return f"DROP PARTITION {if_exists_sql(if_exists)}{_names(names)}"
+        case ddl.TruncatePartitions(names):
             return f"TRUNCATE PARTITION {_names(names) or 'ALL'}"
-        case ExchangePartition(partition, table):
+        case ddl.ExchangePartition(partition, table):
             return f"EXCHANGE PARTITION {quote(partition)} WITH TABLE {table.quoted()}"
-        case PartitionToTable(partition, table):
+        case ddl.PartitionToTable(partition, table):
             return f"CONVERT PARTITION {quote(partition)} TO TABLE {table.quoted()}"
-        case TableToPartition(table, code):
+        case ddl.TableToPartition(table, code):
             return f"CONVERT TABLE {table.quoted()} TO PARTITION {code}"
-        case Repartition(code) | Upkeep(code) | SwapTablespace(code):
+        case ddl.Repartition(code) | ddl.Upkeep(code) | ddl.SwapTablespace(code):
             return code
         case _:
             assert_never(spec)
 
 
-def _if(exists: bool) -> str:
+def if_exists_sql(exists: bool) -> str:
+    """Return IF EXISTS and a space, or nothing."""
     return "IF EXISTS " if exists else ""
 
 
@@ -128,11 +100,11 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(map(quote, names))
 
 
-def _place(place: Place) -> str:
+def _place(place: ddl.Place) -> str:
     match place:
-        case First():
+        case ddl.First():
             return " FIRST"
-        case After(column):
+        case ddl.After(column):
             return f" AFTER {quote(column)}"
         case None:
             return ""

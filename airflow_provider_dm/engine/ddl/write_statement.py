@@ -3,22 +3,16 @@
     parse(text, mode, schema) ─▶ statement ─▶ statement_sql(statement, mode, flavour) ─▶ parse ─▶ the same statement
 
 Nothing of the upstream's text is left but `Code`, of which the mode decides what it means: that is why the mode has to
-be the same. Tables are always written with their schema. CREATE TABLE of a query's columns, and sequences, are not
-written: NotWritten.
+be the same. Tables are always written with their schema. Written is what may be meant for a target (target_statements):
+schemas, sequences, and tables that are made like others or by a query are not.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from airflow_provider_dm.engine.ddl.statements import (
-    AlterDatabase,
     AlterTable,
-    CreateDatabase,
     CreateIndex,
     CreateTable,
-    CreateTableLike,
-    DropDatabase,
     DropIndex,
     DropTables,
     KeyKind,
@@ -26,14 +20,10 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write import definition_sql, key_parts_sql, options_sql
-from airflow_provider_dm.engine.ddl.write_alter import specs_sql
+from airflow_provider_dm.engine.ddl.write import definition_sql, key_parts_sql
+from airflow_provider_dm.engine.ddl.write_alter import if_exists_sql, specs_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
-
-_INDEX_KINDS: Final = {
-    KeyKind.UNIQUE: "UNIQUE ", KeyKind.FULLTEXT: "FULLTEXT ", KeyKind.SPATIAL: "SPATIAL ", KeyKind.VECTOR: "VECTOR ",
-}  # fmt: skip
 
 
 class NotWritten(Exception):
@@ -53,38 +43,24 @@ def statement_sql(statement: Statement, sql_mode: int, flavour: Flavour) -> str:
         case CreateTable(table, definition, if_not_exists, or_replace):
             head = _create("TABLE", or_replace=or_replace, if_not_exists=if_not_exists)
             return f"{head}{table.quoted()} {definition_sql(definition, sql_mode)}"
-        case CreateTableLike(table, like, if_not_exists, or_replace):
-            head = _create("TABLE", or_replace=or_replace, if_not_exists=if_not_exists)
-            return f"{head}{table.quoted()} LIKE {like.quoted()}"
         case AlterTable(table, specs, if_exists):
-            return f"ALTER TABLE {_if(if_exists)}{table.quoted()}{specs_sql(specs, sql_mode, flavour)}"
+            return f"ALTER TABLE {if_exists_sql(if_exists)}{table.quoted()}{specs_sql(specs, sql_mode, flavour)}"
         case CreateIndex(table, key, if_not_exists, or_replace):
-            kind = f"{_INDEX_KINDS.get(key.kind, '')}INDEX"
+            kind = "INDEX" if key.kind is KeyKind.PLAIN else f"{key.kind.name} INDEX"
             head = _create(kind, or_replace=or_replace, if_not_exists=if_not_exists)
             return f"{head}{quote(key.name or '')} ON {table.quoted()} {key_parts_sql(key, sql_mode)}"
         case DropIndex(table, name, if_exists):
-            return f"DROP INDEX {_if(if_exists)}{quote(name)} ON {table.quoted()}"
+            return f"DROP INDEX {if_exists_sql(if_exists)}{quote(name)} ON {table.quoted()}"
         case DropTables(tables, if_exists, False):
-            return f"DROP TABLE {_if(if_exists)}{', '.join(table.quoted() for table in tables)}"
+            return f"DROP TABLE {if_exists_sql(if_exists)}{', '.join(table.quoted() for table in tables)}"
         case RenameTables(pairs, if_exists):
             renames = ", ".join(f"{old.quoted()} TO {new.quoted()}" for old, new in pairs)
-            return f"RENAME TABLE {_if(if_exists)}{renames}"
+            return f"RENAME TABLE {if_exists_sql(if_exists)}{renames}"
         case TruncateTable(table):
             return f"TRUNCATE TABLE {table.quoted()}"
-        case CreateDatabase(name, options, if_not_exists, or_replace):
-            head = _create("DATABASE", or_replace=or_replace, if_not_exists=if_not_exists)
-            return f"{head}{quote(name)} {options_sql(options, sql_mode)}".rstrip()
-        case AlterDatabase(name, options):
-            return f"ALTER DATABASE {quote(name)} {options_sql(options, sql_mode)}"
-        case DropDatabase(name, if_exists):
-            return f"DROP DATABASE {_if(if_exists)}{quote(name)}"
         case _:
             raise NotWritten(type(statement).__name__)
 
 
 def _create(what: str, *, or_replace: bool, if_not_exists: bool) -> str:
     return f"CREATE {'OR REPLACE ' * or_replace}{what} {'IF NOT EXISTS ' * if_not_exists}"
-
-
-def _if(exists: bool) -> str:
-    return "IF EXISTS " if exists else ""

@@ -18,7 +18,7 @@ recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -95,6 +95,18 @@ class Access:
     count: Callable[[Connection, Statement], int] = count
     select: Callable[[Connection, bytes], list[Cells]] = _select
     """Rows of a SELECT, cells as the server sends them."""
+
+    def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Delete rows by identity key. Return how many there were."""
+        return sum(self.execute(connection, one) for one in delete_rows(mapping, keys, dialect=self.dialect))
+
+    def count_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Lock the rows with these identity keys, and return how many there are."""
+        return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
+
+    def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
+        """Write rows. Return how many were affected, as `verb` counts them."""
+        return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
 @dataclass(frozen=True)
@@ -217,7 +229,7 @@ class OwnerWriter:
         doomed = {key: literals[key] for key in mine}
         if self.adopts:
             doomed |= self._nobodys(connection, {key: literals[key] for key in keys - here - mine})
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return written.where(lambda key: key not in here)
 
@@ -284,7 +296,7 @@ class OwnerWriter:
         if self.adopts:
             taken = self.owner.recorded_for_others(connection, self.mapping.target.name, others.keys())
             doomed |= {key: literals for key, literals in others.items() if key not in taken}
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return bool(doomed)
 
@@ -319,10 +331,6 @@ class OwnerWriter:
 
     # Helpers
 
-    def _delete(self, connection: Connection, doomed: Mapping[bytes, Literals]) -> None:
-        for statement in delete_rows(self.mapping, list(doomed.values()), dialect=self.access.dialect):
-            self.access.execute(connection, statement)
-
     def _literals_by_key(self, found: Rows) -> dict[bytes, Literals]:
         return dict(zip(found.keys, self.key_literals(found), strict=True))
 
@@ -341,8 +349,7 @@ class OwnerWriter:
             return {key: literals for key, literals in found.items() if key not in taken}
         found = {}
         for key, literals in keys.items():
-            (statement,) = count_rows(self.mapping, [literals], dialect=self.access.dialect)
-            there = self.access.count(connection, statement)
+            there = self.access.count_rows(connection, self.mapping, [literals])
             if there and not self.owner.recorded_for_others(connection, target, [key]):
                 found[key] = literals
         return found

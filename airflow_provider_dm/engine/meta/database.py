@@ -22,9 +22,11 @@ from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.url import shown
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 from airflow_provider_dm.engine.mysql.pinning import pin_answers
+from airflow_provider_dm.engine.mysql.tls import tls_context
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ BUSY_SECONDS: Final = 30
 CONNECT_SECONDS: Final = 10
 ATTEMPTS: Final = 8
 
+_TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
+"""As SQLAlchemy names them in a URL of MySQL; `ssl=true` asks for TLS without any."""
 _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
@@ -157,7 +161,16 @@ def _engine(url: URL) -> Engine:
 def _mysql_engine(url: URL) -> Engine:
     password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
     seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
-    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+    files = [str(url.query[name]) if name in url.query else None for name in _TLS_FILES]
+    tls = Tls(*files) if any(files) or url.query.get("ssl") == "true" else None
+    plain = url.difference_update_query(["ssl", *_TLS_FILES])
+    engine = _server_engine(plain, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+
+    @event.listens_for(engine, "do_connect")
+    def encrypt(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+        if tls is not None:  # its files are read anew: certificates are renewed while a sync runs
+            where = Endpoint("the metadata DB", url.host or "", url.port or 3306, url.username or "", tls=tls)
+            options["ssl"] = tls_context(where)
 
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
     def configure(connection: Any, _record: object) -> None:

@@ -53,7 +53,10 @@ class AccessDenied(DmError):
     code = "DM-2002"
     scope = Scope.UPSTREAM
     what = "{server} denies access: {reason}."
-    hint = "Check user and password, and grant what the precheck lists."
+    hint = (
+        "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
+        "certificate (ssl-cert, ssl-key) as well."
+    )
 
 
 def connect(

@@ -37,7 +37,8 @@ class TlsFilesUnusable(DmError):
     scope = Scope.UPSTREAM
     what = "TLS to {server} cannot be set up from {files}: {reason}."
     hint = (
-        "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
+        "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
+        "and a certificate file may hold both."
     )
 
 
@@ -77,6 +78,10 @@ def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused
         return TlsRefused(str(endpoint), *_untrusted(cause, endpoint.tls))
     if isinstance(cause, ssl.SSLError) and not _is_lost(cause):
         return TlsRefused(str(endpoint), f"the handshake fails ({cause.reason or cause})", _NO_HANDSHAKE)
+    # By TLS 1.3 a server looks at the client's certificate when the handshake is over for us: what comes next fails.
+    late = error.__context__
+    if isinstance(late, ssl.SSLError) and "ALERT" in (late.reason or ""):
+        return TlsRefused(str(endpoint), f"it refuses our certificate ({late.reason})", _NO_HANDSHAKE)
     return None
 
 
@@ -94,7 +99,10 @@ _NOT_OFFERED: Final = (
     "Give the server a certificate (ssl_cert, ssl_key), or leave `security` out of its login: what is sent can then be "
     "read on the way."
 )
-_NO_HANDSHAKE: Final = "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts."
+_NO_HANDSHAKE: Final = (
+    "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts: valid now, "
+    "and signed by the CA in the server's ssl_ca."
+)
 _NOT_SIGNED: Final = (
     "Give as ssl-ca the certificate of the CA that signed the server's. MySQL keeps that of the certificates that it "
     "makes itself as ca.pem in its data directory. MariaDB makes a new one at each start if it has none: give it one "
@@ -129,7 +137,7 @@ class _HostCheckingContext(ssl.SSLContext):
         if tls.ca is not None:
             context.load_verify_locations(tls.ca)
         if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key)
+            context.load_cert_chain(tls.cert, tls.key, password=_nobody_to_ask)
         return context
 
     def wrap_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
@@ -142,6 +150,13 @@ class _HostCheckingContext(ssl.SSLContext):
             way_out = "Connect by a name that the certificate has, or give the server one that names this host."
             raise TlsRefused(self.server, reason, way_out)
         return wrapped
+
+
+def _nobody_to_ask() -> str:
+    """Raise OSError for a key with a pass phrase: OpenSSL would ask for it at the terminal, at each connection."""
+    raise OSError(
+        "the key is encrypted, and its pass phrase cannot be given; write it without one (openssl pkey -in … -out …)"
+    )
 
 
 _HOST_NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE)

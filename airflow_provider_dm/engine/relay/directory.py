@@ -34,8 +34,6 @@ _LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCI
 
 
 class InvalidSubDir(DmError):
-    """Text that names no relay sub-directory."""
-
     text: str
 
     code = "DM-4001"
@@ -98,7 +96,7 @@ class RelayDirectory:
         between leaves a line without folder, or an empty folder without line. Neither is a sub-directory.
         """
         written = set(self._written())
-        found = [sub_dir for sub_dir in self._found() if sub_dir in written or self.files(sub_dir)]
+        found = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
         if len({sub_dir.suffix for sub_dir in found}) != len(found):
             raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have one number: {found}")
         return tuple(found)
@@ -111,10 +109,18 @@ class RelayDirectory:
         except OSError as error:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
-    def _found(self) -> list[SubDir]:
-        entries = self._entries(self.root)
-        folders = (one.name for one in entries if one.is_dir(follow_symlinks=False) and _LINE.fullmatch(one.name))
-        return sorted((SubDir.parse(name) for name in folders), key=lambda sub_dir: sub_dir.suffix)
+    def folders(self) -> list[SubDir]:
+        """List folders named like sub-directories, no links, oldest first, also where a purge left only hidden files.
+
+        Raises RelayDirectoryUnusable.
+        """
+        found = []
+        for entry in self._entries(self.root):
+            with suppress(InvalidSubDir):
+                sub_dir = SubDir.parse(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(sub_dir)
+        return sorted(found, key=lambda sub_dir: sub_dir.suffix)
 
     def latest(self) -> SubDir | None:
         sub_dirs = self.sub_dirs()

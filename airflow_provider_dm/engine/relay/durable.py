@@ -19,8 +19,6 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class RelayDirectoryUnusable(DmError):
-    """The directory cannot be made or read."""
-
     path: str
     reason: str
 

@@ -28,8 +28,6 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 class RelayLocked(DmError):
-    """Another relay writes into this directory."""
-
     directory: str
     holder: str
 
@@ -39,8 +37,6 @@ class RelayLocked(DmError):
 
 
 class RelayFenced(DmError):
-    """A newer relay writes into this directory."""
-
     directory: str
     generation: int
     holder: str

@@ -9,6 +9,7 @@ ANNOTATE_ROWS), as the relay file has to equal the upstream's.
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 import select
 import socket
@@ -46,12 +47,11 @@ _THROUGH_GTID: Final = 0x04
 _SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
+_FIRST_SERVER_ID: Final = 429_496_729  # a tenth of the ids there are, as DM picks them
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
 
 
 class StreamLost(DmError):
-    """The connection to the upstream ended."""
-
     reason: str
 
     code = "DM-4020"
@@ -62,8 +62,6 @@ class StreamLost(DmError):
 
 
 class ReplicaIdTaken(DmError):
-    """Another replica uses our server id."""
-
     server_id: int
 
     code = "DM-4021"
@@ -74,8 +72,6 @@ class ReplicaIdTaken(DmError):
 
 
 class BinlogPurged(DmError):
-    """The upstream no longer has the file that is needed."""
-
     needed: str
     available: str
     stays: str = ""
@@ -92,8 +88,6 @@ class BinlogPurged(DmError):
 
 
 class UpstreamLostTail(DmError):
-    """The upstream's file ends before what the relay log already holds, or holds other bytes there."""
-
     needed: str
     found: str
 
@@ -107,8 +101,6 @@ class UpstreamLostTail(DmError):
 
 
 class GtidsPurged(DmError):
-    """The upstream no longer has transactions that are needed."""
-
     needed: str
     reason: str
 
@@ -122,8 +114,6 @@ class GtidsPurged(DmError):
 
 
 class UpstreamFileTorn(DmError):
-    """A finished file of the upstream ends inside of an event: it died while it wrote."""
-
     file: str
     reason: str
 
@@ -230,6 +220,11 @@ class DumpStream:
         """Close the socket without COM_QUIT: the server is in the middle of sending."""
         with contextlib.suppress(OSError):
             _socket_of(self.connection).close()
+
+
+def some_server_id() -> int:
+    """Return an id for one connection: the upstream may not know yet that an earlier one died."""
+    return _FIRST_SERVER_ID + random.randrange(100_000)
 
 
 def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) -> DumpStream:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE,
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, decide, header_of
+from airflow_provider_dm.engine.relay.decide import Stand, Step, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
@@ -28,8 +28,6 @@ from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 
 class TransactionsMissing(DmError):
-    """The upstream did not send everything that it has committed."""
-
     file: str
     missing: str
 
@@ -86,21 +84,21 @@ class Puller:
         header = header_of(event)
         body = self._checked_body(event, header)
         match decide(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
-            case Drop():
+            case Step.DROP:
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)
                     self._read_format(event)
-            case Turn(file, position):
-                self._turn(Turn(file, position))
-            case Create():
+            case Turn() as turn:
+                self._turn(turn)
+            case Step.CREATE:
                 self._read_format(event)
                 self.writer.create(bytes(event))
                 self.cursor += header.size
-            case Append():
+            case Step.APPEND:
                 begun = self.cursor
                 self.writer.append([event])
                 self._advance(event, header, body, begun)
-            case Compare():
+            case Step.COMPARE:
                 self._compare(event, header, body)
             case other:
                 assert_never(other)

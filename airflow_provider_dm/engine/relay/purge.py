@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import NamedTuple, assert_never
@@ -26,8 +27,6 @@ from airflow_provider_dm.engine.relay.purge_needs import Need, check_related
 
 
 class NoSuchRelayFile(DmError):
-    """A purge names a file that the relay log does not have."""
-
     name: str
     sub_dir: str
     held: str
@@ -38,8 +37,6 @@ class NoSuchRelayFile(DmError):
 
 
 class NoSuchRelaySubDir(DmError):
-    """A purge names a sub-directory that the relay log does not have."""
-
     name: str
     known: tuple[str, ...]
 
@@ -117,6 +114,17 @@ class Inactive:
 
 
 PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive
+
+
+def request_of(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
+    """Return the request that somebody means who has said one of these. Raises PurgeUnclear."""
+    if [filename is not None, before is not None, inactive].count(True) != 1:
+        raise PurgeUnclear("say one of file, time and inactive")
+    if filename is not None:
+        return BeforeFile(filename, sub_dir)
+    if sub_dir is not None:
+        raise PurgeUnclear("the sub-directory is that of a file, and none is named")
+    return BeforeTime(before.timestamp()) if before is not None else Inactive()
 
 
 # What may go

@@ -18,8 +18,6 @@ from airflow_provider_dm.engine.relay.purge_survey import survey
 
 
 class RelayNotReported(DmError):
-    """The metadata DB does not know this relay log."""
-
     source: str
     directory: str
     reported: str

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
 from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, folders, hidden_files, hidden_name, survey
+from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, hidden_files, hidden_name, survey
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,6 @@ Look = Callable[[], Sequence[Need]]
 
 
 class PurgeRuns(DmError):
-    """Another purge of this relay directory is under way."""
-
     directory: str
     holder: str
 
@@ -132,20 +130,15 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
     """
     with sole_purger(root):
         _restore_leftovers(root)
-        held = _held_or_none(source, root)
+        held: tuple[HeldFile, ...] = ()
+        with suppress(NoRelayLog):
+            held = survey(source, root).files
         with _shown_again_on_error(root):
             _in_each_folder(root, held, _hide)
             last_word()
             _in_each_folder(root, held, _delete)
         _remove_empty_sub_dirs(root)
     return held
-
-
-def _held_or_none(source: str, root: Path) -> tuple[HeldFile, ...]:
-    try:
-        return survey(source, root).files
-    except NoRelayLog:
-        return ()
 
 
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
@@ -185,7 +178,7 @@ def _shown_again_on_error(root: Path) -> Iterator[None]:
 
 def _restore_leftovers(root: Path) -> None:
     directory = RelayDirectory(root)
-    for sub_dir in reversed(folders(root)):
+    for sub_dir in reversed(directory.folders()):
         hidden = hidden_files(directory.folder(sub_dir))
         if hidden:
             log.warning("%s: a purge left %d files hidden; they are shown again", sub_dir, len(hidden))

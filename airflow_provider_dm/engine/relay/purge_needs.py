@@ -17,8 +17,6 @@ from airflow_provider_dm.engine.relay.directory import SubDir
 
 
 class NeedUnknown(DmError):
-    """A task has not said from where on it needs the log."""
-
     task: str
     source: str
     stage: str

@@ -29,8 +29,6 @@ _ALL_OF_IT: Final = 1 << 40
 
 
 class RelayFileGone(DmError):
-    """A file that is needed was in the relay log and is no longer."""
-
     file: str
     directory: str
 
@@ -42,8 +40,6 @@ class RelayFileGone(DmError):
 
 
 class RelayStartsTooLate(DmError):
-    """The relay log begins behind what is needed."""
-
     needed: str
     first: str
     directory: str
@@ -54,8 +50,6 @@ class RelayStartsTooLate(DmError):
 
 
 class RelayOfAnotherServer(DmError):
-    """The sub-directory of that number holds the log of another server than the one that is read."""
-
     needed: str
     server: str
     found: str
@@ -71,8 +65,6 @@ class RelayOfAnotherServer(DmError):
 
 @dataclass(frozen=True)
 class RelayReader:
-    """The reader of one source's relay directory."""
-
     root: Path
 
     @property

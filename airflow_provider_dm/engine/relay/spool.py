@@ -36,8 +36,6 @@ _MARK: Final = re.compile(r"(\d{1,9}) (\d{1,18}) (\d{1,19})\n", re.ASCII)
 
 
 class TaskFellBehind(DmError):
-    """The upstream has removed what the task has still to read, and the task's private log does not have it."""
-
     task: str
     needed: str
     available: str
@@ -108,14 +106,6 @@ def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun
     return ahead < (limit if pulling else max(limit // 2, 1))
 
 
-def is_enough(until: tuple[int, int] | None, begun: Place) -> bool:
-    """Tell whether every transaction up to `until` is here, as one begins behind it: it may lie inside of one.
-
-    `until`: a file's number and a position, of the newest sub-directory.
-    """
-    return until is not None and begun[1:] >= until
-
-
 # Asking again and again
 
 
@@ -126,7 +116,7 @@ class SpoolBound:
     root: Path
     limit_bytes: int
     until: tuple[int, int] | None = None
-    """See `is_enough`; None: the run has no such end."""
+    """The number of a file and a position, of the newest sub-directory, where the run will end; None: nowhere."""
     pulling: bool = field(default=True, init=False)
     _ahead: int = field(default=0, init=False)
     _mark: Place | None = field(default=None, init=False)
@@ -136,16 +126,16 @@ class SpoolBound:
     @classmethod
     def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
         """Return the bound that a relay was started with."""
-        until = Place.of(spec.until) if spec.until is not None else None
-        return cls(root, spec.limit_bytes, until and (until.number, until.position))
+        until = Place.of(spec.until)[1:] if spec.until is not None else None
+        return cls(root, spec.limit_bytes, until)
 
     def may_pull(self, end: Place, begun: Place) -> bool:
         """Tell whether to pull on, with the log ending at `end`.
 
         The directory is looked at twice a second at most, and between two looks only what was pulled is counted.
         """
-        if is_enough(self.until, begun):
-            return False
+        if self.until is not None and begun[1:] >= self.until:
+            return False  # one begins behind it, which may lie inside of a transaction, so all of them are here
         now = time.monotonic()
         seen, grown = self._seen_end, 0
         if seen is not None and seen[:2] == end[:2]:

@@ -32,8 +32,6 @@ COMPARED_BYTES: Final = 16 << 20
 
 
 class UpstreamSwitched(DmError):
-    """Another server answers than the one whose binlog the relay holds."""
-
     held: str
     found: str
 
@@ -48,8 +46,6 @@ class UpstreamSwitched(DmError):
 
 
 class FlavorDiffers(DmError):
-    """The server is of another kind than source.yaml says."""
-
     source: str
     configured: str
     found: str

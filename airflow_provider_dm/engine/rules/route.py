@@ -103,14 +103,9 @@ class Router:
     def _route(self, name: TableName) -> Route | None:
         return _only(name, self.table_routes) or _only(name, self.schema_routes)
 
-    def route_schema(self, schema: str) -> str:
-        """Return where CREATE DATABASE of that schema goes: only schema rules count. Raises AmbiguousRoute."""
-        route = _only(TableName(schema, ""), self.schema_routes)
-        return route.target_schema if route else schema
-
 
 def _only(name: TableName, routes: Iterable[Route]) -> Route | None:
     matching = [route for route in routes if route.tables.matches(name)]
     if len(matching) > 1:
-        raise AmbiguousRoute(str(name) if name.table else name.schema, tuple(str(route) for route in matching))
+        raise AmbiguousRoute(str(name), tuple(str(route) for route in matching))
     return matching[0] if matching else None

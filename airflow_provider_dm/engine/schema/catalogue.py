@@ -67,6 +67,12 @@ def list_tables(connection: Connection) -> list[TableName]:
     return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
 
 
+def has_table(connection: Connection, name: TableName) -> bool:
+    """Tell whether a table or view of this name is there, as far as the account sees it."""
+    sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    return bool(query(connection, sql, name))
+
+
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
     """Return the definitions of `names`, in their order.
 

@@ -24,7 +24,7 @@ Values only. Who holds rows back, and who asks the other sources, is in engine.s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -289,6 +289,12 @@ def resolve(group: Group, here: Location) -> Group:
 def finished(group: Group) -> Group:
     """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+
+
+def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
+    """Return from where on the log is needed, for rows that are held back as well."""
+    places = [needed, *(place for group in groups if (place := group.needs) is not None)]
+    return min(places, key=lambda place: place.sort_key)
 
 
 def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.meta.model import Operator, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -35,8 +36,6 @@ from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
-    PassOver,
-    Repeat,
     stop_error,
 )
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
@@ -58,11 +57,10 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
-from airflow_provider_dm.engine.sync.transactional import CutOtherwise
+from airflow_provider_dm.engine.sync.tasks import EpochJob
+from airflow_provider_dm.engine.sync.transactional import Applied, CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
-from airflow_provider_dm.engine.target.edge_set import note_edge
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -322,7 +320,7 @@ class Loop:
                 self._follow(ddl, PassedOver(why), why, operator)
             case Concerns(why, statement):
                 self._follow(ddl, statement, why, operator)
-            case Repeat(real) as repeat:
+            case Apply(real) as repeat:
                 self._follow(ddl, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
@@ -333,7 +331,7 @@ class Loop:
         self.by_hand.passed(self.position.applied)
 
     def _follow(
-        self, ddl: DdlStatement, statement: Statement | Repeat | None, why: str, operator: Operator | None
+        self, ddl: DdlStatement, statement: Statement | Apply | None, why: str, operator: Operator | None
     ) -> None:
         self.progress.ddl_at = ddl.at
         if statement is None and operator is None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -25,16 +23,15 @@ from airflow_provider_dm.engine.sync.plan_parts import SourcePart, TargetPart, t
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
-@dataclass(eq=False)
 class TargetTableMissing(DmError):
     """A route ends at a table that is not there."""
 
     table: str
 
-    code: ClassVar[str] = "DM-6031"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target has no table {table}."
-    hint: ClassVar[str] = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
+    code = "DM-6031"
+    scope = Scope.DOWNSTREAM
+    what = "the target has no table {table}."
+    hint = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
 
 
 def make_plan(

@@ -104,10 +104,11 @@ def test_time_zone_and_microseconds_of_a_statement(source: Server, fresh_schema:
     assert (insert.session.time_zone, insert.session.microseconds) == (b"+02:00", 123456)
 
 
-def test_variables_behind_that_of_who_ran_it(source: Server, fresh_schema: FreshSchema) -> None:
-    (created,) = statements(source, fresh_schema(source), "CREATE DEFINER = CURRENT_USER PROCEDURE p() SELECT 1")
+def test_who_ran_it_and_where_is_passed(source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    (created,) = statements(source, schema, "CREATE DEFINER = CURRENT_USER PROCEDURE p() SELECT 1")
     assert created.session.unknown is None
-    if source.flavour == "mysql":
+    if source.flavour == "mysql":  # it stands behind them
         assert created.session.utf8mb4_collation == 255
 
 

@@ -186,7 +186,7 @@ def test_an_alter_in_two_phases_comes_once_and_a_failed_one_never(
     before, alter, after = plans(mariadb_source, lo, hi)
     assert isinstance(alter, DdlStatement)
     assert alter.sql == f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}"
-    assert isinstance(before, Epoch)
+    assert isinstance(before, Epoch)  # its first phase
     assert isinstance(after, Epoch)
     assert (before.transactions, after.transactions) == (1, 3)
 

@@ -5,13 +5,14 @@ import signal
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
@@ -33,24 +34,31 @@ assert spark.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
 TICK_FOR_EVER = "print('ticking', flush=True)\nwhile True: time.sleep(0.05)\n"
 
 
-@dataclass
-class Row:
-    result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+NOW = datetime.now(UTC)
+ROW = Run(
+    "r",
+    "shop",
+    "verify",
+    Holder("i", "1", "h"),
+    Stage.RUNNING,
+    started_at=NOW,
+    heartbeat_at=NOW,
+    heartbeat_age_seconds=0.0,
+)
 
 
 class NoRuns:
     """A metadata DB that knows nothing of the run."""
 
-    def get_run(self, run_id: str) -> Row | None:
+    def get_run(self, run_id: str) -> Run | None:
         return None
 
 
 class OneRun:
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Run) -> None:
         self.row = row
 
-    def get_run(self, run_id: str) -> Row | None:
+    def get_run(self, run_id: str) -> Run | None:
         return self.row
 
 
@@ -91,7 +99,7 @@ def nothing_left(app: SparkApp) -> bool:
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
     app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
 
-    assert app.outcome(OneRun(Row(result={"rows": 4}))) == Finished({"rows": 4})
+    assert app.outcome(OneRun(replace(ROW, result={"rows": 4}))) == Finished({"rows": 4})
     assert nothing_left(app)
     (said,) = [line for line in lines if line.startswith("argv")]
     assert "job.json" in said
@@ -190,7 +198,7 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
     failed = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
-        failed.outcome(OneRun(Row(error=reported)))
+        failed.outcome(OneRun(replace(ROW, error=reported)))
     assert raised.value.reported == ReportedError.read(reported)
     with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
         failed.outcome(NoRuns())  # the error could not be stored: the log has it

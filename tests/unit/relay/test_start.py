@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.opening import held_writer
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.resuming import held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]
