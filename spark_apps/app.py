@@ -32,8 +32,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.target.claim import generation_before_claim
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, generation_before_claim
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
 from spark_apps.runner import SparkRunner, spark_context
@@ -146,9 +145,6 @@ class App:
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
-    def metrics(self) -> str:
-        return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
-
     def _acquire(self, source_id: str, known: int) -> Lease:
         """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
 
@@ -201,7 +197,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
 def _run(app: App, work: Callable[[App], Outcome]) -> int:
     spec = app.spec
     if spec.task.metrics_addr:
-        serve(spec.task.metrics_addr, app.metrics)
+        serve(spec.task.metrics_addr, lambda: exposition(spec.task.name, spec.holder.host, app.stages, app.seen))
     app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
@@ -220,7 +216,8 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    if app.asked.is_set() and not outcome.finished and _may_pass(failure):
+    passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+    if app.asked.is_set() and not outcome.finished and passes:
         failure = None  # what fails while Spark goes down with us is not an error of the task
     if failure is not None:
         code = _failed(failure)
@@ -234,10 +231,6 @@ def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
         except DmError as error:
             log.warning("a lease was not released and will expire: %s", error)
     return code
-
-
-def _may_pass(failure: Exception | None) -> bool:
-    return isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
 
 
 def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:

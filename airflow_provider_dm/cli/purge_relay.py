@@ -21,9 +21,8 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, PurgeUnclear, request_of
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
-from airflow_provider_dm.launch.relays import own_relay_directory
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -65,9 +64,9 @@ def local_time(text: str) -> datetime:
 
 
 def _root(arguments: argparse.Namespace, source: str) -> Path:
-    if arguments.source_file is None:
-        return shared_relay(meta.root_of(arguments), source)
-    return own_relay_directory(load_source_of(arguments.source_file, source), meta.root_of(arguments))
+    file = arguments.source_file
+    relay_dir = load_source_of(file, source).relay_dir if file is not None else ""
+    return shared_relay(meta.root_of(arguments), source, relay_dir)
 
 
 def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, output: Output, *, dry_run: bool) -> Json:
@@ -77,17 +76,15 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
         plan = plan_by_hand(store, source, root, request)
         if dry_run:
             output.say(f"{source}: would remove {listed(plan.delete)}")
-            return {**answer, "msg": plan.held_by, "files": [_file(file) for file in plan.delete]}
+            files = [{"subDir": str(one.sub_dir), "filename": str(one.file), "bytes": one.size} for one in plan.delete]
+            return {**answer, "msg": plan.held_by, "files": files}
         purged = purge_by_hand(store, plan)
     except DmError as error:
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
     output.say(f"{source}: removed {listed(purged.deleted)}")
-    return {**answer, "msg": _why_kept(plan, purged.returned)}
-
-
-def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
-    return f"{returned[0]} stays: a task came to need it meanwhile" if returned else plan.held_by
+    came = f"{purged.returned[0]} stays: a task came to need it meanwhile" if purged.returned else ""
+    return {**answer, "msg": came or plan.held_by}
 
 
 def listed(files: Sequence[HeldFile]) -> str:
@@ -95,7 +92,3 @@ def listed(files: Sequence[HeldFile]) -> str:
     if not files:
         return "nothing"
     return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"
-
-
-def _file(file: HeldFile) -> Json:
-    return {"subDir": str(file.sub_dir), "filename": str(file.file), "bytes": file.size}

@@ -77,6 +77,11 @@ def last_run(store: MetaStore, task: str) -> Run | None:
 # Shaping
 
 
+def lives(run: Run) -> bool:
+    """Tell whether an app stands behind a run."""
+    return run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS
+
+
 def host_of(run: Run | None) -> str:
     """Return DM's worker: the host of the process that works, or has worked last."""
     return run.holder.host if run is not None else ""
@@ -121,11 +126,9 @@ def source_status(
 
 def relay_json(relay: RelayStatus) -> Json:
     return {
-        "masterBinlog": binlog(relay.master),
-        "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
+        **_place("masterBinlog", relay.master),
         "relaySubDir": relay.sub_dir,
-        "relayBinlog": binlog(relay.relay),
-        "relayBinlogGtid": relay.relay.gtid_set if relay.relay else "",
+        **_place("relayBinlog", relay.relay),
         "relayCatchUpMaster": relay.caught_up,
         "stage": relay_stage(relay).value,
         "result": _result(relay.error),
@@ -139,7 +142,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(subtask_error(subtask, run)) or _canceled(subtask, stage),
+        "result": _result(subtask_error(subtask, run), canceled=stage is subtask.desired is Stage.PAUSED),
         "unresolvedDDLLockID": lock_id,
         # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
@@ -167,10 +170,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "totalEvents": _count(shown, "changes_applied"),
         "totalTps": _count(shown, "total_rps"),
         "recentTps": _count(shown, "recent_rps"),
-        "masterBinlog": binlog(master),
-        "masterBinlogGtid": master.gtid_set if master else "",
-        "syncerBinlog": binlog(applied),
-        "syncerBinlogGtid": applied.gtid_set if applied else "",
+        **_place("masterBinlog", master),
+        **_place("syncerBinlog", applied),
         "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
         "unresolvedGroups": groups,
         "synced": applied is not None
@@ -204,8 +205,7 @@ def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
     said = _progress(subtask, run).get("lag_seconds")
     if said is None or run is None:
         return None
-    ended = run.stage is not Stage.RUNNING or run.heartbeat_age_seconds > SILENT_SECONDS
-    return float(said) + (run.heartbeat_age_seconds if ended else 0.0)
+    return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
 
 
 def _count(progress: Json, key: str) -> str:
@@ -233,8 +233,8 @@ def relay_stage(relay: RelayStatus) -> Stage:
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
-    return Stage.STOPPED if lives and silent else subtask.stage
+    works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
+    return Stage.STOPPED if works and silent else subtask.stage
 
 
 def _resumes_in(subtask: SubtaskStatus) -> float | None:
@@ -258,14 +258,15 @@ def binlog(location: Location | None) -> str:
     return f"({location.file}, {location.position})" if location else ""
 
 
-def _result(error: Json | None) -> Json | None:
-    return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
+def _place(name: str, location: Location | None) -> dict[str, str]:
+    return {name: binlog(location), f"{name}Gtid": location.gtid_set if location else ""}
 
 
-def _canceled(subtask: SubtaskStatus, stage: Stage) -> Json | None:
-    """Return DM's result of a subtask that a person has paused."""
-    on_request = stage is Stage.PAUSED and subtask.desired is Stage.PAUSED
-    return {"isCanceled": True, "errors": [], "detail": None} if on_request else None
+def _result(error: Json | None, *, canceled: bool = False) -> Json | None:
+    """Return DM's result of what an error has ended, or a person has paused; None: neither."""
+    if not error and not canceled:
+        return None
+    return {"isCanceled": not error, "errors": [dm_error(error)] if error else [], "detail": None}
 
 
 def dm_error(error: Json) -> Json:

@@ -18,7 +18,6 @@ from enum import Enum
 from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.merge.writer import key_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.text_rows import Cells
@@ -130,7 +129,8 @@ def verdict_on(
     """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     if not holders:
-        return Verdict.NOBODYS if _keys_unseen(mapping) else Verdict.WAITS
+        unseen = any(key.expression for key in mapping.target.unique_keys)  # of which `find_holders` can ask nothing
+        return Verdict.NOBODYS if unseen else Verdict.WAITS
     found = [(one, _verdict_on_holder(row, one, mapping, feeders, answers)) for one in holders]
     collisions = [verdict for _, verdict in found if isinstance(verdict, Collides)]
     known = [one.holder.identity for one in collisions]  # by one of its values is enough
@@ -177,14 +177,9 @@ def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bo
     return mine == list(holder.identity.values()) or not comparable
 
 
-def _keys_unseen(mapping: TableMapping) -> bool:
-    """Tell whether the target has a unique key of which `find_holders` can ask nothing."""
-    return any(key.expression for key in mapping.target.unique_keys)
-
-
 def identity_of(row: Row, mapping: TableMapping) -> Values:
     """Return the identity values of a row, by the names of their columns."""
-    return {mapping.source.columns[position].name: row[position] for position in key_positions(mapping)}
+    return {mapping.source.columns[position].name: row[position] for position in mapping.key_places}
 
 
 def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
@@ -210,7 +205,8 @@ def find_holders(
         if None in values.values():
             continue
         names = list(dict.fromkeys((*identity.columns, *key.columns)))
-        sql = select_rows(mapping.target, names, condition(mapping.source, values, _prefixes(key)))
+        prefixes = {name.lower(): length for name, length in key.parts if length is not None}
+        sql = select_rows(mapping.target, names, condition(mapping.source, values, prefixes))
         for cells in select(connection, sql):
             known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
             found.append(
@@ -249,10 +245,6 @@ def condition(table: Table, values: Values, prefixes: dict[str, int] | None = No
         else:
             parts.append(b"LEFT(%b, %d) = LEFT(%b, %d)" % (quoted, length, literal, length))
     return b" AND ".join(parts)
-
-
-def _prefixes(key: Index) -> dict[str, int]:
-    return {name.lower(): length for name, length in zip(key.columns, key.prefixes, strict=False) if length is not None}
 
 
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:

@@ -22,8 +22,6 @@ from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 
 class RunUnknown(DmError):
-    """Error: no run has this id."""
-
     run_id: str
 
     code = "DM-8007"
@@ -32,8 +30,6 @@ class RunUnknown(DmError):
 
 
 class RunTaken(DmError):
-    """The id belongs to somebody else's run."""
-
     run_id: str
     holder: str
 
@@ -43,8 +39,6 @@ class RunTaken(DmError):
 
 
 class Runs(StorePart):
-    """The statements about runs."""
-
     def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
         """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
         values: dict[str, Any] = {
@@ -76,7 +70,8 @@ class Runs(StorePart):
             found = _found(tx, run_id)
             if found.stage != Stage.RUNNING:
                 raise LostRace(f"the run {run_id!r}", f"stage Running, found {found.stage}")
-            _update(tx, found, {"heartbeat_at": db_now(), "progress": to_text(progress)})
+            values = {"heartbeat_at": db_now(), "progress": to_text(progress)}
+            put_over(tx, tables.run, {"run_id": run_id}, found, values)
 
         self._database.write(body)
 
@@ -89,7 +84,7 @@ class Runs(StorePart):
         def body(tx: Connection) -> None:
             found = _found(tx, run_id)
             if found.finished_at is None:
-                _update(tx, found, {**outcome, "finished_at": db_now()})
+                put_over(tx, tables.run, {"run_id": run_id}, found, {**outcome, "finished_at": db_now()})
             elif {name: getattr(found, name) for name in outcome} != outcome:
                 raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {found.stage}")
 
@@ -110,10 +105,6 @@ def _found(tx: Connection, run_id: str) -> Row[Any]:
     if found is None:
         raise RunUnknown(run_id)
     return found
-
-
-def _update(tx: Connection, found: Row[Any], values: dict[str, Any]) -> None:
-    put_over(tx, tables.run, {"run_id": found.run_id}, found, values)
 
 
 def _run(row: Row[Any]) -> Run:

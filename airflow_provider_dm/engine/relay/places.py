@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -23,7 +24,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbG
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.decide import header_of, named_by
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
-from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
+from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 
@@ -177,7 +178,7 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
         info, files = server_info(connection), list_binlogs(connection)
         moment = _moment(connection, at_time) if at_time else 0
     dumps = _Dumps(endpoint, info.flavour)
-    log = Log(files, dumps.head, dumps.begins)
+    log = Log(files, cache(dumps.head), dumps.begins)
     place = place_at_time(log, moment, at_time) if at_time else place_behind(log, GtidSet.parse(behind, info.flavour))
     return replace(place, server_uuid=info.server_uuid)
 
@@ -215,19 +216,13 @@ class _Dumps:
 
     endpoint: Endpoint
     flavour: Flavour
-    heads: dict[str, Head] = field(default_factory=dict)
 
     def head(self, file: BinlogSize) -> Head:
         """Return what a file says before its first transaction."""
-        if file.name not in self.heads:
-            self.heads[file.name] = self._head(file)
-        return self.heads[file.name]
-
-    def _head(self, file: BinlogSize) -> Head:
         timestamp, before = 0, None
         for _, header, event in self._events(file):
             timestamp = timestamp or header.timestamp
-            if (read := carried_set(header.code)) is not None:
+            if (read := CARRIED.get(header.code)) is not None:
                 before = read(event[HEADER_SIZE:], f"the head of {file.name}")
             if header.code in events.GTIDS or before is not None:
                 break
@@ -257,7 +252,7 @@ class _Dumps:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # what the dump leaves out counts
-                    looked_at = header.code in events.GTIDS or carried_set(header.code) is not None
+                    looked_at = header.code in events.GTIDS or header.code in CARRIED
                     yield position, header, bytes(event) if looked_at else b""
                     position += header.size
             finally:

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
-from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder
+from airflow_provider_dm.engine.relay.durable import disk_errors, sync_folder
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
@@ -185,12 +185,9 @@ def _right(view: memoryview, at: int, size: int) -> bool:
 
 
 def _cut(held: RelayFile, size: int) -> None:
-    try:
-        with open(held.path, "r+b") as file:
-            now = os.fstat(file.fileno()).st_size
-            if size < now:
-                log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
-                os.ftruncate(file.fileno(), size)
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise disk_error(held.path, error) from error
+    with disk_errors(held.path), open(held.path, "r+b") as file:
+        now = os.fstat(file.fileno()).st_size
+        if size < now:
+            log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
+            os.ftruncate(file.fileno(), size)
+            os.fsync(file.fileno())

@@ -71,10 +71,10 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
-from airflow_provider_dm.engine.sync.filtered_ddl import left_by_filter
 from airflow_provider_dm.engine.sync.statement_parts import (
     check_same_everywhere,
     check_shows,
+    left_by_filter,
     new_name,
     renames,
     renames_columns,
