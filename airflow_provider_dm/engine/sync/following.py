@@ -228,7 +228,7 @@ class Following:
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
             # What a person has done, nobody knows.
-            read=_untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
+            read=untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
         )
         numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
@@ -446,7 +446,7 @@ def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]
     return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
-def _untouched(
+def untouched(
     plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], journal: Journal
 ) -> dict[TableName, Table]:
     """Return the target's tables, as the plan has them, that a statement has nothing to do with."""
