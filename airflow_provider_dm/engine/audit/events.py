@@ -40,11 +40,11 @@ from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZ
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import login
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
-from airflow_provider_dm.engine.mysql.tls import tls_context
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 
 Json = dict[str, Any]
@@ -114,22 +114,12 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
     heard = _Heard()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        settings |= {"database": db}  # PyMySQL's old name for it
-        connection = _Listening(asked_for_tls=endpoint.tls is not None, ssl=tls_context(endpoint), **settings)
+        connection = _Listening(database=db, **settings)  # PyMySQL's old name for it
         connection.heard = heard
         return connection
 
-    settings = {
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "user": endpoint.user,
-        "password": endpoint.password.reveal().encode(),
-        "charset": "utf8mb4",
-        "local_infile": False,
-        "connect_timeout": 10,
-    }
     try:
-        return _page(wanted, heard, settings, connect)
+        return _page(wanted, heard, login(endpoint), connect)
     except pymysql.err.MySQLError as error:
         raise EventsRefused(str(wanted.begin), str(error.args[-1]) if error.args else str(error)) from error
 
@@ -178,7 +168,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     """How many events lie before the transaction that is being read, and where that begins."""
     try:
         for place, code, shown in _shown(stream, heard, wanted):
-            if _is_behind(place, wanted.until):
+            if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
                 return Page(tuple(found), str(place))
             if code in GTIDS:
                 begun = (len(found), place)
@@ -190,10 +180,6 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     finally:
         stream.close()
     return Page(tuple(found), None)
-
-
-def _is_behind(place: Location, until: Location | None) -> bool:
-    return until is not None and place.sort_key >= until.sort_key
 
 
 def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
@@ -91,14 +91,10 @@ def _located(directory: RelayDirectory, text: str) -> Location:
             raise InvalidLocation(text)
         return replace(location, suffix=sub_dir.suffix)
     file = BinlogFile.parse(location.file)
-    holding = [sub_dir for sub_dir in directory.sub_dirs() if _holds(directory.files(sub_dir), file)]
+    holding = [one for one in directory.sub_dirs() if any(held.file == file for held in directory.files(one))]
     if len(holding) != 1:
         raise AmbiguousFile(location.file, tuple(map(str, holding)) or ("none",))
     return replace(location, suffix=holding[0].suffix)
-
-
-def _holds(files: Sequence[RelayFile], file: BinlogFile) -> bool:
-    return any(one.file == file for one in files)
 
 
 def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, piece_bytes: int) -> list[ByteRange]:

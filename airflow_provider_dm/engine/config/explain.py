@@ -16,18 +16,12 @@ _LOOKS: Final = 0.6
 _MANY: Final = 12
 
 _KINDS: Final[Mapping[str, str]] = {
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number or a duration such as 30s",
-    "float_type": "a number or a duration such as 30s",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number or a duration such as 30s"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
     "string_type": "text",
     "tuple_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping of keys to values"),
 }
 
 

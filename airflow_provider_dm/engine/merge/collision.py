@@ -129,7 +129,8 @@ def verdict_on(
     """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     if not holders:
-        return Verdict.NOBODYS if _keys_unseen(mapping) else Verdict.WAITS
+        unseen = any(key.expression for key in mapping.target.unique_keys)  # of which `find_holders` can ask nothing
+        return Verdict.NOBODYS if unseen else Verdict.WAITS
     found = [(one, _verdict_on_holder(row, one, mapping, feeders, answers)) for one in holders]
     collisions = [verdict for _, verdict in found if isinstance(verdict, Collides)]
     known = [one.holder.identity for one in collisions]  # by one of its values is enough
@@ -174,11 +175,6 @@ def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bo
     comparable = all(value_signature(one) == value_signature(mapping.source.column(one.name)) for one in columns)
     mine = [row.row[mapping.source.column(name).position] for name in holder.identity]
     return mine == list(holder.identity.values()) or not comparable
-
-
-def _keys_unseen(mapping: TableMapping) -> bool:
-    """Tell whether the target has a unique key of which `find_holders` can ask nothing."""
-    return any(key.expression for key in mapping.target.unique_keys)
 
 
 def identity_of(row: Row, mapping: TableMapping) -> Values:

@@ -28,7 +28,7 @@ class LostRace(DmError):
 
 
 class StorePart:
-    """A part of MetaStore: the statements about one noun."""
+    """A part of MetaStore: the statements about its module's noun."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

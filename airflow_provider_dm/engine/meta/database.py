@@ -99,11 +99,11 @@ class Database:
             self._engine = None
 
     @contextmanager
-    def connection(self, *, write: bool) -> Iterator[Connection]:
-        """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
+    def connection(self) -> Iterator[Connection]:
+        """Open a connection to write with, errors translated. For transactions of ours use `read` and `write`."""
         try:
             with self._current_engine().connect() as connection:
-                yield connection.execution_options(**{_WRITE: write})
+                yield connection.execution_options(**{_WRITE: True})
         except DBAPIError as error:
             raise self._translate(error) from None
 

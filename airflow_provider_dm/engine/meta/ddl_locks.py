@@ -22,8 +22,6 @@ Change = Callable[[Json | None], Json | None]
 
 
 class DdlLocks(StorePart):
-    """The statements about DDL locks."""
-
     def change_ddl_lock(self, task: str, lock: str, number: int, how: Change) -> Json | None:
         """Change the lock of this id and number; return what is there now. Raises what `how` raises; then nothing is
         changed.

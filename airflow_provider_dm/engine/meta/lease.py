@@ -98,8 +98,6 @@ def decide(found: Row[Any] | None, holder: Holder, *, at_least: int, launched_be
 
 
 class Leases(StorePart):
-    """The statements about leases."""
-
     def acquire_lease(
         self,
         task: str,

@@ -50,7 +50,7 @@ def migrate(url: Secret | str) -> None:
     Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing."""
     database = Database(parse_url(url))
     try:
-        with database.connection(write=True) as connection:
+        with database.connection() as connection:
             _prepare(connection)
             with _alone(connection, shown(database.url)):
                 if schema_version(connection) != SCHEMA_VERSION:

@@ -49,8 +49,6 @@ class OperatorMissing(DmError):
 
 
 class BinlogOperators(StorePart):
-    """The statements about binlog operators."""
-
     def put_operators(self, operators: Iterable[Operator]) -> None:
         """Write all of them, or none; each takes the place of what was wanted there before."""
         wanted = list(operators)

@@ -18,8 +18,6 @@ _NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
 
 
 class Relays(StorePart):
-    """The statements about relays."""
-
     def put_relay_status(self, status: RelayStatus) -> None:
         """Write the relay's report, stamped with the DB's clock. The desired stage is left alone.
 

@@ -39,8 +39,6 @@ class RunTaken(DmError):
 
 
 class Runs(StorePart):
-    """The statements about runs."""
-
     def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
         """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
         values: dict[str, Any] = {
@@ -72,7 +70,8 @@ class Runs(StorePart):
             found = _found(tx, run_id)
             if found.stage != Stage.RUNNING:
                 raise LostRace(f"the run {run_id!r}", f"stage Running, found {found.stage}")
-            _update(tx, found, {"heartbeat_at": db_now(), "progress": to_text(progress)})
+            values = {"heartbeat_at": db_now(), "progress": to_text(progress)}
+            put_over(tx, tables.run, {"run_id": run_id}, found, values)
 
         self._database.write(body)
 
@@ -85,7 +84,7 @@ class Runs(StorePart):
         def body(tx: Connection) -> None:
             found = _found(tx, run_id)
             if found.finished_at is None:
-                _update(tx, found, {**outcome, "finished_at": db_now()})
+                put_over(tx, tables.run, {"run_id": run_id}, found, {**outcome, "finished_at": db_now()})
             elif {name: getattr(found, name) for name in outcome} != outcome:
                 raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {found.stage}")
 
@@ -106,10 +105,6 @@ def _found(tx: Connection, run_id: str) -> Row[Any]:
     if found is None:
         raise RunUnknown(run_id)
     return found
-
-
-def _update(tx: Connection, found: Row[Any], values: dict[str, Any]) -> None:
-    put_over(tx, tables.run, {"run_id": found.run_id}, found, values)
 
 
 def _run(row: Row[Any]) -> Run:

@@ -33,8 +33,6 @@ class UnrelatedNeeds(DmError):
 
 
 class Subtasks(StorePart):
-    """The statements about subtasks."""
-
     def put_subtask(
         self,
         task: str,

@@ -59,6 +59,21 @@ class AccessDenied(DmError):
     )
 
 
+def login(endpoint: Endpoint) -> dict[str, Any]:
+    """Return with what any connection to a server is made. Raises TlsFilesUnusable."""
+    return {
+        "asked_for_tls": endpoint.tls is not None,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "password": endpoint.password.reveal().encode(),  # PyMySQL would take latin1, which no server expects
+        "charset": "utf8mb4",
+        "local_infile": False,
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+        "ssl": tls_context(endpoint),
+    }
+
+
 def connect(
     endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None, isolation: str = READING
 ) -> GuardedConnection:
@@ -69,21 +84,13 @@ def connect(
     """
     try:
         connection = GuardedConnection(
-            asked_for_tls=endpoint.tls is not None,
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            password=endpoint.password.reveal().encode(),  # PyMySQL would take latin1, which no server expects
+            **login(endpoint),
             database=database,
-            charset="utf8mb4",
             use_unicode=False,
             autocommit=None,  # pinned with the rest
-            local_infile=False,
-            connect_timeout=CONNECT_TIMEOUT_SECONDS,
             read_timeout=read_timeout,
             # Matched, not changed, rows are what the row-count checks reason about.
             client_flag=CLIENT.FOUND_ROWS,
-            ssl=tls_context(endpoint),
         )
         try:
             pin(connection, endpoint, isolation=isolation)

@@ -16,7 +16,7 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pymysql
@@ -171,15 +171,12 @@ def named_hosts(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     ()
     """
     alternative = tuple(str(name) for kind, name in certificate.get("subjectAltName", ()) if kind in _HOST_KINDS)
-    return alternative or tuple(name for name in _common_names(certificate) if _HOST_NAME.fullmatch(name))
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    common = (str(value) for key, value in subject if key == "commonName")
+    return alternative or tuple(filter(_HOST_NAME.fullmatch, common))
 
 
 _HOST_KINDS: Final = ("DNS", "IP Address")
-
-
-def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
-    for part in certificate.get("subject", ()):
-        yield from (str(value) for key, value in part if key == "commonName")
 
 
 def is_host(name: str, host: str) -> bool:

@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, RelayLog, first_kept, plan_purge
@@ -203,13 +204,10 @@ def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, s
     for sub_dir, group in groupby(files, key=lambda file: file.sub_dir):
         folder = root / str(sub_dir)
         try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
                 for file in group:
                     act(descriptor, str(file.file))
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise PurgeFailed(str(folder), error.strerror or str(error)) from error
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail, furthest_position
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
 from airflow_provider_dm.engine.relay.purge_needs import Need
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -155,14 +155,16 @@ def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
     """Return from where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
 
     With more than COMPARED_BYTES behind it, the last boundary: the transaction's end, if it is complete.
-    A position that cannot be asked for gives way to the file's start; then all of it is compared.
+    A position that cannot be asked for, as COM_BINLOG_DUMP has 32 bits for it, gives way to the file's start; then all
+    of it is compared.
     """
     if not writer.size:
         return BINLOG_HEADER_SIZE
     position = writer.begun
     if writer.size - position > COMPARED_BYTES:
         position = boundary_after(writer.path, position)
-    return position if position <= furthest_position(writer.flavour, by_gtid=by_gtid) else BINLOG_HEADER_SIZE
+    can_be_asked_for = position <= 0xFFFF_FFFF or (by_gtid and CAPABILITIES[writer.flavour].dumps_by_gtid)
+    return position if can_be_asked_for else BINLOG_HEADER_SIZE
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:

@@ -134,10 +134,8 @@ NO_FILTER: Final = EventFilter()
 
 
 def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    found = set(verdicts)
-    if Verdict.IGNORE in found:
-        return Verdict.IGNORE
-    return Verdict.ERROR if Verdict.ERROR in found else Verdict.DO
+    found = {Verdict.DO, *verdicts}
+    return next(one for one in (Verdict.IGNORE, Verdict.ERROR, Verdict.DO) if one in found)
 
 
 def _is_listed(events: Sequence[str], listed: Iterable[str]) -> bool:

@@ -246,7 +246,9 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer decimals would round"
         case "float" if target.data_type == "float" and source.data_type != "float":
             return "single precision would round"
-        case "float" if target.numeric_scale is not None and _more_decimals(source.numeric_scale, target.numeric_scale):
+        case "float" if target.numeric_scale is not None and (  # without a scale there is no limit; 0 is one
+            source.numeric_scale is None or source.numeric_scale > target.numeric_scale
+        ):
             return "fewer decimals would round"
         case "text" if target.data_type == "char" and source.data_type != "char":
             return "CHAR drops trailing spaces"
@@ -260,11 +262,6 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer fractional seconds would round"
         case _:
             return None
-
-
-def _more_decimals(source: int | None, target: int) -> bool:
-    """Tell whether a source's FLOAT(M,D) or DOUBLE(M,D) has more decimals: None has no limit, and 0 is one."""
-    return source is None or source > target
 
 
 def value_signature(column: Column) -> tuple[object, ...]:

@@ -38,7 +38,6 @@ _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring m
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
 _RAW: Final = GEOMETRIES | {"vector"}
 """Bytes of a form that both flavours share: SRID and WKB, or floats."""
-_ADDRESSES: Final = frozenset({"uuid", "inet4", "inet6"})
 
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
@@ -55,10 +54,6 @@ class UnsupportedColumnType(DmError):
     hint = "{way_out}"
 
 
-def _plain(name: str) -> str:
-    return name
-
-
 def _as_double(name: str) -> str:
     # A FLOAT is printed with six digits, and `+ 0e0` would turn -0.0 into 0.0.
     return f"{name} * 1e0"
@@ -71,10 +66,6 @@ def _as_utf8(name: str) -> str:
 def _as_member(name: str) -> str:
     # Text alone cannot tell the invalid value from a member that is the empty string. Binary, as x'ff' is no UTF-8.
     return f"IF({name} + 0 = 0, x'{strings.INVALID_MEMBER.hex()}', CAST({_as_utf8(name)} AS BINARY))"
-
-
-def _identity(value: bytes) -> bytes:
-    return value
 
 
 ENUM_INVALID: Final = b"0"
@@ -105,7 +96,7 @@ class Codec:
     """Coarse normal form for bucket hashing: values that a target may hold equal have the same form. None: such a form
     does not exist without the collation's tables. It knows only its own column's collation: hash by it only where the
     *target's* column has a key form as well."""
-    select: Callable[[str], str] = _plain
+    select: Callable[[str], str] = str
     """Quoted column name -> SELECT expression."""
     from_text: Transform | None = None
     """What that expression sent -> canonical value; None: the same."""
@@ -135,7 +126,7 @@ def _enum_literal(value: bytes) -> bytes:
 
 
 _LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
-    Style.PLAIN: lambda *_: _identity,
+    Style.PLAIN: lambda *_: bytes,
     Style.FLOAT: lambda *_: numbers.float_literal,
     Style.BITS: lambda *_: numbers.bits_literal,
     Style.QUOTED: lambda *_: temporal.quoted,
@@ -150,7 +141,7 @@ _LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
 
 def codec_for(table: TableName, column: Column) -> Codec:
     """Return the codec of a column. Raises UnsupportedColumnType."""
-    codec = _numeric_codec(column) or _temporal_codec(column) or _string_codec(table, column) or _other_codec(column)
+    codec = _codec_of_type(column) or _string_codec(table, column)
     if codec is None:
         raise UnsupportedColumnType(str(table), column.name, _described(column))
     return codec
@@ -160,11 +151,12 @@ def _described(column: Column) -> str:
     return f"{column.column_type} CHARACTER SET {column.charset}" if column.charset else column.column_type
 
 
-def _numeric_codec(column: Column) -> Codec | None:
+def _codec_of_type(column: Column) -> Codec | None:
+    """Return the codec of a column whose type decides it alone."""
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(Style.PLAIN, _identity, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, bytes, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
@@ -172,21 +164,20 @@ def _numeric_codec(column: Column) -> Codec | None:
             return Codec(Style.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
             return Codec(Style.BITS, numbers.bits_key)
-    return None
-
-
-def _temporal_codec(column: Column) -> Codec | None:
-    match column.data_type:
-        case "date" | "year":
-            return Codec(Style.QUOTED, _identity)
+        case "date" | "year" | "uuid" | "inet4" | "inet6":
+            return Codec(Style.QUOTED, bytes)
         case "time" | "datetime" | "timestamp":
             return Codec(Style.QUOTED, temporal.time_key)
+        case "json":
+            return Codec(Style.JSON, None)
+        case data_type if data_type in BINARIES:
+            return Codec(Style.HEX, strings.binary_key)
+        case data_type if data_type in _RAW:
+            return Codec(Style.HEX, None)
     return None
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    if column.data_type in BINARIES:
-        return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
         by_code_points = (column.collation or "").endswith("_bin")
@@ -203,16 +194,6 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
         return Codec(Style.TEXT, key_form)
     style = Style.CHARSET if column.charset in strings.ASCII_CHARSETS else Style.CHARSET_HEX
     return Codec(style, key_form, introducer=column.charset.encode())
-
-
-def _other_codec(column: Column) -> Codec | None:
-    if column.data_type == "json":
-        return Codec(Style.JSON, None)
-    if column.data_type in _RAW:
-        return Codec(Style.HEX, None)
-    if column.data_type in _ADDRESSES:
-        return Codec(Style.QUOTED, _identity)
-    return None
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -98,7 +99,7 @@ class TextFold:
         decode = _decoder(charset)
         if decode is None:
             return None
-        letters = _Letters(self.letters)
+        letters = defaultdict(str, self.letters)
         drop = bytes(code for code in range(128) if code not in letters)
         ascii_letters_of = bytes(ord(letters.get(code, "\0")) if code < 128 else code for code in range(256))
 
@@ -108,14 +109,6 @@ class TextFold:
             return decode(value).translate(letters).encode("utf-8")
 
         return fold
-
-
-class _Letters(dict[int, str]):
-    """Code point -> letters, none for those that are not there."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = ""
-        return ""
 
 
 def _decoder(charset: str | None) -> Callable[[bytes], str] | None:

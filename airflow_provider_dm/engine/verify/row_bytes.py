@@ -39,7 +39,7 @@ class RowForm:
         """Return the function packet as it came -> canonical packet."""
         changed = [(number, change) for number, change in enumerate(self.transforms) if change is not None]
         if not changed:
-            return _as_it_is
+            return bytes
         width = len(self.transforms)
 
         def pack(packet: bytes) -> bytes:
@@ -107,10 +107,6 @@ class _Composed:
 
     def __call__(self, value: bytes) -> bytes:
         return self.second(self.first(value))
-
-
-def _as_it_is(packet: bytes) -> bytes:
-    return packet
 
 
 def _length(size: int) -> bytes:

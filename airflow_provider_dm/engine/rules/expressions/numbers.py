@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal
+from operator import add, mul, sub
 from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.expressions.parts import (
@@ -30,6 +31,7 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
 from airflow_provider_dm.engine.schema.codec import Row
 
 _CONTEXT: Final = Context(prec=200)
+_SIMPLE: Final[dict[str, Callable[[Any, Any], Any]]] = {"+": add, "-": sub, "*": mul}
 MOST_DIGITS: Final = 65
 MOST_DECIMALS: Final = 30
 
@@ -97,12 +99,9 @@ def _operation(sign: str, left: Number, right: Number) -> tuple[Number, Callable
 
 def _of_doubles(sign: str) -> Callable[[Any, Any], Any]:
     match sign:
-        case "+":
-            return lambda one, other: finite(float(one) + float(other))
-        case "-":
-            return lambda one, other: finite(float(one) - float(other))
-        case "*":
-            return lambda one, other: finite(float(one) * float(other))
+        case "+" | "-" | "*":
+            compute = _SIMPLE[sign]
+            return lambda one, other: finite(compute(float(one), float(other)))
         case "/":
             return lambda one, other: None if float(other) == 0 else finite(float(one) / float(other))
         case "%":
@@ -115,12 +114,9 @@ def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[A
     digits = left.digits + right.digits
     either = Whole(left.unsigned or right.unsigned, digits)
     match sign:
-        case "+":
-            return either, lambda one, other: either.check(one + other)
-        case "-":
-            return either, lambda one, other: either.check(one - other)
-        case "*":
-            return either, lambda one, other: either.check(one * other)
+        case "+" | "-" | "*":
+            compute = _SIMPLE[sign]
+            return either, lambda one, other: either.check(compute(one, other))
         case "%":
             return Whole(left.unsigned, left.digits), _remainder
         case "DIV":

@@ -91,21 +91,9 @@ def _pieces(pattern: str) -> list[tuple[str, bool]]:
     >>> _pieces(r"a\%_%")
     [('a', False), ('%', False), ('.', True), ('.*', True)]
     """
-    found: list[tuple[str, bool]] = []
-    escaped = False
-    for character in pattern:
-        if escaped:
-            found.append((character, False))
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character in "%_":
-            found.append((".*" if character == "%" else ".", True))
-        else:
-            found.append((character, False))
-    if escaped:
-        found.append(("\\", False))
-    return found
+    wild = {"%": ".*", "_": "."}
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    return [(wild[token], True) if token in wild else (token[-1], False) for token in tokens]
 
 
 def pads(collation: str) -> bool:
