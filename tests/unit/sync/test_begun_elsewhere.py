@@ -12,9 +12,9 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
+from airflow_provider_dm.engine.sync.ddl.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.following import untouched
-from airflow_provider_dm.engine.sync.plan_parts import target_part
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.target.ddl_execution import REFUSED, TargetDdl
 from airflow_provider_dm.engine.target.ddl_journal import IN_FRONT, Entry
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
