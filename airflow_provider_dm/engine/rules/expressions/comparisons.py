@@ -55,10 +55,10 @@ def logical(sign: str, left: Read, right: Read) -> Read:
     decides = sign == "OR"  # whatever the other side is
 
     def either(row: Row) -> bool | None:
-        one = left(row)
+        one: bool | None = left(row)
         if one is decides:
             return decides
-        other = right(row)
+        other: bool | None = right(row)
         return decides if other is decides else None if one is None or other is None else not decides
 
     def exclusive(row: Row) -> bool | None:
