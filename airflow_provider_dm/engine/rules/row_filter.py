@@ -6,7 +6,8 @@ not have takes nothing away, as in DM: the column may come, or come back.
 
 A change that does not count never reaches the target, and what the target has is then no longer what the log says it
 was: a row may still be there whose DELETE was left out, or may not be there, as its INSERT was. How much of that can
-happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.compactor`, `sync.causality`)."""
+happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.write.compactor`,
+`sync.write.causality`)."""
 
 from __future__ import annotations
 
