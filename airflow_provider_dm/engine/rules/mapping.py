@@ -143,7 +143,6 @@ class TableMapping:
 
     @cached_property
     def enums(self) -> tuple[int, ...]:
-        """Return those of `written` that are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
