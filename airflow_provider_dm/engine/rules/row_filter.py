@@ -108,13 +108,10 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class ExpressionFilters:
-    """The expression filters of one source."""
-
     filters: tuple[ExpressionFilter, ...] = ()
     case_sensitive: bool = False
 
     def of(self, table: Table) -> Iterable[ExpressionFilter]:
-        """Yield those of a table."""
         for one in self.filters:
             named, name = (one.schema_name, one.table), tuple(table.name)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):
