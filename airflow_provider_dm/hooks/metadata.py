@@ -38,7 +38,7 @@ class DmMetadataHook(BaseHook):
 
     def __init__(self, dm_meta_conn_id: str | None = None) -> None:
         super().__init__()
-        self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
+        self.dm_meta_conn_id = dm_meta_conn_id or settings.option("metadata_conn_id")
 
     def url(self) -> Secret:
         """Return where the database is, with its password. Raises ConnectionUnusable."""
@@ -52,15 +52,9 @@ class DmMetadataHook(BaseHook):
 
         Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
         """
-        from airflow_provider_dm.engine.meta.store import MetaStore
+        return open_store(self.url())
 
-        url = self.url()
-        migrate_if_own(url)
-        return MetaStore.open(url)
-
-    def get_conn(self) -> MetaStore:
-        """Return an open store, as `get_store` does."""
-        return self.get_store()
+    get_conn = get_store
 
     def test_connection(self) -> tuple[bool, str]:
         """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""
@@ -126,7 +120,7 @@ def url_without_connection(conn_id: str) -> Secret:
     from airflow_provider_dm.engine.mysql.endpoint import Secret
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
-    if conn_id != settings.metadata_conn_id():
+    if conn_id != settings.option("metadata_conn_id"):
         raise ConnectionUnusable(conn_id, "there is none, and only the default one (type dm_meta) may be missing")
     return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
 
@@ -153,10 +147,8 @@ def is_sqlite(url: Secret) -> bool:
     return url.reveal().startswith(SQLITE)
 
 
-def migrate_if_own(url: Secret) -> None:
-    """Bring a SQLite metadata DB to the schema of this release; its folder is made private when it is missing."""
-    if not is_sqlite(url):
-        return
+def open_store(url: Secret) -> MetaStore:
+    """Open a metadata DB; one of SQLite is migrated first where it has to be, and made private where it is missing."""
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 
@@ -165,9 +157,12 @@ def migrate_if_own(url: Secret) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)  # the folder may be one that others can read
     try:
-        MetaStore.open(url).close()
+        return MetaStore.open(url)
     except MetaSchemaOutdated:
+        if not is_sqlite(url):
+            raise
         migrate(url)
+        return MetaStore.open(url)
 
 
 def sqlite_file(url: Secret) -> Path | None:

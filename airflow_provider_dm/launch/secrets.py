@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 from urllib.parse import unquote
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef
@@ -20,17 +20,12 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 Role = Literal["SOURCE", "TARGET", "META"]
 
 
-@dataclass(eq=False)
 class SecretNotPassable(DmError):
-    """A secret that no environment variable can hold."""
-
     of: str
 
-    code: ClassVar[str] = "DM-1303"
-    what: ClassVar[str] = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
-    hint: ClassVar[str] = (
-        "Give the account a password without one; see whether the file that it is in is the right one."
-    )
+    code = "DM-1303"
+    what = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
+    hint = "Give the account a password without one; see whether the file that it is in is the right one."
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which rows of a target table may be written over by others in safe mode (sync/overwriting.py says how)."""
+"""Which rows of a target table may be written over by others in safe mode (sync/safe_mode/overwriting.py says how)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 def has_own_columns(mapping: TableMapping) -> bool:
     """Tell whether the target keeps values that no source row has."""
-    ours = {column.name.lower() for column in mapping.source.columns}
-    return any(column.name.lower() not in ours and not column.generated for column in mapping.target.columns)
+    ours = mapping.source.by_name
+    return any(name not in ours and not column.generated for name, column in mapping.target.by_name.items())
 
 
 @lru_cache(maxsize=1024)

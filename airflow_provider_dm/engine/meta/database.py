@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -56,40 +56,33 @@ _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
-@dataclass(eq=False)
 class MetaUnreachable(DmError):
-    """The metadata DB did not answer, or refused."""
-
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8002"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the metadata DB {url} cannot be used: {reason}."
-    hint: ClassVar[str] = "Check that it runs, and the dm_meta connection."
+    code = "DM-8002"
+    reaction = Reaction.RETRY
+    what = "the metadata DB {url} cannot be used: {reason}."
+    hint = "Check that it runs, and the dm_meta connection."
 
 
-@dataclass(eq=False)
 class MetaRefused(DmError):
     """A statement that can never succeed: a value that does not fit, a missing right."""
 
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8011"
-    what: ClassVar[str] = "the metadata DB {url} refuses: {reason}."
-    hint: ClassVar[str] = "Give its account all rights on its tables; if a value does not fit, please report it."
+    code = "DM-8011"
+    what = "the metadata DB {url} refuses: {reason}."
+    hint = "Give its account all rights on its tables; if a value does not fit, please report it."
 
 
-@dataclass(eq=False)
 class MetaDriverMissing(DmError):
-    """The Python driver for this kind of metadata DB is not installed."""
-
     driver: str
 
-    code: ClassVar[str] = "DM-8003"
-    what: ClassVar[str] = "the driver {driver} is not installed."
-    hint: ClassVar[str] = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
+    code = "DM-8003"
+    what = "the driver {driver} is not installed."
+    hint = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
 
 
 @dataclass
@@ -129,10 +122,13 @@ class Database:
             self._engine = None
 
     @contextmanager
-    def connection(self, *, write: bool) -> Iterator[Connection]:
-        """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
-        with self._translated(), self._current_engine().connect() as connection:
-            yield connection.execution_options(**{_WRITE: write})
+    def connection(self) -> Iterator[Connection]:
+        """Open a connection to write with, errors translated. For transactions of ours use `read` and `write`."""
+        try:
+            with self._current_engine().connect() as connection:
+                yield connection.execution_options(**{_WRITE: True})
+        except DBAPIError as error:
+            raise self._translate(error) from None
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
         began = time.monotonic()
@@ -152,13 +148,6 @@ class Database:
                 log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (DBAPIError, PoolExhausted) as error:
-            raise self._translate(error) from None
 
     def _translate(self, error: DBAPIError | PoolExhausted) -> MetaUnreachable | MetaRefused:
         # Only the driver's words: SQLAlchemy's text repeats the statement.

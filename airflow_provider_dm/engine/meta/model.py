@@ -70,7 +70,6 @@ class Run:
     app: str
     holder: Holder
     stage: Stage
-    stop_requested: bool
     started_at: datetime
     heartbeat_at: datetime
     heartbeat_age_seconds: float
@@ -108,8 +107,6 @@ class OperatorKind(StrEnum):
 
 
 class OperatorState(StrEnum):
-    """Progress of an operator."""
-
     WAITING = "waiting"
     USED = "used"  # bound to one place for good; should the run die there, the next one uses it again
     PASSED = "passed"  # everything up to its place is in the target; without `used_at` nothing was found there
@@ -150,10 +147,6 @@ class Operator:
     used_at: Location | None = None
     """The transaction that it was bound to."""
     created_at: datetime | None = None
-
-    @property
-    def place_key(self) -> str:
-        return place_key(self.place)
 
 
 def place_key(place: Place) -> str:

@@ -16,9 +16,8 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR
@@ -27,7 +26,6 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 
-@dataclass(eq=False)
 class TlsFilesUnusable(DmError):
     """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
 
@@ -35,16 +33,15 @@ class TlsFilesUnusable(DmError):
     files: tuple[str, ...]
     reason: str
 
-    code: ClassVar[str] = "DM-2003"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-2003"
+    scope = Scope.UPSTREAM
+    what = "TLS to {server} cannot be set up from {files}: {reason}."
+    hint = (
         "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
         "and a certificate file may hold both."
     )
 
 
-@dataclass(eq=False)
 class TlsRefused(DmError):
     """The server answers, and TLS with it cannot be had or is not to be trusted. No password was sent."""
 
@@ -52,12 +49,10 @@ class TlsRefused(DmError):
     reason: str
     way_out: str
 
-    code: ClassVar[str] = "DM-2005"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "no TLS with {server}: {reason}."
-
-    def workaround(self) -> str:
-        return self.way_out
+    code = "DM-2005"
+    scope = Scope.UPSTREAM
+    what = "no TLS with {server}: {reason}."
+    hint = "{way_out}"
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
@@ -176,15 +171,12 @@ def named_hosts(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     ()
     """
     alternative = tuple(str(name) for kind, name in certificate.get("subjectAltName", ()) if kind in _HOST_KINDS)
-    return alternative or tuple(name for name in _common_names(certificate) if _HOST_NAME.fullmatch(name))
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    common = (str(value) for key, value in subject if key == "commonName")
+    return alternative or tuple(filter(_HOST_NAME.fullmatch, common))
 
 
 _HOST_KINDS: Final = ("DNS", "IP Address")
-
-
-def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
-    for part in certificate.get("subject", ()):
-        yield from (str(value) for key, value in part if key == "commonName")
 
 
 def is_host(name: str, host: str) -> bool:

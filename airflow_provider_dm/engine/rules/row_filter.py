@@ -6,7 +6,8 @@ not have takes nothing away, as in DM: the column may come, or come back.
 
 A change that does not count never reaches the target, and what the target has is then no longer what the log says it
 was: a row may still be there whose DELETE was left out, or may not be there, as its INSERT was. How much of that can
-happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.compactor`, `sync.causality`)."""
+happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.write.compactor`,
+`sync.write.causality`)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -28,17 +29,14 @@ from airflow_provider_dm.engine.schema.model import Table
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class RowsRefused(DmError):
-    """The log has a change of rows of which a filter rule says that it is an error."""
-
     table: str
     event: str
 
-    code: ClassVar[str] = "DM-6055"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the log has a change of {table} that the filters of the task call an error: {event}."
-    hint: ClassVar[str] = (
+    code = "DM-6055"
+    scope = Scope.UPSTREAM
+    what = "the log has a change of {table} that the filters of the task call an error: {event}."
+    hint = (
         "Nothing of this piece of the log was written. Let the rule say Ignore or Do (`filters` of the task or of its "
         "source), or leave the table out by block-allow-list, and start the task again."
     )
@@ -110,13 +108,10 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class ExpressionFilters:
-    """The expression filters of one source."""
-
     filters: tuple[ExpressionFilter, ...] = ()
     case_sensitive: bool = False
 
     def of(self, table: Table) -> Iterable[ExpressionFilter]:
-        """Yield those of a table."""
         for one in self.filters:
             named, name = (one.schema_name, one.table), tuple(table.name)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page
+from airflow_provider_dm.engine.copy import again, begin, page
 from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration
@@ -137,6 +137,7 @@ def kit_of(
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     monkeypatch.setenv(META_VARIABLE, url)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
     source.sql("FLUSH BINARY LOGS")
     migration = Migration(
         target,

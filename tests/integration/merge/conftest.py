@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.copy import again
 from airflow_provider_dm.engine.copy.migration import Finished, Outcome
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
@@ -26,11 +27,12 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
@@ -274,8 +276,10 @@ def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next."""
+    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next. Tables are dropped for
+    good."""
     monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -20,15 +20,15 @@ from airflow_provider_dm.engine.rules.event_filter import EventFilter, Verdict
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.bucket import bucket_of_all
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.change import Change
-from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.dependence import Kind
-from airflow_provider_dm.engine.sync.in_order import WritesInOrder, runs
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
+from airflow_provider_dm.engine.sync.plan.change import Change
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.dependence import Kind
+from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder, runs
 from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table
@@ -125,10 +125,9 @@ def test_rows_without_a_key_cannot_be_meant_to_overwrite_each_other() -> None:
 
 
 class Rows:
-    """A target table of `item` as far as `in_order` asks for it: an Access and its connection."""
+    """A target table of `item` as far as `in_order` asks for it."""
 
     def __init__(self, there: Iterable[bytes]) -> None:
-        self.dialect = Dialect()
         self.there = set(there)
         self.said: list[str] = []
 
@@ -145,7 +144,7 @@ def written(one: Table, changes: Iterable[Change], there: Iterable[bytes], *, ca
     """Return what is done to the target, in short."""
     rows = Rows(there)
     part = plan_of(one).targets[0]
-    access, connection = cast("Access", rows), cast("Connection", None)
+    access, connection = Access(Dialect(), rows.execute, rows.count), cast("Connection", None)
 
     def literals(row: Row) -> Literals:
         return tuple(value or b"NULL" for value in row)

@@ -1,0 +1,228 @@
+"""Whether a DDL statement in the log concerns the task: by what it does (`engine.ddl`), and to which tables.
+
+What concerns it is followed (schema_change.py), or stops the task at its location where it cannot be. Passed over are
+statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
+change nothing where they ran: CREATE TABLE IF NOT EXISTS of a table that is there, DROP TABLE IF EXISTS of one that is
+not. What is there is what the task has, as it follows what creates and drops its tables.
+
+What cannot be read with certainty is passed over only where it ran with an excluded default schema and cannot name
+another; else it stops, as an unknown head does, an undecodable text, or a name with a character that is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
+from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateSequence,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropDatabase,
+    DropTables,
+    PassedOver,
+    RenameTables,
+    Statement,
+)
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.event_filter import EventFilter
+from airflow_provider_dm.engine.rules.event_filter import Verdict as Said
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
+
+_ON_TABLES: Final = re.compile(
+    r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
+)
+
+AFTER_DDL: Final = (
+    "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
+    'or let another statement stand for it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
+    f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
+)
+
+
+class DdlNotSupported(NotSupportedYet):
+    """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
+
+    code = "DM-6032"
+    scope = Scope.UPSTREAM
+
+
+class DdlRefusedByFilter(DmError):
+    """DDL of which a rule of the binlog event filter says that it is an error."""
+
+    ddl: str
+    at: str
+    what_it_does: str
+
+    code = "DM-6056"
+    scope = Scope.UPSTREAM
+    what = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
+    hint = (
+        "Decide about it: `dmctl binlog skip TASK -s SOURCE` goes on without it, `dmctl binlog replace TASK -s SOURCE "
+        '"…"` lets another statement stand for it. Or let the rule say Do or Ignore, and start the task again.'
+    )
+
+
+class InjectionRefused(DmError):
+    """A statement that a person wants executed in front of rows, and that the task's tables cannot take."""
+
+    where: str
+    why: str
+
+    code = "DM-6036"
+    what = "the statements to be injected at {where} cannot be executed: {why}."
+    hint = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
+
+
+@dataclass(frozen=True)
+class Concerns:
+    """The verdict that the statement changes something of the task, or might.
+
+    `statement`: None where it is not understood to its end, which stops the task.
+    """
+
+    why: str
+    statement: Statement | None = None
+
+
+Verdict = PassOver | Concerns
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """The task's side: its rules, and the tables that the source has of it at this place of the log."""
+
+    rules: BlockAllowRules
+    tables: frozenset[TableName]
+
+    def concerns(self, table: TableName) -> bool:
+        """Tell whether the table belongs to the task, or might: its name is not known to the last character."""
+        schema, name = table
+        if UNSURE in schema:
+            return True
+        return self.rules.allows_schema(schema) and (UNSURE in name or self.rules.allows(table))
+
+    def has(self, table: TableName) -> bool:
+        return table in self.tables
+
+    def certainly_lacks(self, table: TableName) -> bool:
+        """Tell whether it is none of the task's tables, however the server folds the case of names."""
+        return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
+
+    def lacks_schema(self, schema: str) -> bool:
+        """Tell whether none of the task's tables is in the schema."""
+        return not any(one.schema.casefold() == schema.casefold() for one in self.tables) and UNSURE not in schema
+
+
+def _folded(table: TableName) -> TableName:
+    return TableName(table.schema.casefold(), table.table.casefold())
+
+
+def judge_ddl(
+    said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
+) -> Verdict:
+    """Return what a statement of the log is to the task. `said`: what it says, or what is left of that.
+
+    `tables`: those of the task that the source has there.
+    """
+    ours = _Ours(rules, frozenset(tables))
+    if isinstance(said, NotRead):
+        return _of_tables(said.about.tables, ours, if_not_exists=said.about.if_not_exists)
+    if isinstance(said, Unreadable):
+        if _stays_in_excluded_schema(ddl, rules):
+            return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
+        return Concerns(str(said))
+    return _judge(said, ours)
+
+
+def is_left_out(said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
+    """Tell whether a statement that is not understood is left out by its text: by rules about everything, or about its
+    tables, as far as these are known."""
+    known = rules.of_ddl(said.about.tables, (), ddl.sql) if isinstance(said, NotRead) else Said.DO
+    return ddl.undecoded is None and Said.IGNORE in (known, rules.of_text(ddl.sql))
+
+
+def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
+    """Return the error for a statement that is not followed. `why`: what stands in the way."""
+    return DdlNotSupported(
+        feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
+        where=f"at {ddl.at}, default schema {ddl.schema!r}",
+        way_out=AFTER_DDL,
+    )
+
+
+def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool:
+    """Tell whether all that the statement can be about lies in its default schema, and the rules exclude that.
+
+    In no charset a dot is a part of another character, so without one no table of another schema is named.
+    """
+    if not ddl.schema or rules.allows_schema(ddl.schema):
+        return False
+    if "." not in ddl.sql and _ON_TABLES.match(ddl.sql):
+        return True
+    if ddl.undecoded is not None or UNSURE in ddl.sql:
+        return False
+    try:
+        return not any(rules.allows_schema(token.name) for token in tokens(ddl.sql, ddl.sql_mode) if token.name)
+    except Unreadable:
+        return False
+
+
+def _judge(statement: Statement, ours: _Ours) -> Verdict:
+    match statement:
+        case PassedOver(what):
+            return PassOver(what)
+        case CreateDatabase(name) | AlterDatabase(name):
+            if UNSURE not in name and not ours.rules.allows_schema(name):
+                return PassOver("the rules exclude it")
+            return Concerns(f"it says the defaults of the schema {name}", statement)
+        case DropDatabase(name):
+            if UNSURE not in name and not ours.rules.allows_schema(name):
+                return PassOver("the rules exclude it")
+            if ours.lacks_schema(name):
+                return PassOver("none of the task's tables is in it")
+            return Concerns(f"it drops the schema {name}", statement)
+        case DropTables(tables, if_exists):
+            there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
+            return _of_tables(there, ours, statement)
+        case RenameTables(pairs, if_exists):
+            return _of_tables(_renamed(pairs, ours) if if_exists else statement.tables, ours, statement)
+        case CreateTable() | CreateTableLike() | CreateTableSelect() | CreateSequence():
+            return _of_tables(statement.tables, ours, statement, if_not_exists=statement.if_not_exists)
+        case _:
+            return _of_tables(statement.tables, ours, statement)
+
+
+def _renamed(pairs: Iterable[tuple[TableName, TableName]], ours: _Ours) -> list[TableName]:
+    """Return the tables of those renames IF EXISTS that may have happened."""
+    tables: list[TableName] = []
+    for old, new in pairs:
+        before = map(_folded, tables)  # as a name that an earlier pair gives is there
+        if not (ours.rules.allows(old) and ours.certainly_lacks(old) and _folded(old) not in before):
+            tables += (old, new)
+    return tables
+
+
+def _of_tables(
+    tables: Sequence[TableName], ours: _Ours, statement: Statement | None = None, *, if_not_exists: bool = False
+) -> Verdict:
+    if not tables:
+        return PassOver("none of its tables is one of the task's")
+    if if_not_exists and all(map(ours.has, tables)):
+        return PassOver(f"{tables[0]} exists")
+    concerned = [table for table in tables if ours.concerns(table)]
+    if concerned:
+        return Concerns(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
+    return PassOver(f"the rules exclude {', '.join(str(table) for table in tables)}")

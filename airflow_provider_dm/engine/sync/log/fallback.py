@@ -1,0 +1,184 @@
+"""From the relay log to the upstream and back: what an error says about the log that was read, and what is said then.
+
+A sync reads its source's relay log. Where that cannot serve, the task pulls for itself, from the same server and the
+same file, until the relay log can serve again. Both hold the bytes of the upstream's own files under the same names, so
+a location means the same in either. Neither is ever read past something that is wrong with it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.errors import (
+    BrokenFileChain,
+    ChecksumMismatch,
+    EventTooLarge,
+    LocationNotInLog,
+    MalformedEvent,
+    UnsupportedFormat,
+)
+from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
+from airflow_provider_dm.engine.binlog.xa import XaRowsGone
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError, Scope
+from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged, GtidsPurged, UpstreamLostTail
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.spool import TaskFellBehind
+from airflow_provider_dm.engine.relay.start import UpstreamSwitched
+
+
+class Fault(Enum):
+    """The meaning of an error for the log that was read."""
+
+    LOG = "the log is damaged, or lacks something"
+    SUSPECT = "the log may be damaged: a flipped bit in a header looks like this, as headers are walked unverified"
+    OTHER = "the log is right, and something else is wrong"
+
+
+class RelaySilent(DmError):
+    """Nothing new comes, and nobody pulls."""
+
+    source: str
+    here: str
+    why: str
+
+    code = "DM-6041"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "the relay of {source} is not pulling: {why}. The sync stands at {here}."
+    hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and look at its log."
+
+
+class NeitherServes(DmError):
+    """The relay log and the upstream both failed; `local` and `upstream` are what happened there.
+
+    It asks for what the upstream's error asks for, with ways out of its own. See `neither_serves`.
+    """
+
+    source: str
+    here: str
+    local: str
+    upstream: str
+    way_out: str
+    asks: Reaction
+
+    code = "DM-4061"
+    scope = Scope.UPSTREAM
+    what = (
+        "the sync of {source} stands at {here}, and nothing can serve it from there. Relay log: {local} "
+        "Upstream: {upstream}"
+    )
+
+    def workaround(self) -> str:
+        return self.way_out
+
+    def reacts(self) -> Reaction:
+        return self.asks
+
+
+class OtherUpstream(DmError):
+    """The server that answers is not known to be the one whose log is being read."""
+
+    held: str
+    found: str
+
+    code = "DM-4062"
+    scope = Scope.UPSTREAM
+    what = "the sync reads the log of server {held}, but server {found} answers."
+    hint = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
+
+
+class PrivateRelayEnded(DmError):
+    """The process that pulls for this task alone has ended."""
+
+    reported: ReportedError
+
+    code = "DM-4063"
+    scope = Scope.UPSTREAM
+    what = "{reported}"
+
+
+_LOG: Final = (
+    RelayFileGone,
+    RelayStartsTooLate,
+    RelayOfAnotherServer,
+    RelayDirectoryUnusable,
+    RelaySilent,
+    PrivateRelayEnded,
+    MalformedEvent,
+    ChecksumMismatch,
+    BrokenFileChain,
+    LocationNotInLog,
+    UnsupportedFormat,
+    XaRowsGone,
+    OldLogNotHeld,
+)
+_SUSPECT: Final = (UnknownEvent, EventTooLarge)
+
+
+def unreadable(path: str, error: OSError) -> DmError:
+    """Return the error for a file of the log that was there a moment ago."""
+    if isinstance(error, FileNotFoundError):
+        return RelayFileGone(Path(path).name, str(Path(path).parent))
+    return RelayDirectoryUnusable(path, error.strerror or str(error))
+
+
+def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *, by_gtid: bool) -> NeitherServes:
+    """Return the error for a place that neither can serve. `by_gtid`: a relay follows the source's failover.
+
+    What each of them advises counts on the other one, so of their ways out only those are named that are still open.
+    """
+    reaction = upstream.reacts()
+    if is_another_server(upstream):
+        workaround = f"Point the source back to the server whose log was read, or {MIGRATE_AGAIN}."
+        if by_gtid:
+            reaction = Reaction.RETRY  # a relay can follow a failover, and serve then
+            workaround = (
+                "Start the relay, if it does not run: with enable-gtid: true it goes on with this server, if that has "
+                f"every transaction of the former one. Else {MIGRATE_AGAIN}."
+            )
+    elif _code_of(upstream) in _GONE_UPSTREAM:
+        workaround = (
+            "The upstream has it no more, so only the relay log can serve: put back what that lacks if there is a copy "
+            f"of it, or {MIGRATE_AGAIN}."
+        )
+        if isinstance(local, RelayDirectoryUnusable):
+            workaround = f"The upstream has it no more, so only the relay log can serve. {local.workaround()}"
+    elif isinstance(upstream, (*_LOG, *_SUSPECT)) and not isinstance(upstream, PrivateRelayEnded):
+        workaround = f"The upstream sends the same, so its own file is damaged: {MIGRATE_AGAIN}."
+    else:
+        workaround = f"The upstream may still have it. {upstream.workaround()}"
+    return NeitherServes(source, here, _without_advice(local), _without_advice(upstream), workaround, reaction)
+
+
+def is_another_server(error: DmError) -> bool:
+    """Tell whether the upstream could not serve because it is not the server whose log was read."""
+    return _code_of(error) in (OtherUpstream.code, UpstreamSwitched.code)
+
+
+_GONE_UPSTREAM: Final = frozenset(
+    {BinlogPurged.code, GtidsPurged.code, UpstreamLostTail.code, FileSequenceBroken.code, TaskFellBehind.code}
+)
+
+
+def _code_of(error: DmError) -> str:
+    """Return its code, or that of the child's error that it passes on."""
+    return error.reported.code if isinstance(error, PrivateRelayEnded) else error.code
+
+
+def _without_advice(error: DmError) -> str:
+    if isinstance(error, PrivateRelayEnded):
+        workaround = error.workaround()
+        return error.happened().removesuffix(workaround).rstrip()
+    return f"[{error.code} {error.scope.value}] {error.happened()}"
+
+
+def fault_of(error: DmError) -> Fault:
+    """Return what an error of reading, planning or decoding says about the log."""
+    if isinstance(error, _LOG):
+        return Fault.LOG
+    return Fault.SUSPECT if isinstance(error, _SUSPECT) else Fault.OTHER

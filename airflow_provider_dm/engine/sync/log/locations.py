@@ -1,0 +1,168 @@
+"""Where a subtask stands in its source's log, and where that source's server writes now: whole locations.
+
+The frontier keeps sort keys, and a server names its own files. What both lack is found in the relay log: the number of
+the sub-directory, what its files are called, and the set of GTIDs without which a failover cannot be followed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.config.job import SourceSpec
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, server_info
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.target.subtask import Subtask
+
+log = logging.getLogger(__name__)
+
+RELAY_SECONDS: Final = 20.0
+"""How long a relay that was started with us may need until it holds the log that is asked for."""
+RELAY_LOOK_SECONDS: Final = 0.2
+
+
+class GtidsUnknown(DmError):
+    """The set of applied transactions, which is needed behind a failover, is not known."""
+
+    task: str
+    source: str
+    here: str
+    directory: str
+
+    code = "DM-4047"
+    reaction = Reaction.RETRY
+    what = (
+        "task {task}, source {source}: which transactions are applied at {here} is not known, as the relay log in "
+        "{directory} does not hold the log before it; what a new server's log repeats cannot be told from what is new."
+    )
+    hint = f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
+
+
+class GoalLost(DmError):
+    """The source failed over before its log came to the goal, and the new server's log does not come to it."""
+
+    source: str
+    goal: str
+    missing: str
+
+    code = "DM-6046"
+    scope = Scope.UPSTREAM
+    what = (
+        "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
+    )
+    hint = (
+        "Start the sync again: it ends where the new server is then. Transactions that only the old one had are lost."
+    )
+
+
+class RelayMadeAnew(DmError):
+    """The relay log counts its sub-directories from an earlier number than the subtask's."""
+
+    here: str
+    suffix: int
+    newest: int
+    directory: str
+
+    code = "DM-4048"
+    reaction = Reaction.RETRY
+    what = (
+        "the sync stands at {here} in sub-directory {suffix}, and the newest one of {directory} is {newest}: "
+        "the relay log was made anew, and numbers do not tell which server's log that is."
+    )
+    hint = (
+        "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "
+        "task needs, and goes on in a sub-directory with the right number."
+    )
+
+
+def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:
+    """Check the numbers of sub-directories: the relay's newest must not lie before `here`. Raises RelayMadeAnew."""
+    if newest is not None and newest < here.suffix:
+        raise RelayMadeAnew(str(here), here.suffix, newest, str(reader.root))
+
+
+def location_at(
+    sort_key: str, known: Location, base_of: Callable[[int], str | None] = lambda _suffix: None
+) -> Location:
+    """Return the location of a sort key; its GTID set only if it is `known` itself.
+
+    Its file is called as in the relay's sub-directory (`base_of` its number), or as that of `known`.
+
+    >>> str(location_at("000001.0000000003.00000000000000000120", Location("bin.000001", 4)))
+    'bin.000003:120'
+    """
+    if sort_key == known.sort_key:
+        return known
+    suffix, number, position = map(int, sort_key.split("."))
+    here = suffix == known.suffix
+    base = None if here else base_of(suffix)
+    file = BinlogFile(base or BinlogFile.parse(known.file).base, number)
+    return Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
+
+
+def numbered(
+    lo: Location,
+    subtask: Subtask,
+    reader: RelayReader,
+    *,
+    seconds: float = RELAY_SECONDS,
+    elsewhere: Sequence[RelayReader] = (),
+) -> Location:
+    """Return `lo` with its GTID set, so that a failover behind it can be followed. Raises GtidsUnknown.
+
+    Behind the noted location it is read in the log. Where the task begins it is what that server's log says: a busy
+    server's own answer may have been a little more or less. In the first sub-directory it may stay as it is (a server
+    without GTIDs, or a relay that has not come so far); behind a failover that would apply transactions twice.
+    `elsewhere`: what else may hold that log.
+    """
+    begins = subtask.start is not None and lo.sort_key == subtask.start.sort_key
+    if lo.gtid_set and not begins:
+        return lo
+    deadline = time.monotonic() + seconds
+    while (found := _gtid_set_at(lo, subtask, (reader, *elsewhere), begins=begins)) is None:
+        if lo.suffix == 1 and not _goes_on_elsewhere(reader):
+            return lo
+        if time.monotonic() > deadline:
+            raise GtidsUnknown(subtask.task, subtask.source, str(lo), str(reader.root))
+        time.sleep(RELAY_LOOK_SECONDS)
+    return replace(lo, gtid_set=found)
+
+
+def _goes_on_elsewhere(reader: RelayReader) -> bool:
+    """Tell whether the relay has another server's log, and nothing of the first one's."""
+    return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
+
+
+def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader], *, begins: bool) -> str | None:
+    """Return the GTID set of `lo`; None where the log that would say it is not there (yet), or cannot be read there."""
+    noted, start, found = subtask.location, subtask.start, None
+    for reader in readers:
+        try:
+            if not begins and noted is not None and noted.gtid_set:
+                found = reader.gtid_set_behind(noted, lo)
+            if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
+                found = reader.own_gtid_set_at(lo)
+        except (DmError, FileNotFoundError) as error:  # what is wrong with the log behind `lo`, reading finds
+            log.info("the GTID set of %s is not known yet: %s", lo, error)
+        if found is not None:
+            return found
+    return None
+
+
+def in_relay(location: Location, connection: Connection, source: SourceSpec, *, otherwise: int = 1) -> Location:
+    """Return a location that the upstream gave, with the number of the relay sub-directory of that server's log.
+
+    That is the one which will hold it, when the upstream is another server than the one that the relay holds last. A
+    relay that has just been started is waited for; `otherwise`: the number if it holds nothing even then.
+    """
+    reader, server_uuid = RelayReader(Path(source.relay_dir)), server_info(connection).server_uuid
+    deadline = time.monotonic() + RELAY_SECONDS
+    while (suffix := reader.suffix_now(server_uuid)) is None and time.monotonic() < deadline:
+        time.sleep(RELAY_LOOK_SECONDS)
+    return replace(location, suffix=suffix or otherwise)
