@@ -39,6 +39,11 @@ def comes_by_log(planned: Table, now: Table | None, chunks: Collection[ChunkProg
     return whole and (now is None or now.unique_keys == planned.unique_keys)
 
 
+def copied_whole(chunks: Collection[ChunkProgress]) -> frozenset[TableName]:
+    """Return the tables that were copied whole."""
+    return frozenset(one.table for one in chunks if one.done and one.last_key == AS_PLANNED)
+
+
 def got_rows(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> bool:
     """Tell whether a copy of these has ended since somebody looked, in a transaction that has checked the generation.
 

@@ -11,7 +11,7 @@ equality would be a matter of collations. `done` closes the chunk for good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,6 +60,17 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
                 (*ref.key, one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation)
                 for one in chunks
             ],
+        )
+
+
+def renumber_chunks(connection: Connection, ref: SubtaskRef, numbers: Mapping[int, int]) -> None:
+    """Give chunks other numbers, in a transaction that has checked the generation: whoever still has a page of one is
+    refused. The new ones are as those of `add_chunks`.
+    """
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"UPDATE {ref.table(_TABLE)} SET chunk = %s WHERE task = %s AND source = %s AND chunk = %s",
+            [(new, *ref.key, old) for old, new in numbers.items()],
         )
 
 

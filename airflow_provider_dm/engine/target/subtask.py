@@ -45,7 +45,7 @@ class SubtaskMissing(DmError):
 
 @dataclass(frozen=True)
 class Subtask:
-    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on."""
+    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on, or a load is under way."""
 
     task: str
     source: str
@@ -189,6 +189,19 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
         f"UPDATE {fence.ref.table('dm_subtask')} SET unit = %s, catch_up_until = %s, "
         "updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
         (UNIT_SYNC, _json(catch_up_until), *fence.ref.key),
+    )
+
+
+def apply_log_until(connection: Connection, fence: Fence, until: Location) -> None:
+    """Note, inside a transaction, that the log is to be applied up to there before the load goes on (copy/by_log.py).
+
+    Raises Fenced or TargetWentBack.
+    """
+    fence.check(connection)
+    query(
+        connection,
+        f"UPDATE {fence.ref.table('dm_subtask')} SET catch_up_until = %s WHERE task = %s AND source = %s",
+        (_json(until), *fence.ref.key),
     )
 
 
