@@ -10,7 +10,8 @@ the tables' rows those that it is about are as they are there. Then the copy goe
     place    P0', and the births of the tables, the same before and behind it
     doubt    one transaction: the log is to be applied up to P0'; altered tables count as such until the last step;
              chunks that are not done get other numbers, so that no page that was read in front of P0' comes behind it.
-             A table of which no row is copied yet begins at P0': its rows in front of that are passed over
+             One of which no row is copied yet begins at P0', if it is altered, as its chunks know the keys of then, or
+             copied whole: its rows in front of that are passed over
     apply    the sync, up to P0'. Whoever dies goes on with it, before anything else is looked at
     go on    one transaction: births, and new chunks for what cannot be read on by its key
 
@@ -128,11 +129,12 @@ def _doubt(target: Endpoint, watch: Watch, step: _Step) -> dict[int, TableName]:
     names = watch.altered_by_log(step.seen)
     undone = [chunk for chunk in stand.chunks if not chunk.done]
     numbers = {chunk.number: number for number, chunk in enumerate(undone, watch.last_chunk + 1)}
+    whole = {one.source.name for one in watch.loading.design.mappings[fence.ref.source] if paging_order(one) is None}
 
     def body(connection: Connection) -> None:
         apply_log_until(connection, fence, step.place)
         put_copied_tables(connection, fence.ref, {name: CopiedTable(BY_LOG) for name in names})
-        for name in {chunk.table for chunk in undone}:
+        for name in {chunk.table for chunk in undone} & (names | whole):
             if not any(one.done or one.rows_copied for one in lock_chunks(connection, fence.ref, name)):
                 set_skip_until(connection, fence.ref, stand.schemas[name].table, step.place.sort_key)
         renumber_chunks(connection, fence.ref, numbers)
@@ -211,7 +213,7 @@ def _again(watch: Watch, step: _Step, now: Stand, numbers: Mapping[int, TableNam
             why = "it is copied in part, and has lost the key by which its rows are told from others"
             raise SchemaChangedDuringCopy(source.id, str(name), why)
         told = watch.looked_before and _is_told(birth, step.births[name])
-        if was is None or not (told and reads_on(was, mapping)):
+        if was is None or untouched or not (told and reads_on(was, mapping)):
             again.append(name)
     return again
 

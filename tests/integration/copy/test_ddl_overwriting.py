@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import by_log
-from airflow_provider_dm.engine.copy.migration import Stopped
+from airflow_provider_dm.engine.copy.copier import copy_chunk
+from airflow_provider_dm.engine.copy.job import ChunkResult
+from airflow_provider_dm.engine.copy.migration import CopyLane, Lane, Stopped
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.identity import Fence, TargetWentBack
 from tests.integration.copy.altering import Kit
 from tests.integration.copy.test_ddl_meanwhile import CHANGES, WRITES
 from tests.integration.sync.conftest import rows_of
@@ -56,7 +59,7 @@ def overwriting(kit: Kit, mode: str = "all") -> Kit:
 
 
 @pytest.mark.by_turns
-@pytest.mark.parametrize("moment", ["between pages", "on resume"])
+@pytest.mark.parametrize("moment", ["before the first page", "between pages"])
 def test_whatever_is_altered_the_rows_of_others_are_altered_with_it(kit: Kit, moment: str) -> None:
     overwriting(kit).write(BEFORE)
     target, schema = kit.migration.target, kit.schema
@@ -115,6 +118,33 @@ def test_a_run_that_is_stopped_while_it_applies_the_log_goes_on(one_kit: Kit) ->
         assert isinstance(one_kit.migration.go(stop=lambda: True), Stopped)
     one_kit.migration.apply_log = applies
     one_kit.migration.finish()
+    one_kit.sync()
+    one_kit.check()
+
+
+def test_a_page_from_in_front_of_the_log_that_is_applied_is_not_written_behind_it(one_kit: Kit) -> None:
+    """Whoever still reads one, as Spark has given its lane to somebody else."""
+    overwriting(one_kit)
+    applies, run, first = one_kit.migration.apply_log, one_kit.migration.run, []
+    assert applies is not None
+
+    def noting(work: CopyLane, lanes: Sequence[Lane]) -> Sequence[list[ChunkResult]]:
+        first.append((work, [job for lane in lanes for job in lane.jobs]))
+        found: Sequence[list[ChunkResult]] = run(work, lanes)
+        return found
+
+    def late(fence: Fence) -> bool:
+        (work, jobs), refused = first[0], 0
+        for job in jobs:
+            try:
+                copy_chunk(job, work.sources["one"], work.target)
+            except TargetWentBack:
+                refused += 1
+        assert refused
+        return applies(fence)
+
+    one_kit.migration.run, one_kit.migration.apply_log = noting, late
+    one_kit.copy("between pages", lambda: one_kit.write(("ALTER TABLE nokey ADD w int", "ALTER TABLE a DROP v")))
     one_kit.sync()
     one_kit.check()
 
