@@ -10,7 +10,7 @@ the tables' rows those that it is about are as they are there. Then the copy goe
     place    P0', and the births of the tables, the same before and behind it
     doubt    one transaction: the log is to be applied up to P0'; altered tables count as such until the last step;
              chunks that are not done get other numbers, so that no page that was read in front of P0' comes behind it.
-             One of which no row is copied yet begins at P0', if it is altered, as its chunks know the keys of then, or
+             One of which no row is there yet begins at P0', if it is altered, as its chunks know the keys of then, or
              copied whole: its rows in front of that are passed over
     apply    the sync, up to P0'. Whoever dies goes on with it, before anything else is looked at
     go on    one transaction: births, and new chunks for what cannot be read on by its key
@@ -59,8 +59,8 @@ from airflow_provider_dm.engine.target.copy_progress import (
     renumber_chunks,
 )
 from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.subtask import apply_log_until
-from airflow_provider_dm.engine.target.table_schema import set_skip_until
+from airflow_provider_dm.engine.target.subtask import Subtask, apply_log_until, read_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, set_skip_until
 
 log = logging.getLogger(__name__)
 
@@ -134,14 +134,25 @@ def _doubt(target: Endpoint, watch: Watch, step: _Step) -> dict[int, TableName]:
     def body(connection: Connection) -> None:
         apply_log_until(connection, fence, step.place)
         put_copied_tables(connection, fence.ref, {name: CopiedTable(BY_LOG) for name in names})
+        subtask = read_subtask(connection, fence.ref)
+        assert subtask is not None
         for name in {chunk.table for chunk in undone} & (names | whole):
-            if not any(one.done or one.rows_copied for one in lock_chunks(connection, fence.ref, name)):
-                set_skip_until(connection, fence.ref, stand.schemas[name].table, step.place.sort_key)
+            schema, chunks = stand.schemas[name], lock_chunks(connection, fence.ref, name)
+            if not any(one.done or one.rows_copied for one in chunks) and _has_no_rows(schema, subtask):
+                set_skip_until(connection, fence.ref, schema.table, step.place.sort_key)
         renumber_chunks(connection, fence.ref, numbers)
 
     run_transaction(target, body)
     watch.last_chunk += len(undone)
     return {numbers.get(chunk.number, chunk.number): chunk.table for chunk in stand.chunks}
+
+
+def _has_no_rows(schema: TableSchema, subtask: Subtask) -> bool:
+    """Tell whether neither the log nor an earlier copy, of other chunks, has put rows of a table into the target."""
+    applied, start = subtask.location, subtask.start
+    assert applied is not None
+    assert start is not None
+    return applied.sort_key == start.sort_key or schema.skip_until >= applied.sort_key
 
 
 def _go_on(target: Endpoint, watch: Watch, step: _Step, numbers: Mapping[int, TableName]) -> None:

@@ -149,6 +149,25 @@ def test_a_page_from_in_front_of_the_log_that_is_applied_is_not_written_behind_i
     one_kit.check()
 
 
+def test_rows_that_the_log_has_brought_go_as_it_says_when_their_table_is_altered_later(one_kit: Kit) -> None:
+    """No page of it is copied yet, and it has rows all the same."""
+    overwriting(one_kit)
+    applies, more = one_kit.migration.apply_log, iter([("ALTER TABLE a ADD z int", "DELETE FROM a WHERE id = 50")])
+    assert applies is not None
+
+    def applying(fence: Fence) -> bool:
+        found = applies(fence)
+        one_kit.write(next(more, ()))
+        return found
+
+    one_kit.migration.apply_log = applying
+    assert isinstance(one_kit.migration.go(stop=lambda: True), Stopped)
+    one_kit.write(("INSERT INTO a (id) VALUES (50)", "ALTER TABLE b ADD w int"))
+    one_kit.migration.finish()
+    one_kit.sync()
+    one_kit.check()
+
+
 @pytest.mark.parametrize("mode", ["all", "full"])
 def test_what_is_altered_before_the_log_begins_is_looked_at_anew(one_kit: Kit, mode: str) -> None:
     overwriting(one_kit, mode)
