@@ -50,6 +50,17 @@ def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
     return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
 
 
+_TLS: dict[str, Any] = {
+    "tls": {
+        "label": "Use TLS",
+        "description": "Encrypt the connection. Without a CA file the server's identity is not verified.",
+        "schema": {"type": ["boolean", "null"], "default": False},
+    },
+    "tls_ca": _text("TLS CA file", "Path, on every worker, of the CA that signed the server's certificate."),
+    "tls_cert": _text("TLS certificate file", "Path, on every worker, of this client's certificate."),
+    "tls_key": _text("TLS key file", "Path, on every worker, of this client's private key."),
+}
+
 _DM_DATABASE: dict[str, Any] = {
     "connection-type": "dm_database",
     "hook-class-name": "airflow_provider_dm.hooks.database.DmDatabaseHook",
@@ -67,14 +78,7 @@ _DM_DATABASE: dict[str, Any] = {
             enum=["auto", "mysql", "mariadb", "tidb"],
             default="auto",
         ),
-        "tls": {
-            "label": "Use TLS",
-            "description": "Encrypt the connection. Without a CA file the server's identity is not verified.",
-            "schema": {"type": ["boolean", "null"], "default": False},
-        },
-        "tls_ca": _text("TLS CA file", "Path, on every worker, of the CA that signed the server's certificate."),
-        "tls_cert": _text("TLS certificate file", "Path, on every worker, of this client's certificate."),
-        "tls_key": _text("TLS key file", "Path, on every worker, of this client's private key."),
+        **_TLS,
         "session": {
             "label": "Session variables",
             "description": 'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.',
@@ -103,6 +107,7 @@ _DM_META: dict[str, Any] = {
             enum=["sqlite", "mysql+pymysql", "postgresql+psycopg"],
             default="mysql+pymysql",
         ),
+        **_TLS,
     },
 }
 

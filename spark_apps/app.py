@@ -29,10 +29,10 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.target.claim import generation_before_claim
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, generation_before_claim
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
 from spark_apps.runner import SparkRunner, spark_context
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
-WATCH_SECONDS: Final = 1.0
 
 WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
     "full_migration": ("airflow_provider_dm.engine.copy.migration",),
@@ -66,9 +65,7 @@ class Outcome:
 
 @dataclass
 class App:
-    """The surroundings of an app's work: its job, the metadata DB, Spark, the wish to stop, and a place to report
-    to.
-    """
+    """The surroundings of an app's work: its job, the metadata DB, Spark, wishes to stop, and whom to report to."""
 
     spec: JobSpec
     store: MetaStore
@@ -148,10 +145,6 @@ class App:
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
-    def metrics(self) -> str:
-        """Return what Prometheus is shown."""
-        return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
-
     def _acquire(self, source_id: str, known: int) -> Lease:
         """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
 
@@ -192,7 +185,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
     try:
         spec = JobSpec.read(Path(arguments[0]))
         if spec.launcher_pid is not None:
-            _watch(spec.launcher_pid)
+            threading.Thread(target=_die_with, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
             app = App(spec, store, threading.Event(), threading.Event(), spec.target.resolve())
             app.listen()
@@ -204,7 +197,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
 def _run(app: App, work: Callable[[App], Outcome]) -> int:
     spec = app.spec
     if spec.task.metrics_addr:
-        serve(spec.task.metrics_addr, app.metrics)
+        serve(spec.task.metrics_addr, lambda: exposition(spec.task.name, spec.holder.host, app.stages, app.seen))
     app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
@@ -223,7 +216,8 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    if app.asked.is_set() and not outcome.finished and _may_pass(failure):
+    passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+    if app.asked.is_set() and not outcome.finished and passes:
         failure = None  # what fails while Spark goes down with us is not an error of the task
     if failure is not None:
         code = _failed(failure)
@@ -237,10 +231,6 @@ def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
         except DmError as error:
             log.warning("a lease was not released and will expire: %s", error)
     return code
-
-
-def _may_pass(failure: Exception | None) -> bool:
-    return isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
 
 
 def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
@@ -264,8 +254,6 @@ def _beat(app: App, ended: threading.Event) -> None:
         try:
             app.seen = app.progress()
             app.store.heartbeat_run(app.spec.run_id, app.seen)
-            if app.store.stop_requested(app.spec.run_id):
-                app.ask_to_stop()
             subtasks = app.store.list_subtasks(task=app.spec.task.name)
             app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
             app.obey({one.source: one.desired for one in subtasks if one.desired is not None})
@@ -281,25 +269,7 @@ def _beat(app: App, ended: threading.Event) -> None:
             log.warning("no beat: %s", error)
 
 
-def _watch(launcher_pid: int) -> None:
-    born = _start_of(launcher_pid)
-    threading.Thread(target=_watch_forever, args=(launcher_pid, born), name="watchdog", daemon=True).start()
-
-
-def _watch_forever(launcher_pid: int, born: str | None) -> None:
-    while born is not None and _start_of(launcher_pid) == born:
-        time.sleep(WATCH_SECONDS)
+def _die_with(launcher_pid: int) -> None:
+    wait_for_end_of(launcher_pid)
     log.error("the launcher (pid %d) is gone: this process group ends", launcher_pid)
     os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def _start_of(pid: int) -> str | None:
-    """Return when the process was started, in the kernel's ticks: a pid alone may have been given to another. None:
-    gone.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rsplit(")", 1)[1].split()
-    return None if fields[0] == "Z" else fields[19]

@@ -131,8 +131,6 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
     host, _, port = address.rpartition(":")
 
     class Handler(BaseHTTPRequestHandler):
-        """The answer to a scrape."""
-
         def do_GET(self) -> None:
             """Answer with the page at /metrics, and with nothing elsewhere."""
             if self.path.split("?")[0] != "/metrics":

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -29,9 +29,8 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
-from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -41,35 +40,28 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME: Final = "dm_relay"
 KNOWN: Final = frozenset(
     {"path", "source", "task", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
 )
 
 
-@dataclass(eq=False)
 class OptionRefused(DmError):
-    """An option of the read that is not there, or not understood."""
-
     option: str
     reason: str
 
-    code: ClassVar[str] = "DM-1320"
-    what: ClassVar[str] = 'the option "{option}" of dm_relay {reason}.'
-    hint: ClassVar[str] = "docs/how-to/audit.md lists the options."
+    code = "DM-1320"
+    what = 'the option "{option}" of dm_relay {reason}.'
+    hint = "docs/how-to/audit.md lists the options."
 
 
-@dataclass(eq=False)
 class TableUndefined(DmError):
-    """Rows of a table that nobody has defined."""
-
     table: str
     at: str
 
-    code: ClassVar[str] = "DM-3050"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "there is no definition of {table}, which has rows in {at}."
-    hint: ClassVar[str] = (
+    code = "DM-3050"
+    scope = Scope.UPSTREAM
+    what = "there is no definition of {table}, which has rows in {at}."
+    hint = (
         "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
         "such tables out with undefined=skip."
     )
@@ -77,8 +69,6 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read."""
-
     path: Path
     source: Path | None
     task: Path | None
@@ -156,7 +146,7 @@ class RelaySource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return "dm_relay"
 
     @cached_property
     def asked(self) -> Options:
@@ -181,16 +171,13 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
-    raise.
-    """
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -217,8 +204,6 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    """One piece of the log."""
-
     piece: Piece
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkConf, SparkContext
@@ -49,29 +49,27 @@ _OF_SPARK: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
 
 
-@dataclass(eq=False)
 class TasksCrashed(DmError):
     """A Spark job failed: a process died again and again, or Spark itself is going down."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-6091"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "a Spark job failed: {reason}."
-    hint: ClassVar[str] = "Look for executors without memory; what was committed stays, the rest is done again."
+    code = "DM-6091"
+    reaction = Reaction.RETRY
+    what = "a Spark job failed: {reason}."
+    hint = "Look for executors without memory; what was committed stays, the rest is done again."
 
 
-@dataclass(eq=False)
 class SparkNotStarted(DmError):
     """Spark did not come up, or its master takes no app."""
 
     master: str
     reason: str
 
-    code: ClassVar[str] = "DM-6092"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "Spark cannot be started with the master {master}: {reason}."
-    hint: ClassVar[str] = "See whether the master is up and reached from this machine; nothing of the task was touched."
+    code = "DM-6092"
+    reaction = Reaction.RETRY
+    what = "Spark cannot be started with the master {master}: {reason}."
+    hint = "See whether the master is up and reached from this machine; nothing of the task was touched."
 
 
 def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
@@ -128,7 +126,7 @@ class SparkRunner:
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
         numbered = self.context.parallelize(list(enumerate(items)), len(items))
-        blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, _itself)
+        blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, int)
         return SparkExchange(blobs, len(items))
 
 
@@ -154,10 +152,6 @@ def _reason(error: Exception) -> str:
     """Return the first line of what Java says."""
     found = _REASON.search(str(error))
     return found[1] if found else type(error).__name__
-
-
-def _itself(group: int) -> int:
-    return group
 
 
 def freeze_modules() -> None:
@@ -191,9 +185,7 @@ class _Each:
 
 @dataclass(frozen=True)
 class _Produce:
-    """The function from a partition of numbered items to (group, blob). A failure goes to every group: none may act on
-    a part.
-    """
+    """The function from numbered items to (group, blob). A failure goes to every group: none may act on a part."""
 
     produce: Callable[[Any], Sequence[bytes]]
     groups: int

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.binlog_events import add_events
-from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.sync.operators import (
     paused_place,
     sql_pattern,
 )
+from airflow_provider_dm.launch.status import host_of, last_run
 
 Json = dict[str, Any]
 Act = Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]]
@@ -75,8 +76,8 @@ def _add_handle_error(verbs: Verbs) -> None:
 
 def _add_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK")
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
-    meta_url.add_arguments(parser)
+    add_sources(parser)
+    meta.add_arguments(parser)
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +99,7 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid.
     """
     statements = operator_statements(kind, getattr(arguments, "sql", []))
-    with _open(arguments) as store:
+    with meta.open_store(arguments) as store:
 
         def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
             wanted = [Operator(one.task, one.source, kind, place, statements) for one, place in places]
@@ -110,7 +111,7 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
     """Take back what waits at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
-    with _open(arguments) as store:
+    with meta.open_store(arguments) as store:
 
         def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
             return [store.revert_operator(one.task, one.source, place) for one, place in places]
@@ -120,15 +121,15 @@ def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print what is asked for of each source, oldest first."""
-    with _open(arguments) as store:
+    with meta.open_store(arguments) as store:
         subtasks = _subtasks(store, arguments)
         found = {one.source: store.operators(one.task, one.source, passed=arguments.passed) for one in subtasks}
-        host = _worker(store, arguments.task)
+        host = host_of(last_run(store, arguments.task))
     answers = [
-        {**_answer(source, host), "operators": [operator_json(one) for one in operators]}
+        {**source_answer(source, host), "operators": [operator_json(one) for one in operators]}
         for source, operators in found.items()
     ]
-    return _document(output, "list", answers, _unknown(arguments, subtasks))
+    return output.sources("List", answers, _unknown(arguments, subtasks))
 
 
 def _at_places(arguments: argparse.Namespace, output: Output, store: MetaStore, op: str, act: Act) -> Exit:
@@ -136,19 +137,20 @@ def _at_places(arguments: argparse.Namespace, output: Output, store: MetaStore, 
     pattern = None if arguments.sql_pattern is None else sql_pattern(arguments.sql_pattern)
     subtasks = _subtasks(store, arguments)
     if unknown := _unknown(arguments, subtasks):
-        return _document(output, op, [], unknown)
+        return output.sources(op.capitalize(), [], unknown)
     if arguments.binlog_pos is not None and len(subtasks) > 1:
         raise BinlogPosInvalid(arguments.binlog_pos, "it is a place of one source's log, and -s SOURCE-ID is missing")
-    host = _worker(store, arguments.task)
+    host = host_of(last_run(store, arguments.task))
     found = [(one, _place(arguments, one, pattern)) for one in subtasks]
     if not arguments.sources and not all(isinstance(place, SourceHasNoError) for _, place in found):
         found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
     places = [(one, place) for one, place in found if not isinstance(place, DmError)]
     if len(places) < len(found):
-        answers = [{**_answer(one.source, host), "result": False, "msg": _why_not(place)} for one, place in found]
-        return _document(output, op, answers)
-    done = act(places)
-    return _document(output, op, [{**_answer(one.source, host), "operator": operator_json(one)} for one in done])
+        other = "nothing was done, as another source has no such place"
+        why = {one.source: str(place) if isinstance(place, DmError) else other for one, place in found}
+        return output.sources(op.capitalize(), [source_answer(source, host, said) for source, said in why.items()])
+    done = [{**source_answer(one.source, host), "operator": operator_json(one)} for one in act(places)]
+    return output.sources(op.capitalize(), done)
 
 
 def _place(arguments: argparse.Namespace, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:
@@ -163,12 +165,7 @@ def _place(arguments: argparse.Namespace, subtask: SubtaskStatus, pattern: SqlPa
         return error
 
 
-def _why_not(place: Place | DmError) -> str:
-    return str(place) if isinstance(place, DmError) else "nothing was done, as another source has no such place"
-
-
 def operator_json(operator: Operator) -> Json:
-    """Return an operator as `list` shows it."""
     place = operator.place
     return {
         "op": operator.kind.value,
@@ -181,23 +178,9 @@ def operator_json(operator: Operator) -> Json:
     }
 
 
-def _open(arguments: argparse.Namespace) -> MetaStore:
-    store, _ = meta_url.open_store(arguments)
-    return store
-
-
 def _subtasks(store: MetaStore, arguments: argparse.Namespace) -> list[SubtaskStatus]:
     known = store.list_subtasks(task=arguments.task)
     return [one for one in known if not arguments.sources or one.source in arguments.sources]
-
-
-def _worker(store: MetaStore, task: str) -> str:
-    run = next(iter(store.list_runs(task=task)), None)
-    return run.holder.host if run else ""
-
-
-def _answer(source: str, host: str) -> Json:
-    return {"result": True, "msg": "", "source": source, "worker": host}
 
 
 def _unknown(arguments: argparse.Namespace, subtasks: Sequence[SubtaskStatus]) -> str:
@@ -206,8 +189,3 @@ def _unknown(arguments: argparse.Namespace, subtasks: Sequence[SubtaskStatus]) -
     if subtasks and not unknown:
         return ""
     return f"no task {arguments.task} is known on {', '.join(unknown) or 'any source'}"
-
-
-def _document(output: Output, op: str, answers: list[Json], msg: str = "") -> Exit:
-    result = not msg and all(one["result"] for one in answers)
-    return output.document({"op": op.capitalize(), "result": result, "msg": msg, "sources": answers})

@@ -13,12 +13,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import named_variables, source_endpoint
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, source_endpoint
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -27,34 +26,28 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, InvalidLocation, Location
 
-DEFAULT_LIMIT = 100
 
-
-@dataclass(eq=False)
 class NothingHeld(DmError):
-    """The relay log has no such file, or nothing at all."""
-
     wanted: str
     directory: str
 
-    code: ClassVar[str] = "DM-4067"
-    what: ClassVar[str] = "the relay log in {directory} does not hold {wanted}."
-    hint: ClassVar[str] = "Leave --relay out to read the source itself, or give --relay-dir or --from."
+    code = "DM-4067"
+    what = "the relay log in {directory} does not hold {wanted}."
+    hint = "Leave --relay out to read the source itself, or give --relay-dir or --from."
 
 
 def add_events(actions: Verbs) -> None:
-    """Add the action below `binlog`."""
     parser = actions.add("events", show_events, "show a page of a source's log, or of its relay log")
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
-    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
+    add_password_argument(parser)
     parser.add_argument("--from", metavar="FILE[:POSITION]", type=_place, dest="begin", help="default: the newest file")
     parser.add_argument("--until", metavar="FILE[:POSITION]", type=_place, help="default: where the log ends")
     parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
     parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
-    parser.add_argument("--limit", metavar="N", type=int, default=DEFAULT_LIMIT, help="default: %(default)s")
+    parser.add_argument("--limit", metavar="N", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--relay", action="store_true", help="read the relay log, by default from its beginning")
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -97,9 +90,9 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     from airflow_provider_dm.engine.audit.events import relay_page
     from airflow_provider_dm.engine.relay.reader import RelayReader
-    from airflow_provider_dm.launch.relays import own_relay_directory
+    from airflow_provider_dm.launch.workdir import shared_relay
 
-    root = arguments.relay_dir or own_relay_directory(config, meta_url.root_of(arguments))
+    root = arguments.relay_dir or shared_relay(meta.root_of(arguments), config.source_id, config.relay_dir)
     held = RelayReader(root).held()
     newest = [one for one in held if one.suffix == held[-1].suffix]
     begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)

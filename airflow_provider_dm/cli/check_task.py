@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
@@ -17,13 +16,12 @@ from airflow_provider_dm.launch.starts import with_starts
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("check-task", check_task)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
+    add_file_arguments(parser)
 
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print every check; exit code 5 when one failed."""
-    report = _checked(with_starts(read_inputs(arguments.task, arguments.sources or [], arguments.password_env)))
+    report = _checked(with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env)))
     try:
         report.require_passed()
     except PrecheckFailed as error:
@@ -48,9 +46,7 @@ def show(results: tuple[CheckResult, ...], output: Output) -> None:
 
 
 def to_json(report: PrecheckReport) -> dict[str, Any]:
-    """Return the report in the form of DM's check-task: `results`, each with id, name, state and what to do, and a
-    `summary`.
-    """
+    """Return the report in the form of DM's check-task: `results`, each with what to do, and a `summary`."""
     results = [
         {
             "id": number,
@@ -74,4 +70,4 @@ def to_json(report: PrecheckReport) -> dict[str, Any]:
 
 
 def _checked(inputs: Inputs) -> PrecheckReport:
-    return run_precheck(inputs.task, list(zip(inputs.sources, inputs.source_endpoints, strict=True)), inputs.target)
+    return run_precheck(inputs.task, inputs.pairs, inputs.target)

@@ -11,12 +11,11 @@ import argparse
 import os
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
@@ -32,46 +31,41 @@ from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import known_subtasks, read_subtask
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import build_job, last_generations, local_holder
+from airflow_provider_dm.launch.job import local_holder
 from airflow_provider_dm.launch.relays import Relays
+from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import tell_needs, with_starts
+from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
-@dataclass(eq=False)
 class NothingToImport(DmError):
-    """A source has no checkpoint of DM that could be taken over."""
-
     task: str
     source: str
     why: str
 
-    code: ClassVar[str] = "DM-9045"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "task {task}: no checkpoint of DM is taken over for source {source}: {why}."
-    hint: ClassVar[str] = (
-        "Nothing was changed. Look at name and meta-schema of the task; what has begun here goes on by `start-task`."
-    )
+    code = "DM-9045"
+    scope = Scope.DOWNSTREAM
+    what = "task {task}: no checkpoint of DM is taken over for source {source}: {why}."
+    hint = "Nothing was changed. Look at name and meta-schema of the task; what has begun here goes on by `start-task`."
 
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("import-checkpoint", import_checkpoint)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
+    add_file_arguments(parser)
     only = "of the task's sources, this one alone; may be repeated"
     parser.add_argument("--only", metavar="SOURCE-ID", action="append", default=[], help=only)
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
     """Let the task's sources begin where DM has left them. Raises what refuses that."""
-    inputs = _chosen(read_inputs(arguments.task, arguments.sources or [], arguments.password_env), arguments.only)
-    directory = TaskDir.of(inputs.task.name, meta_url.root_of(arguments))
+    inputs = _chosen(read_inputs(arguments.task, arguments.sources, arguments.password_env), arguments.only)
+    directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
         _check_all_there(inputs)
-        store, url = meta_url.open_store(arguments)
-        with store:
-            _begin(with_starts(inputs), directory, store, url)
+        with meta.open_store(arguments) as store:
+            _begin(with_starts(inputs), directory, store, meta.url_of(arguments))
     found = _begun(inputs.target, inputs.task)
     lines = (f"  {one['source']} goes on at {one['start']}" for one in found)
     output.answer({"task": inputs.task.name, "sources": found}, "\n".join([f"task {inputs.task.name}:", *lines]))
@@ -83,7 +77,7 @@ def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
     if not only:
         return inputs
     instances = tuple(inputs.task.instance(source) for source in dict.fromkeys(only))
-    pairs = [pair for pair in zip(inputs.sources, inputs.source_endpoints, strict=True) if pair[0].source_id in only]
+    pairs = [pair for pair in inputs.pairs if pair[0].source_id in only]
     return replace(
         inputs,
         task=inputs.task.model_copy(update={"mysql_instances": instances}),
@@ -114,15 +108,8 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
     tell_needs(inputs, store)
     upstreams = inputs.upstreams(directory, UNTIL_CAUGHT_UP)
     with Relays(upstreams, meta_url=url, log_dir=directory.path):
-        job = build_job(
-            app="incremental_sync",
-            task=task,
-            upstreams=upstreams,
-            target=inputs.target,
-            meta_url=url,
-            launched_behind=last_generations(store, task.name, upstreams),
-            holder=local_holder(task.name, directory.root),
-        )
+        supervisor = Supervisor(inputs, upstreams, store, url, local_holder(task.name, directory.root), SparkSettings())
+        job = supervisor.job("incremental_sync", UNTIL_CAUGHT_UP)
         os.environ.update(job.secrets.variables)  # the app would find them there
         _claim_and_begin(job.spec, store)
 
@@ -152,7 +139,6 @@ def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
 
 
 def _begun(target: Endpoint, task: TaskConfig) -> list[dict[str, Any]]:
-    """Return where the sources begin now."""
     connection = target_connection(target)
     found = []
     for source in task.source_ids:

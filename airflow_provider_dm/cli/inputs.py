@@ -14,9 +14,9 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -31,47 +31,48 @@ TARGET: Final = "target"
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class OtherSource(DmError):
-    """A source's file is given for another source."""
-
     source: str
     file: str
     found: str
 
-    code: ClassVar[str] = "DM-1314"
-    what: ClassVar[str] = "{file} is the file of source {found}, not of {source}."
-    hint: ClassVar[str] = "Give the file of the source that -s names, or leave -s out where it may be."
+    code = "DM-1314"
+    what = "{file} is the file of source {found}, not of {source}."
+    hint = "Give the file of the source that -s names, or leave -s out where it may be."
 
 
-@dataclass(eq=False)
 class LoginMissing(DmError):
-    """The file leaves the login to an Airflow connection, which this command does not read."""
-
     name: str
     key: str
 
-    code: ClassVar[str] = "DM-1311"
-    what: ClassVar[str] = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
-    hint: ClassVar[str] = "Add it to the file, or run the task by the Airflow operators."
+    code = "DM-1311"
+    what = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
+    hint = "Add it to the file, or run the task by the Airflow operators."
 
 
-@dataclass(eq=False)
 class PasswordVariableUnset(DmError):
     """--password-env names a variable that is not set, or is not NAME=VARIABLE."""
 
     argument: str
     reason: str
 
-    code: ClassVar[str] = "DM-1312"
-    what: ClassVar[str] = "--password-env {argument}: {reason}."
-    hint: ClassVar[str] = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
+    code = "DM-1312"
+    what = "--password-env {argument}: {reason}."
+    hint = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
 
 
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for the files of the sources, and for where passwords are that no file holds."""
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the files of a task and its sources, and for where passwords are that no file holds."""
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
     files = "one for each source of the task"
-    parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", dest="sources", help=files)
+    parser.add_argument(
+        "--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", default=[], dest="sources", help=files
+    )
+    add_password_argument(parser)
+
+
+def add_password_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for where passwords are that no file holds."""
     where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
     parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
 
@@ -100,6 +101,14 @@ def read_inputs(
     named = named_variables(password_variables, environ)
     endpoints = tuple(source_endpoint(source, named, environ) for source in sources)
     return Inputs(task, sources, endpoints, target_endpoint(task, named, environ))
+
+
+def load_source_of(file: Path, source: str | None) -> SourceConfig:
+    """Read the file of this source; None: of whichever it is. Raises ConfigError, OtherSource."""
+    config = load_source(file)
+    if source not in (None, "", config.source_id):
+        raise OtherSource(source, str(file), config.source_id)
+    return config
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:

@@ -6,24 +6,20 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError
 
 
-@dataclass(eq=False)
 class Interrupted(DmError):
-    """A person ended the command."""
-
     command: str
     result: dict[str, Any] = field(default_factory=dict)
     """What the app under way had done until then."""
 
-    code: ClassVar[str] = "DM-9050"
-    what: ClassVar[str] = "{command} was interrupted; what is applied is saved."
-    hint: ClassVar[str] = "Run the same command again to continue."
+    code = "DM-9050"
+    what = "{command} was interrupted; what is applied is saved."
+    hint = "Run the same command again to continue."
 
 
 class Interrupts:
@@ -33,7 +29,7 @@ class Interrupts:
         self._count = 0
         self._happened = threading.Event()
 
-    def note(self, number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
+    def note(self, *_signal: object) -> None:
         self._count += 1
         self._happened.set()
 

@@ -1,37 +1,93 @@
-"""`dmctl meta migrate|check`: the metadata DB's schema."""
+"""The metadata DB that a command works with: the one named, else dmctl's own SQLite file in the work directory.
+
+dmctl meta migrate      create its tables, or bring them to this release's version
+dmctl meta check        say whether they are those of this release
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
+from typing import Final
 
-from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.launch.workdir import work_root
+
+VARIABLE: Final = "DM_META_URL"
 
 
 def add_verbs(verbs: Verbs) -> None:
     actions = verbs.below("meta", "migrate|check")
-    meta_url.add_arguments(
-        actions.add("migrate", migrate_schema, "create the tables, or bring them to this release's version")
-    )
-    meta_url.add_arguments(actions.add("check", check_schema, "say whether the tables are those of this release"))
+    add_arguments(actions.add("migrate", migrate_schema, "create the tables, or bring them to this release's version"))
+    add_arguments(actions.add("check", check_schema, "say whether the tables are those of this release"))
 
 
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
     """Migrate the metadata DB to the schema of this release. Safe to repeat."""
-    url, own = meta_url.meta_url(arguments)
-    if own:
-        meta_url.make_own(arguments)
-    migrate(url)
+    _make_own(arguments)
+    migrate(url_of(arguments))
     output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
 
 
 def check_schema(arguments: argparse.Namespace, output: Output) -> Exit:
     """Check that the metadata DB is up to date. Raises MetaSchemaOutdated."""
-    url, _ = meta_url.meta_url(arguments)
-    with MetaStore.open(url):
+    with MetaStore.open(url_of(arguments)):
         output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--meta-url",
+        metavar="URL",
+        help=f"SQLAlchemy URL of the metadata DB (better by the variable {VARIABLE}: arguments are visible to others); "
+        "default: a SQLite file in the work directory, created and migrated by itself",
+    )
+    parser.add_argument(
+        "--work-dir",
+        metavar="DIR",
+        type=Path,
+        help="where logs, job files and relay logs are kept; default: $DM_WORK_DIR, else below $XDG_STATE_HOME",
+    )
+
+
+def root_of(arguments: argparse.Namespace) -> Path:
+    return work_root(arguments.work_dir)
+
+
+def url_of(arguments: argparse.Namespace) -> Secret:
+    """Return where the database is, with its password."""
+    return Secret(_named(arguments) or f"sqlite:///{_own_file(arguments)}")
+
+
+def open_store(arguments: argparse.Namespace) -> MetaStore:
+    """Open the store; dmctl's own is made and migrated first. Raises MetaSchemaOutdated for a named one that is old."""
+    url = url_of(arguments)
+    if _make_own(arguments):
+        migrate(url)
+    return MetaStore.open(url)
+
+
+def _named(arguments: argparse.Namespace) -> str | None:
+    named: str | None = arguments.meta_url or os.environ.get(VARIABLE)
+    return named
+
+
+def _own_file(arguments: argparse.Namespace) -> Path:
+    return root_of(arguments) / "meta.db"
+
+
+def _make_own(arguments: argparse.Namespace) -> bool:
+    """Create dmctl's own database file, empty and private, unless it is there; False where another DB is named."""
+    if _named(arguments):
+        return False
+    path = _own_file(arguments)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return True

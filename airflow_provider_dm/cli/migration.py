@@ -15,8 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import Any, ClassVar, Final, assert_never
+from typing import Any, Final, assert_never
 
 from airflow_provider_dm.cli.app_phase import RunContext, run_app
 from airflow_provider_dm.cli.interrupts import Interrupted
@@ -30,7 +29,8 @@ from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
-from airflow_provider_dm.launch.job import Upstream
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.submit import SparkAppFailed
 
 ROUNDS: Final = 4
@@ -38,88 +38,49 @@ ROUNDS: Final = 4
 TABLES_NAMED: Final = 5
 
 
-@dataclass(eq=False)
 class RowsDiffer(DmError):
-    """Source and target were compared at rest and are not equal."""
-
     tables: str
 
-    code: ClassVar[str] = "DM-9040"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "source and target differ although no source was written to since: {tables}."
-    hint: ClassVar[str] = "Did somebody else write to the target? Compare these tables, and report it if not."
+    code = "DM-9040"
+    scope = Scope.DOWNSTREAM
+    what = "source and target differ although no source was written to since: {tables}."
+    hint = "Did somebody else write to the target? Compare these tables, and report it if not."
 
 
-@dataclass(eq=False)
 class SourcesNotQuiet(DmError):
-    """Rows differ, and the sources were written to during every comparison."""
-
     rounds: int
     moved: str
 
-    code: ClassVar[str] = "DM-9041"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
-        "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
-    )
-    hint: ClassVar[str] = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
+    code = "DM-9041"
+    scope = Scope.UPSTREAM
+    what = "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
+    hint = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
 
 
-class Phase(Enum):
-    """A step of a run; its name is a key of `seconds` in the answer."""
-
-    PRECHECK = "precheck"
-    FULL_MIGRATION = "full_migration"
-    INCREMENTAL_SYNC = "incremental_sync"
-    VERIFY = "verify"
-
-
-def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[Phase, ...]:
-    """Return what is left to do behind the precheck. `loaded`: the target holds the full migration of every source
-    already.
-    """
-    full = (Phase.FULL_MIGRATION,) if mode is not TaskMode.INCREMENTAL and not loaded else ()
-    sync = (Phase.INCREMENTAL_SYNC,) if mode is not TaskMode.FULL else ()
-    compare = (Phase.VERIFY,) if verify and (until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL) else ()
-    return (*full, *sync, *compare)
+def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[App, ...]:
+    """Return the apps that are left to run. `loaded`: the target holds the full migration of every source."""
+    left: dict[App, bool] = {
+        "full_migration": mode is not TaskMode.INCREMENTAL and not loaded,
+        "incremental_sync": mode is not TaskMode.FULL,
+        "verify": verify and (until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL),
+    }
+    return tuple(app for app, wanted in left.items() if wanted)
 
 
 # The verdict
 
 
-@dataclass(frozen=True)
-class Equal:
-    """The verdict that every row of every table is equal."""
+def moved_since(synced: Mapping[str, Location], now: Mapping[str, Location]) -> dict[str, str]:
+    """Return which sources were written to behind what the target held, name -> "from A to B".
 
-
-@dataclass(frozen=True)
-class Unfair:
-    """The verdict "not equal", where these sources (name -> "from A to B") were written to in the meantime."""
-
-    moved: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Different:
-    """The verdict "not equal", at rest."""
-
-    tables: tuple[str, ...]
-
-
-Verdict = Equal | Unfair | Different
-
-
-def meaning_of(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
-    """Return what a comparison means. `synced`: what the target held before; `now`: where the sources are after it."""
-    if result.get("verified"):
-        return Equal()
-    moved = {
+    What a comparison found different says nothing then.
+    """
+    return {
         source: f"from {synced.get(source, 'an unknown place')} to {end}"
         for source, end in now.items()
         # Upstream does not know in which relay sub-directory its files lie.
         if source not in synced or not reached(synced[source], replace(end, suffix=synced[source].suffix))
     }
-    return Unfair(moved) if moved else Different(differing_tables(result))
 
 
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -148,6 +109,7 @@ class Summary:
     unresolved_groups: dict[str, Any] = field(default_factory=dict)
     """Merged tables whose shards wait for each other's DDL (DM's unresolvedGroups), by source."""
     seconds: dict[str, float] = field(default_factory=dict)
+    """What each app took, the precheck and all."""
     locations: dict[str, Location] = field(default_factory=dict)
 
     @property
@@ -178,14 +140,12 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
     task, target = inputs.task, inputs.target
     for phase in phases(task.task_mode, until=until, verify=verify, loaded=_loaded(task, _subtasks(target, task))):
         match phase:
-            case Phase.FULL_MIGRATION:
+            case "full_migration":
                 summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
-            case Phase.INCREMENTAL_SYNC:
+            case "incremental_sync":
                 _sync(context, summary, until)
-            case Phase.VERIFY:
+            case "verify":
                 _verify(context, summary, until)
-            case Phase.PRECHECK:
-                continue
             case _:
                 assert_never(phase)
 
@@ -204,19 +164,18 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
             return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
-        match meaning_of(result, synced=summary.locations, now=_ends_of(context.supervisor.upstreams)):
-            case Equal():
-                summary.verified = True
-                return
-            case Different(tables):
-                summary.verified = False
-                raise RowsDiffer(", ".join(tables))
-            case Unfair(moved):
-                if not can_sync or round_number == ROUNDS:
-                    break
-                for source, how in moved.items():
-                    context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
-                _sync(context, summary, until)
+        if result.get("verified"):
+            summary.verified = True
+            return
+        moved = moved_since(summary.locations, _ends_of(inputs))
+        if not moved:
+            summary.verified = False
+            raise RowsDiffer(", ".join(differing_tables(result)))
+        if not can_sync or round_number == ROUNDS:
+            break
+        for source, how in moved.items():
+            context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
+        _sync(context, summary, until)
     summary.verified = False
     raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
 
@@ -224,7 +183,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
 def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, Any]:
     """Return a comparison's result, whatever it is: the app calls a difference an error, here it has to be judged."""
     try:
-        return _run(context, summary, Phase.VERIFY, until)
+        return _run(context, summary, "verify", until)
     except SparkAppFailed as failed:
         run = context.supervisor.store.get_run(failed.run_id)
         if failed.reported.code != DataDiffers.code or run is None or run.result is None:
@@ -234,7 +193,7 @@ def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, 
 
 def _sync(context: RunContext, summary: Summary, until: str) -> None:
     try:
-        result = _run(context, summary, Phase.INCREMENTAL_SYNC, until)
+        result = _run(context, summary, "incremental_sync", until)
     except Interrupted as interrupted:  # how `--until forever` ends: what was done counts
         _add_sync(summary, interrupted.result)
         raise
@@ -245,37 +204,26 @@ def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
     summary.changes_applied += int(result.get("changes_applied", 0))
     summary.unresolved_groups = dict(result.get("unresolved_groups", {}))
     for source, stand in result.get("sources", {}).items():
-        if location := _location(stand.get("location")):
-            summary.locations[source] = location
+        summary.locations[source] = Location.parse(stand["location"])
 
 
-def _run(context: RunContext, summary: Summary, phase: Phase, until: str) -> dict[str, Any]:
-    context.output.say(f"{phase.value} …")
+def _run(context: RunContext, summary: Summary, app: App, until: str) -> dict[str, Any]:
+    context.output.say(f"{app} …")
     began = time.monotonic()
     try:
-        match phase:
-            case Phase.FULL_MIGRATION:
-                return run_app(context, "full_migration", until)
-            case Phase.INCREMENTAL_SYNC:
-                return run_app(context, "incremental_sync", until)
-            case Phase.VERIFY | Phase.PRECHECK:
-                return run_app(context, "verify", until)
-            case _:
-                assert_never(phase)
+        return run_app(context, app, until)
     finally:
         context.output.settle()
         spent = time.monotonic() - began
-        summary.seconds[phase.value] = summary.seconds.get(phase.value, 0.0) + spent
+        summary.seconds[app] = summary.seconds.get(app, 0.0) + spent
 
 
-def _ends_of(upstreams: Sequence[Upstream]) -> dict[str, Location]:
-    """Return where each source's binlog ends now."""
-    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in upstreams}
-
-
-def _end_of(endpoint: Endpoint) -> Location:
-    with connected(endpoint) as connection:
-        return current_location(connection)
+def _ends_of(inputs: Inputs) -> dict[str, Location]:
+    found = {}
+    for source, endpoint in inputs.pairs:
+        with connected(endpoint) as connection:
+            found[source.source_id] = current_location(connection)
+    return found
 
 
 def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
@@ -285,12 +233,4 @@ def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
 
 
 def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:
-    """Tell whether the full migration of every source is complete."""
     return {subtask.source for subtask in subtasks if subtask.unit == UNIT_SYNC} == set(task.source_ids)
-
-
-def _location(value: object) -> Location | None:
-    """Return a location as an app's result has it: an object or FILE:POSITION."""
-    if isinstance(value, dict):
-        return Location.from_json(value)
-    return Location.parse(value) if isinstance(value, str) and value else None

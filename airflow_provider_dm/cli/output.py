@@ -2,17 +2,6 @@
 
 Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest), else text.
 Progress, warnings and errors for people go to stderr, so that stdout can be piped.
-
-Exit codes:
-
-    0    done
-    1    failed: a typed error (or a bug, with its traceback)
-    2    the command line is wrong
-    3    another run has taken the task over
-    4    everything ran, and source and target differ
-    5    the precheck found something that has to be changed first
-    6    no failure: all is done but for DDL of merged tables, which waits for other shards; the same command goes on
-    130  interrupted; the same command continues
 """
 
 from __future__ import annotations
@@ -20,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -36,16 +25,16 @@ LINE_EVERY_SECONDS: Final = 5.0
 
 
 class Exit(IntEnum):
-    """The exit codes; see the module."""
+    """The exit codes; `dmctl --help` lists them as well."""
 
     DONE = 0
-    FAILED = 1
-    USAGE = 2
-    TAKEN_OVER = 3
-    DIFFERENT = 4
-    PRECHECK = 5
-    WAITING = 6
-    INTERRUPTED = 130
+    FAILED = 1  # by a typed error (or a bug, with its traceback)
+    USAGE = 2  # the command line is wrong
+    TAKEN_OVER = 3  # another run has taken the task over
+    DIFFERENT = 4  # everything ran, and source and target differ
+    PRECHECK = 5  # something has to be changed first
+    WAITING = 6  # all is done but for DDL of merged tables, which waits for other shards; the same command goes on
+    INTERRUPTED = 130  # the same command continues
 
 
 class Output:
@@ -87,34 +76,33 @@ class Output:
             print(text, flush=True)
 
     def document(self, body: Mapping[str, Any]) -> Exit:
-        """Print an answer with its own `result`, whose keys and their order are DM's; returns how the command ends
-        after it.
-        """
+        """Print an answer whose keys, and their order, are DM's; return how the command ends, by its `result`."""
         print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
         return Exit.DONE if body["result"] else Exit.FAILED
 
+    def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
+        """Print DM's document of what an operation did at each source (`source_answer`); `msg`: why there are none."""
+        result = not msg and all(one["result"] for one in answers)
+        body = {"op": op, "result": result, "msg": msg, "sources": answers}
+        return self.document({key: value for key, value in body.items() if value is not None})
+
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
         """Print a typed error: as DM's error object, or as one paragraph."""
-        said = reported_error(error)
+        # One that an app or a relay has reported is shown as itself, not as our report of it.
+        said = reported_by(error) or ReportedError.of(error)
         if self.as_json:
             answer = {"result": False, "msg": str(said), "error": said.to_json(), **(body or {})}
             print(json.dumps(answer, default=str), flush=True)
         self.say(f"error {said}")
 
 
-def reported_error(error: DmError) -> ReportedError:
-    """Return what is shown of an error: one that an app or a relay reported as itself, not as our report of it."""
-    return reported_by(error) or ReportedError.of(error)
+def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:
+    """Return DM's answer about one source. `worker`: the host that works on it; `trouble`: why it has failed."""
+    return {"result": not trouble, "msg": trouble, "source": source, "worker": worker}
 
 
 def exit_code_of(error: DmError) -> Exit:
-    """Return how the process ends after this error."""
     return Exit.TAKEN_OVER if error.reaction is Reaction.FENCED else Exit.FAILED
-
-
-def dm_answer(body: Mapping[str, Any]) -> str:
-    """Return an answer whose text form is the JSON itself, indented as dmctl of DM prints it."""
-    return json.dumps({"result": True, "msg": "", **body}, indent=4, default=str)
 
 
 def log_to_stderr(*, verbose: bool) -> None:

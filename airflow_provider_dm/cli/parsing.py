@@ -18,11 +18,16 @@ class Subparsers(Protocol):
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
 
 
+def add_sources(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add -s, which may be repeated: the sources that are meant, by default all."""
+    parser.add_argument(
+        "--source", "-s", metavar="SOURCE-ID", action="append", required=required, default=[], dest="sources"
+    )
+
+
 @dataclass(frozen=True)
 class Verbs:
-    """The place where verbs are added; `shared` holds the options that all of them have, `described` what is said of
-    each.
-    """
+    """The place where verbs are added. `shared`: the options of all of them; `described`: what is said of each."""
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser
@@ -40,7 +45,3 @@ class Verbs:
         said = self.described[name]
         parser = self.subparsers.add_parser(name, help=said, description=said)
         return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {})
-
-    def name_only(self, name: str) -> None:
-        """Add a verb that is not the one asked for: the help lists it."""
-        self.subparsers.add_parser(name, help=self.described[name])

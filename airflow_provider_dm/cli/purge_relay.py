@@ -15,25 +15,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import OtherSource
-from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.relay_desired import worker
-from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import load_source_of
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import (
-    BeforeFile,
-    BeforeTime,
-    HeldFile,
-    Inactive,
-    PurgePlan,
-    PurgeRequest,
-    PurgeUnclear,
-)
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
-from airflow_provider_dm.launch.relays import own_relay_directory
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -41,7 +30,7 @@ Json = dict[str, Any]
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("purge-relay", purge_relay)
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
+    add_sources(parser, required=True)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--filename", "-f", metavar="FILE", help="purge all files before this one")
     what.add_argument("--time", metavar="TIME", type=local_time, help="purge files that ended before, in local time")
@@ -50,32 +39,20 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument("--dry-run", action="store_true", help="remove nothing, say what would go")
     file_help = "the source's file, if its relay log lies elsewhere (relay-dir)"
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help=file_help)
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Purge the relay logs and print DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear,
-    OtherSource.
-    """
-    request = request_of(arguments)
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    """Purge relay logs; `msg` of the answer says what was kept, and for whom. Raises PurgeUnclear, OtherSource."""
+    if arguments.filename is not None and len(arguments.sources) != 1:
+        raise PurgeUnclear("for --filename, only one source can be given at a time")
+    request = request_of(arguments.filename, arguments.sub_dir, arguments.time, inactive=arguments.inactive)
+    with meta.open_store(arguments) as store:
         answers = [
             _answer(store, source, _root(arguments, source), request, output, dry_run=arguments.dry_run)
             for source in arguments.sources
         ]
-    return output.document({"result": all(answer["result"] for answer in answers), "msg": "", "sources": answers})
-
-
-def request_of(arguments: argparse.Namespace) -> PurgeRequest:
-    """Return what the arguments ask to purge. Raises PurgeUnclear."""
-    if arguments.filename is not None:
-        if len(arguments.sources) != 1:
-            raise PurgeUnclear("for --filename, only one source can be given at a time")
-        return BeforeFile(arguments.filename, arguments.sub_dir)
-    if arguments.sub_dir is not None:
-        raise PurgeUnclear("--sub-dir says where --filename is, which is missing")
-    return BeforeTime(arguments.time.timestamp()) if arguments.time else Inactive()
+    return output.sources(None, answers)
 
 
 def local_time(text: str) -> datetime:
@@ -87,31 +64,27 @@ def local_time(text: str) -> datetime:
 
 
 def _root(arguments: argparse.Namespace, source: str) -> Path:
-    if arguments.source_file is None:
-        return shared_relay(meta_url.root_of(arguments), source)
-    config = load_source(arguments.source_file)
-    if config.source_id != source:
-        raise OtherSource(source, str(arguments.source_file), config.source_id)
-    return own_relay_directory(config, meta_url.root_of(arguments))
+    file = arguments.source_file
+    relay_dir = load_source_of(file, source).relay_dir if file is not None else ""
+    return shared_relay(meta.root_of(arguments), source, relay_dir)
 
 
 def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, output: Output, *, dry_run: bool) -> Json:
-    answer: Json = {"result": True, "msg": "", "source": source, "worker": worker(store.relay_status(source))}
+    status = store.relay_status(source)
+    answer = source_answer(source, status.host if status else "")
     try:
         plan = plan_by_hand(store, source, root, request)
         if dry_run:
             output.say(f"{source}: would remove {listed(plan.delete)}")
-            return {**answer, "msg": plan.held_by, "files": [_file(file) for file in plan.delete]}
+            files = [{"subDir": str(one.sub_dir), "filename": str(one.file), "bytes": one.size} for one in plan.delete]
+            return {**answer, "msg": plan.held_by, "files": files}
         purged = purge_by_hand(store, plan)
     except DmError as error:
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
     output.say(f"{source}: removed {listed(purged.deleted)}")
-    return {**answer, "msg": _why_kept(plan, purged.returned)}
-
-
-def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
-    return f"{returned[0]} stays: a task came to need it meanwhile" if returned else plan.held_by
+    came = f"{purged.returned[0]} stays: a task came to need it meanwhile" if purged.returned else ""
+    return {**answer, "msg": came or plan.held_by}
 
 
 def listed(files: Sequence[HeldFile]) -> str:
@@ -119,7 +92,3 @@ def listed(files: Sequence[HeldFile]) -> str:
     if not files:
         return "nothing"
     return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"
-
-
-def _file(file: HeldFile) -> Json:
-    return {"subDir": str(file.sub_dir), "filename": str(file.file), "bytes": file.size}

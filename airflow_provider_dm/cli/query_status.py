@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.launch.status import status_of
 
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("query-status", query_status)
     parser.add_argument("task", metavar="TASK", nargs="?")
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
-    meta_url.add_arguments(parser)
+    add_sources(parser)
+    meta.add_arguments(parser)
 
 
 def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print JSON with and without --json, as DM does."""
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         return output.document(status_of(store, arguments.task, arguments.sources))

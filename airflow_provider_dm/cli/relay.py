@@ -10,59 +10,56 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from dataclasses import dataclass
+import socket
+import time
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Final
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import add_password_argument, load_source_of, named_variables, source_endpoint
 from airflow_provider_dm.cli.interrupts import interrupts
-from airflow_provider_dm.cli.output import Exit, Output, dm_answer
-from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.relay_desired import answer_of, is_alive, wait_until_obeyed, worker
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.yaml_file import load_source
-from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.errors import AskedAgain, DmError
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay import health
+from airflow_provider_dm.engine.relay.process import process_exists
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped, own_relay_directory
-from airflow_provider_dm.launch.workdir import private_directory
+from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped
+from airflow_provider_dm.launch.workdir import private_directory, shared_relay
+
+OBEY_SECONDS: Final = 15.0
+"""A relay looks for wishes every second, and reports every second."""
+_LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class SourceNotNamed(DmError):
-    """The command line says nothing about which source is meant."""
-
     verb: str
 
-    code: ClassVar[str] = "DM-1313"
-    what: ClassVar[str] = "{verb}: no source is named."
-    hint: ClassVar[str] = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
+    code = "DM-1313"
+    what = "{verb}: no source is named."
+    hint = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
 
 
 def add_verbs(verbs: Verbs) -> None:
     start = verbs.add("start-relay", start_relay)
     start.add_argument("--source", "-s", metavar="SOURCE-ID", help="with --source-file: checked against the file")
     start.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help="run the relay here until it is stopped")
-    start.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
+    add_password_argument(start)
     _add_workers(start)
+    meta.add_arguments(start)
     stop = verbs.add("stop-relay", stop_relay)
-    _add_sources(stop)
     _add_workers(stop)
     pause = verbs.add("pause-relay", partial(_operate, op="PauseRelay", stage=Stage.PAUSED))
-    _add_sources(pause)
     resume = verbs.add("resume-relay", partial(_operate, op="ResumeRelay", stage=Stage.RUNNING))
-    _add_sources(resume)
-    for parser in (start, stop, pause, resume):
-        meta_url.add_arguments(parser)
-
-
-def _add_sources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
+    for parser in (stop, pause, resume):
+        add_sources(parser, required=True)
+        meta.add_arguments(parser)
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -77,10 +74,9 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
         return _run_here(arguments, output)
     if not arguments.source:
         raise SourceNotNamed("start-relay")
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         store.set_relay_desired(arguments.source, Stage.RUNNING)
-        alive = is_alive(store.relay_status(arguments.source))
+        alive = _is_alive(store.relay_status(arguments.source))
     how = f"run one: dmctl start-relay -s {arguments.source} --source-file SOURCE.yaml, or a DmRelayOperator"
     missing = f"no relay of {arguments.source} is running, and this command starts no process without a file; {how}"
     return output.document({"result": alive, "msg": "" if alive else missing})
@@ -88,25 +84,21 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run a relay until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
-    config = load_source(arguments.source_file)
+    config = load_source_of(arguments.source_file, arguments.source)
     config.require_supported()
-    if arguments.source and arguments.source != config.source_id:
-        raise OtherSource(arguments.source, str(arguments.source_file), config.source_id)
-    root = meta_url.root_of(arguments)
-    directory = own_relay_directory(config, root)
+    root = meta.root_of(arguments)
+    directory = shared_relay(root, config.source_id, config.relay_dir)
     endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
     upstream = Upstream(config, endpoint, directory)
-    store, url = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         log_dir = private_directory(root / "logs")
-        with interrupts() as seen, Relays([upstream], meta_url=url, log_dir=log_dir) as relays:
+        with interrupts() as seen, Relays([upstream], meta_url=meta.url_of(arguments), log_dir=log_dir) as relays:
             output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
             while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
                 pass
         if relays.error is not None and not isinstance(relays.error, RelayStopped):
             raise relays.error
-    output.answer({}, dm_answer({}))
-    return Exit.DONE
+    return output.document({"result": True, "msg": ""})
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
@@ -115,22 +107,17 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
     A metadata DB that does not answer for a moment says nothing.
     """
-    try:
+    with AskedAgain(log.warning):
         return store.relay_desired(config.source_id) is Stage.STOPPED
-    except DmError as error:
-        if error.reaction is not Reaction.RETRY:
-            raise
-        log.warning("%s Asking again.", error)
-        return False
+    return False
 
 
 def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:
     """Ask relays to stop. Each sees it within its next look at the metadata DB; one that does not run has nothing left
     to do.
     """
-    store, _ = meta_url.open_store(arguments)
-    with store:
-        idle = [source for source in arguments.sources if not is_alive(store.relay_status(source))]
+    with meta.open_store(arguments) as store:
+        idle = [source for source in arguments.sources if not _is_alive(store.relay_status(source))]
         for source in arguments.sources:
             store.set_relay_desired(source, Stage.STOPPED)
     return output.document({"result": True, "msg": f"no relay is running of {', '.join(idle)}" if idle else ""})
@@ -138,14 +125,38 @@ def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 def _operate(arguments: argparse.Namespace, output: Output, *, op: str, stage: Stage) -> Exit:
     """Record the wish for all sources first, then wait for each relay to obey."""
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         for source in arguments.sources:
             store.set_relay_desired(source, stage)
         answers = []
         for source in arguments.sources:
-            status = wait_until_obeyed(store, source, stage)
-            msg = answer_of(status, stage, source=source)
-            answers.append({"result": not msg, "msg": msg, "source": source, "worker": worker(status)})
-    result = all(answer["result"] for answer in answers)
-    return output.document({"op": op, "result": result, "msg": "", "sources": answers})
+            status = _wait_until_obeyed(store, source, stage)
+            answers.append(source_answer(source, status.host if status else "", _trouble(status, stage, source)))
+    return output.sources(op, answers)
+
+
+def _is_alive(status: RelayStatus | None) -> bool:
+    """Tell whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
+    if status is None or not health.is_alive(status, health.FRESH_SECONDS):
+        return False
+    return status.host != socket.gethostname() or status.pid is None or process_exists(status.pid)
+
+
+def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
+    """Return the relay's status once it is in that stage, is gone, or the time is over."""
+    deadline = time.monotonic() + OBEY_SECONDS
+    while True:
+        status = store.relay_status(source)
+        if status is None or status.stage is stage or not _is_alive(status) or time.monotonic() > deadline:
+            return status
+        time.sleep(_LOOK_SECONDS)
+
+
+def _trouble(status: RelayStatus | None, stage: Stage, source: str) -> str:
+    """Return what there is to say about a wish: nothing when it has come true."""
+    error = f" (its last error: {health.said(status.error)})" if status and status.error else ""
+    if status is None or not _is_alive(status):
+        return f"no relay of {source} is running{error}"
+    if status.stage is not stage:
+        return f"the relay of {source} is still {status.stage.value} after {OBEY_SECONDS:.0f} s{error}"
+    return ""

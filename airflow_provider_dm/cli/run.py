@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
 
-from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.check_task import require_precheck
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
 from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
@@ -24,7 +21,6 @@ from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.config.start import checked_time
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
@@ -39,27 +35,19 @@ from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
-START_TIME_HELP = (
-    "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
-)
 
-
-@dataclass(eq=False)
 class UntilAmbiguous(DmError):
-    """One location, several sources."""
-
     until: str
     sources: int
 
-    code: ClassVar[str] = "DM-9042"
-    what: ClassVar[str] = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
-    hint: ClassVar[str] = "Use caught-up, or a task of one source."
+    code = "DM-9042"
+    what = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
+    hint = "Use caught-up, or a task of one source."
 
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("run", run)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
+    add_run_arguments(parser)
     parser.add_argument(
         "--until",
         metavar="caught-up|FILE:POSITION|forever",
@@ -67,8 +55,14 @@ def add_verbs(verbs: Verbs) -> None:
         type=_until,
         help="where incremental sync ends (default: %(default)s: where the sources were when it began to look)",
     )
-    parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
     parser.add_argument("--no-verify", action="store_true", help="do not compare the rows at the end")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what a run in the foreground takes, and one that is started to go on by itself."""
+    add_file_arguments(parser)
+    begins = "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
+    parser.add_argument("--start-time", metavar="TIME", default="", type=_time, help=begins)
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     memory = SparkSettings.driver_memory
     parser.add_argument(
@@ -77,26 +71,23 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help="may be repeated"
     )
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run all phases of a task. Raises DmError for everything that stops before the first phase."""
-    inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
+    inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise UntilAmbiguous(arguments.until, len(inputs.sources))
     preflight()
-    directory = TaskDir.of(inputs.task.name, meta_url.root_of(arguments))
+    directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
-        store, url = meta_url.open_store(arguments)
-        with store:
-            return _run(arguments, output, inputs, directory, store, url)
+        with meta.open_store(arguments) as store:
+            return _run(arguments, output, inputs, directory, store)
 
 
-def _run(
-    arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret
-) -> Exit:
-    began, summary = time.monotonic(), Summary()
+def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore) -> Exit:
+    began, summary, url = time.monotonic(), Summary(), meta.url_of(arguments)
     try:
         inputs = with_starts(inputs, arguments.start_time)
         require_precheck(inputs, output)
@@ -107,7 +98,8 @@ def _run(
         holder = local_holder(inputs.task.name, directory.root)
         wait_for_others(store, inputs.task.name, inputs.task.source_ids, holder)
         want_running(store, inputs.task.name, inputs.task.source_ids)
-        supervisor = Supervisor(inputs, upstreams, store, url, holder, _settings(arguments))
+        settings = SparkSettings(arguments.master, arguments.driver_memory, dict(arguments.spark_conf))
+        supervisor = Supervisor(inputs, upstreams, store, url, holder, settings)
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)
             migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
@@ -125,7 +117,6 @@ def _run(
 
 
 def readable(summary: Summary, inputs: Inputs) -> str:
-    """Return the summary for people."""
     verdict = {True: "verified: every row is equal", False: "NOT equal", None: "not verified"}[summary.verified]
     sources = [f"  {source} is synced to {location}" for source, location in summary.locations.items()]
     times = ", ".join(f"{phase} {spent:.1f} s" for phase, spent in summary.seconds.items())
@@ -147,17 +138,11 @@ def _until(text: str) -> str:
         raise argparse.ArgumentTypeError(error.message()) from None
 
 
-def time_of(text: str) -> str:
-    """Return an argument that is a time."""
+def _time(text: str) -> str:
     try:
         return checked_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _settings(arguments: argparse.Namespace) -> SparkSettings:
-    conf = dict(arguments.spark_conf)
-    return SparkSettings(master=arguments.master, driver_memory=arguments.driver_memory, conf=conf)
 
 
 def _pair(text: str) -> tuple[str, str]:

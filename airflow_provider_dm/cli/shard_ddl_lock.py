@@ -8,35 +8,28 @@ show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
-from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
 from airflow_provider_dm.launch.ddl_locks import locks_document, unlock
-
-UNLOCK: Final = "unlock"
 
 
 def add_verbs(verbs: Verbs) -> None:
     both = verbs.add("shard-ddl-lock", shard_ddl_lock)
     both.add_argument("words", metavar="[TASK] | unlock ID", nargs="*")
-    _add_source(both)
+    add_sources(both)
     _add_decision(both)
-    meta_url.add_arguments(both)
+    meta.add_arguments(both)
     show = verbs.add("show-ddl-locks", show_locks)
     show.add_argument("task", metavar="TASK", nargs="?")
-    _add_source(show)
-    meta_url.add_arguments(show)
+    add_sources(show)
+    meta.add_arguments(show)
     old = verbs.add("unlock-ddl-lock", unlock_lock)
     old.add_argument("id", metavar="ID")
     _add_decision(old)
-    meta_url.add_arguments(old)
-
-
-def _add_source(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
+    meta.add_arguments(old)
 
 
 def _add_decision(parser: argparse.ArgumentParser) -> None:
@@ -54,26 +47,23 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
 def shard_ddl_lock(arguments: argparse.Namespace, output: Output) -> Exit:
     """Show locks, or decide about one, as the words say. Raises LockRefuses."""
     words: list[str] = arguments.words
-    if words[:1] == [UNLOCK] and len(words) == 2:
+    if words[:1] == ["unlock"] and len(words) == 2:
         arguments.id = words[1]
         return unlock_lock(arguments, output)
-    if words[:1] == [UNLOCK] or len(words) > 1:
+    if words[:1] == ["unlock"] or len(words) > 1:
         raise LockRefuses(" ".join(words[1:]), "one lock is named by its ID, in quotes")
     arguments.task = words[0] if words else None
     return show_locks(arguments, output)
 
 
 def show_locks(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print DM's document of locks."""
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         return output.document(locks_document(store, arguments.task, arguments.sources))
 
 
 def unlock_lock(arguments: argparse.Namespace, output: Output) -> Exit:
     """Decide about a lock; print DM's answer. Raises LockRefuses."""
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         action = Action(arguments.action)
         owner, force, number = arguments.owner, arguments.force_remove, arguments.number
         lock = unlock(store, arguments.id, owner=owner, action=action, force=force, number=number)

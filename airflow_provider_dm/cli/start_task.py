@@ -13,22 +13,23 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
-from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import read_inputs
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.run import START_TIME_HELP, time_of
+from airflow_provider_dm.cli.run import add_run_arguments
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.launch.ddl_locks import withdraw
-from airflow_provider_dm.launch.task_control import live_run, resume, want_running
+from airflow_provider_dm.launch.status import host_of
+from airflow_provider_dm.launch.task_control import live_run, operate, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
 START_SECONDS: Final = 120.0
@@ -40,25 +41,18 @@ ANSWER: Final = "start-task.json"
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("start-task", start_task)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
-    parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
     removing = "forget first what is known of the task in the target, as DM does: it begins from nothing"
     parser.add_argument("--remove-meta", action="store_true", help=removing)
-    parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
-    parser.add_argument("--driver-memory", metavar="SIZE", help="of the Spark driver")
-    parser.add_argument("--spark-conf", metavar="KEY=VALUE", action="append", default=[], help="may be repeated")
-    meta_url.add_arguments(parser)
+    add_run_arguments(parser)
 
 
 def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Start the task, or let it go on where it is paused. Raises for files that no run would take, and LeaseHeld where
     something is to be forgotten under a run."""
-    inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
+    inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     task = inputs.task
-    directory = TaskDir.of(task.name, meta_url.root_of(arguments))
-    store, url = meta_url.open_store(arguments)
-    with store:
+    directory = TaskDir.of(task.name, meta.root_of(arguments))
+    with meta.open_store(arguments) as store:
         if arguments.remove_meta:
             remove_progress(
                 store,
@@ -73,40 +67,35 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
             return _go_on(store, output, task, run)
         want_running(store, task.name, task.source_ids)
         before = {one.run_id for one in store.list_runs(task=task.name)}
-        child = _Child.start(arguments, directory, url)
+        child = _Child.start(arguments, directory)
         trouble = child.first_words(store, task, before)
-        host = run.holder.host if (run := live_run(store, task.name)) is not None else ""
-    return output.document(_document(task, trouble, host))
+        host = host_of(live_run(store, task.name))
+    return _answer(output, task, host, dict.fromkeys(task.source_ids, trouble), trouble)
 
 
 def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
     """Let a task go on that runs and is paused; one that is not paused is there already, as with DM."""
     paused = [one for one in store.list_subtasks(task=task.name) if one.desired not in (None, Stage.RUNNING)]
     if not paused:
-        return output.document(_document(task, f"task {task.name} is running already", run.holder.host))
-    troubles = {one.source: one.trouble for one in resume(store, paused)}
-    document = _document(task, "", run.holder.host)
-    for one in document["sources"]:
-        one["msg"] = troubles.get(one["source"], "")
-        one["result"] = not one["msg"]
-    return output.document({**document, "result": not any(troubles.values())})
+        there = f"task {task.name} is running already"
+        return _answer(output, task, run.holder.host, dict.fromkeys(task.source_ids, there), there)
+    return _answer(
+        output, task, run.holder.host, {one.source: one.trouble for one in operate(store, paused, Stage.RUNNING)}
+    )
 
 
-def _document(task: TaskConfig, trouble: str, host: str) -> dict[str, Any]:
-    sources = [{"result": not trouble, "msg": trouble, "source": one, "worker": host} for one in task.source_ids]
-    return {"op": "Start", "result": not trouble, "msg": trouble, "sources": sources}
+def _answer(output: Output, task: TaskConfig, host: str, troubles: Mapping[str, str], msg: str = "") -> Exit:
+    return output.sources("Start", [source_answer(one, host, troubles.get(one, "")) for one in task.source_ids], msg)
 
 
 @dataclass(frozen=True)
 class _Child:
-    """The process that runs the task."""
-
     process: subprocess.Popen[bytes]
     log_path: Path
     answer_path: Path
 
     @classmethod
-    def start(cls, arguments: argparse.Namespace, directory: TaskDir, url: Secret) -> _Child:
+    def start(cls, arguments: argparse.Namespace, directory: TaskDir) -> _Child:
         """Start it in a session of its own. Its secrets are in its environment and in its files, as ours are."""
         log_path, answer_path = directory.path / LOG, directory.path / ANSWER
         with _private(log_path) as log, _private(answer_path) as answer:
@@ -115,7 +104,7 @@ class _Child:
                 stdin=subprocess.DEVNULL,
                 stdout=answer,
                 stderr=log,
-                env={**os.environ, meta_url.VARIABLE: url.reveal()},
+                env={**os.environ, meta.VARIABLE: meta.url_of(arguments).reveal()},
                 start_new_session=True,
             )
         return cls(process, log_path, answer_path)
@@ -148,19 +137,17 @@ class _Child:
 def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
     """Return what `dmctl run` is called with; the metadata DB is in the environment, as its URL may hold a password."""
     words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
-    for file in arguments.sources or []:
+    for file in arguments.sources:
         words += ["--source", str(file.absolute())]
     for pair in arguments.password_env:
         words += ["--password-env", pair]
-    for pair in arguments.spark_conf:
-        words += ["--spark-conf", pair]
+    for key, value in arguments.spark_conf:
+        words += ["--spark-conf", f"{key}={value}"]
     if arguments.start_time:
         words += ["--start-time", arguments.start_time]
     if arguments.master:
         words += ["--master", arguments.master]
-    if arguments.driver_memory:
-        words += ["--driver-memory", arguments.driver_memory]
-    return [*words, "--work-dir", str(directory.root)]
+    return [*words, "--driver-memory", arguments.driver_memory, "--work-dir", str(directory.root)]
 
 
 def _private(path: Path) -> IO[bytes]:

@@ -9,62 +9,47 @@ still have what it needs.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.output import Exit, Output
-from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.output import Exit, Output, source_answer
+from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import SubtaskStatus
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch import task_control
-from airflow_provider_dm.launch.task_control import Answer
-
-Operation = Callable[[MetaStore, Sequence[SubtaskStatus]], list[Answer]]
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.launch.task_control import Answer, operate, refusal
 
 
-@dataclass(eq=False)
 class TaskNotNamed(DmError):
-    """Neither a task nor a source is named."""
-
     verb: str
 
-    code: ClassVar[str] = "DM-9043"
-    what: ClassVar[str] = "{verb} needs a task, or -s with a source for all of its tasks."
-    hint: ClassVar[str] = "dmctl query-status shows what there is."
+    code = "DM-9043"
+    what = "{verb} needs a task, or -s with a source for all of its tasks."
+    hint = "dmctl query-status shows what there is."
 
 
 def add_verbs(verbs: Verbs) -> None:
-    for verb, op, operation in (
-        ("pause-task", "Pause", task_control.pause),
-        ("resume-task", "Resume", task_control.resume),
-        ("stop-task", "Stop", task_control.stop),
-    ):
-        parser = verbs.add(verb, partial(_operate, op=op, operation=operation))
+    for op, wish in (("Pause", Stage.PAUSED), ("Resume", Stage.RUNNING), ("Stop", Stage.STOPPED)):
+        parser = verbs.add(f"{op.lower()}-task", partial(_operate, op=op, wish=wish))
         parser.add_argument("task", metavar="TASK|TASK.yaml", nargs="?")
-        parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
-        meta_url.add_arguments(parser)
+        add_sources(parser)
+        meta.add_arguments(parser)
 
 
-def _operate(arguments: argparse.Namespace, output: Output, *, op: str, operation: Operation) -> Exit:
+def _operate(arguments: argparse.Namespace, output: Output, *, op: str, wish: Stage) -> Exit:
     """Pass the wish on, wait until it has come true, and print DM's document."""
     if arguments.task is None and not arguments.sources:
         raise TaskNotNamed(arguments.verb)
     task = _name_of(arguments.task) if arguments.task is not None else None
-    store, _ = meta_url.open_store(arguments)
-    with store:
+    with meta.open_store(arguments) as store:
         known = store.list_subtasks(task=task)
         chosen = [one for one in known if not arguments.sources or one.source in arguments.sources]
-        msg = task_control.refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
-        answers = operation(store, chosen) if not msg else []
-    result = not msg and not any(one.trouble for one in answers)
-    shown = [_shown(one, with_task=task is None) for one in answers]
-    return output.document({"op": op, "result": result, "msg": msg, "sources": shown})
+        msg = refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
+        answers = operate(store, chosen, wish) if not msg else []
+    return output.sources(op, [_shown(one, with_task=task is None) for one in answers], msg)
 
 
 def _name_of(given: str) -> str:
@@ -78,5 +63,5 @@ def _unknown(task: str | None, sources: Sequence[str]) -> str:
 
 
 def _shown(answer: Answer, *, with_task: bool) -> dict[str, Any]:
-    said = {"result": not answer.trouble, "msg": answer.trouble, "source": answer.source, "worker": answer.host}
+    said = source_answer(answer.source, answer.host, answer.trouble)
     return {"task": answer.task, **said} if with_task else said

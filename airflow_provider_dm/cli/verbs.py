@@ -13,9 +13,7 @@ from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 
 
 class Verb(NamedTuple):
-    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it, with all others of that
-    module.
-    """
+    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it."""
 
     room: str
     help: str

@@ -10,10 +10,10 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
 """Characters of one field in a message."""
@@ -43,13 +43,16 @@ class Reaction(Enum):
     FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
+    """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
+    none of them a secret; `code`, `what` and the others it only assigns. It has a docstring where `what` leaves
+    something unsaid.
 
-    `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
-    (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
-    its fields overrides `workaround`; none has an empty one.
+    `what` and `hint`, which is what a person can do, are `str.format` templates over the fields; a tuple is written as
+    a list with commas, of what is very long (a GTID set with many gaps) only the beginning. None has an empty hint, or
+    it overrides `workaround`. What `what` tells, which every class shows, needs no docstring: that only adds to it.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -58,18 +61,24 @@ class DmError(Exception):
     what: ClassVar[str] = "internal error"
     hint: ClassVar[str] = ""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def happened(self) -> str:
         """Return what happened, and where."""
-        return self.what.format(**{name: _said(value) for name, value in self.details().items()})
+        return self._filled(self.what)
 
     def workaround(self) -> str:
         """Return what a person can do; of an error that only passes on what a child process said, what that says."""
         reported = reported_by(self)
-        return self.hint if reported is None else reported.workaround or UNFORESEEN
+        return self._filled(self.hint) if reported is None else reported.workaround or UNFORESEEN
+
+    def _filled(self, template: str) -> str:
+        return template.format(**{name: _said(value) for name, value in self.details().items()})
 
     def reacts(self) -> Reaction:
         """Return the reaction asked for; of an error that only passes on what a child process said, what that asks."""
@@ -86,7 +95,7 @@ class DmError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
-        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))
+        return (type(self), tuple(getattr(self, one.name) for one in fields(self)))
 
 
 def _said(value: Any) -> Any:
@@ -98,7 +107,6 @@ def _said(value: Any) -> Any:
     return f"{value[:LONGEST_FIELD]}… ({len(value) - LONGEST_FIELD} characters more)"
 
 
-@dataclass(eq=False)
 class NotSupportedYet(DmError):
     """Something that this release stops at rather than guesses. Each use is listed in docs/limits.md."""
 
@@ -106,23 +114,20 @@ class NotSupportedYet(DmError):
     where: str
     way_out: str
 
-    code: ClassVar[str] = "DM-1900"
-    what: ClassVar[str] = "{feature} is not supported yet ({where})."
-
-    def workaround(self) -> str:
-        return self.way_out
+    code = "DM-1900"
+    what = "{feature} is not supported yet ({where})."
+    hint = "{way_out}"
 
 
-@dataclass(eq=False)
 class InvariantBroken(DmError):
     """A law of the protocol does not hold: never repaired, always reported."""
 
     law: str
     found: str
 
-    code: ClassVar[str] = "DM-6900"
-    what: ClassVar[str] = "an invariant does not hold: {law}. Found: {found}."
-    hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
+    code = "DM-6900"
+    what = "an invariant does not hold: {law}. Found: {found}."
+    hint = "Nothing was written after this point; please report it with the log of this run."
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,22 @@ def reported_by(error: DmError) -> ReportedError | None:
     """Return the error of a child process that this one passes on; None for most."""
     reported = getattr(error, "reported", None)
     return reported if isinstance(reported, ReportedError) else None
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """A `with` block that may end early by what passes by itself: that is told to `warn`, and its owner asks again."""
+
+    warn: Callable[..., object]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        passes = isinstance(error, DmError) and error.reaction is Reaction.RETRY
+        if passes:
+            self.warn("%s Asking again.", error)
+        return passes
 
 
 def describe(error: BaseException) -> dict[str, Any]:

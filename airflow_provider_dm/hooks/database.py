@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.engine.mysql.connection import Connection as Session
     from airflow_provider_dm.engine.mysql.connection import ServerInfo
-    from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 DEFAULT_PORT: Final = 3306
 CONNECTION_TYPES: Final = ("dm_database", "mysql")
@@ -71,8 +71,10 @@ class DmDatabaseHook(BaseHook):
         from airflow_provider_dm.hooks.server_summary import describe_server
 
         try:
+            said = str(extra_of(self.connection).get("flavour") or "auto")
+            flavour = None if said == "auto" else said
             # The form tests under a random connection id, which would tell a person nothing.
-            return describe_server(endpoint_of(self.connection, "the server"), wanted_flavour(self.connection))
+            return describe_server(endpoint_of(self.connection, "the server"), flavour)
         except Exception as error:  # noqa: BLE001  the button shows it
             return False, str(error)
 
@@ -96,15 +98,9 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         port=connection.port or DEFAULT_PORT,
         user=connection.login or "root",
         password=Secret(connection.password or ""),
-        tls=_tls(connection, extra),
+        tls=tls_of(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),
     )
-
-
-def wanted_flavour(connection: Connection) -> str | None:
-    """Return what the connection says that the server is; None where it may be anything."""
-    flavour = str(extra_of(connection).get("flavour") or "auto")
-    return None if flavour == "auto" else flavour
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:
@@ -120,7 +116,8 @@ def extra_of(connection: Connection) -> dict[str, Any]:
     raise ConnectionUnusable(connection.conn_id, "its extra is not a JSON object")
 
 
-def _tls(connection: Connection, extra: dict[str, Any]) -> Any:
+def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
+    """Return the TLS that a connection's extra asks for. Raises ConnectionUnusable."""
     from airflow_provider_dm.engine.mysql.endpoint import Tls
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 

@@ -5,108 +5,85 @@ They are the engine's kind of error (code, what, hint), so that a task's log rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from airflow_provider_dm.engine.errors import DmError
 
 
-@dataclass(eq=False)
 class ConnectionUnusable(DmError):
-    """An Airflow connection that cannot be logged in with."""
-
     conn_id: str
     reason: str
 
-    code: ClassVar[str] = "DM-9060"
-    what: ClassVar[str] = "the Airflow connection {conn_id!r} cannot be used: {reason}."
-    hint: ClassVar[str] = "Correct it under Admin, Connections; its form says what each field means."
+    code = "DM-9060"
+    what = "the Airflow connection {conn_id!r} cannot be used: {reason}."
+    hint = "Correct it under Admin, Connections; its form says what each field means."
 
 
-@dataclass(eq=False)
 class ArgumentUnusable(DmError):
     """An operator's argument that is not of its form, once it is rendered."""
 
     argument: str
     reason: str
 
-    code: ClassVar[str] = "DM-9066"
-    what: ClassVar[str] = "the operator's argument `{argument}` cannot be used: {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-9066"
+    what = "the operator's argument `{argument}` cannot be used: {reason}."
+    hint = (
         "Correct it in the DAG or in the run's parameters; what a template gives is text, unless the DAG has "
         "render_template_as_native_obj=True."
     )
 
 
-@dataclass(eq=False)
 class SparkProviderMissing(DmError):
     """The package by which Airflow knows connections of type `spark` is not installed."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-9067"
-    what: ClassVar[str] = "Airflow's Spark provider cannot be imported ({reason})."
-    hint: ClassVar[str] = "Install it: `pip install 'airflow-provider-dm[airflow,spark]'`."
+    code = "DM-9067"
+    what = "Airflow's Spark provider cannot be imported ({reason})."
+    hint = "Install it: `pip install 'airflow-provider-dm[airflow,spark]'`."
 
 
-@dataclass(eq=False)
 class ConnectionMissing(DmError):
-    """Error: there is no Airflow connection, and no login in the file either."""
-
     conn_id: str
     wanted_by: str
     instead: str
 
-    code: ClassVar[str] = "DM-9061"
-    what: ClassVar[str] = "{wanted_by} has no login: there is no Airflow connection {conn_id!r}, and {instead}."
-    hint: ClassVar[str] = "Add the connection (type dm_database), or name another one in the operator."
+    code = "DM-9061"
+    what = "{wanted_by} has no login: there is no Airflow connection {conn_id!r}, and {instead}."
+    hint = "Add the connection (type dm_database), or name another one in the operator."
 
 
-@dataclass(eq=False)
 class FlavourDiffers(DmError):
-    """The server is not what its connection says."""
-
     server: str
     said: str
     found: str
 
-    code: ClassVar[str] = "DM-9062"
-    what: ClassVar[str] = "{server} is {found}; its connection says that it is {said}."
-    hint: ClassVar[str] = "Look at host and port, or set the connection's flavour to auto."
+    code = "DM-9062"
+    what = "{server} is {found}; its connection says that it is {said}."
+    hint = "Look at host and port, or set the connection's flavour to auto."
 
 
-@dataclass(eq=False)
 class PasswordInDag(DmError):
     """A password as an operator's argument: Airflow shows DAG files and rendered arguments to every viewer."""
 
     key: str
 
-    code: ClassVar[str] = "DM-9063"
-    what: ClassVar[str] = "the operator's argument holds a password ({key})."
-    hint: ClassVar[str] = "Use an Airflow connection, password-env or password-file, or give the path of a YAML file."
+    code = "DM-9063"
+    what = "the operator's argument holds a password ({key})."
+    hint = "Use an Airflow connection, password-env or password-file, or give the path of a YAML file."
 
 
-@dataclass(eq=False)
 class StoppedOnRequest(DmError):
-    """Somebody asked for the end, by the command line or the metadata DB; progress is saved."""
-
     what_ran: str
 
-    code: ClassVar[str] = "DM-9064"
-    what: ClassVar[str] = "{what_ran} was stopped on request before it was finished; its progress is saved."
-    hint: ClassVar[str] = "Clear the task to go on where it was."
+    code = "DM-9064"
+    what = "{what_ran} was stopped on request before it was finished; its progress is saved."
+    hint = "Clear the task to go on where it was."
 
 
-@dataclass(eq=False)
 class SampleSparkConnection(DmError):
-    """Airflow's own sample `spark_default` says yarn, and there is no YARN here."""
-
     conn_id: str
 
-    code: ClassVar[str] = "DM-9065"
-    what: ClassVar[str] = (
-        "the Spark connection {conn_id!r} says yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set here."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-9065"
+    what = "the Spark connection {conn_id!r} says yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set here."
+    hint = (
         "Set its host to local[*] or to your master (spark://host:7077), or delete it: [dm] spark_master is used then."
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.engine.mysql.endpoint import Secret
+    from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
 
 SQLITE: Final = "sqlite"
 DEFAULT_DRIVER: Final = "mysql+pymysql"
@@ -38,7 +38,7 @@ class DmMetadataHook(BaseHook):
 
     def __init__(self, dm_meta_conn_id: str | None = None) -> None:
         super().__init__()
-        self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
+        self.dm_meta_conn_id = dm_meta_conn_id or settings.option("metadata_conn_id")
 
     def url(self) -> Secret:
         """Return where the database is, with its password. Raises ConnectionUnusable."""
@@ -52,15 +52,9 @@ class DmMetadataHook(BaseHook):
 
         Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
         """
-        from airflow_provider_dm.engine.meta.store import MetaStore
+        return open_store(self.url())
 
-        url = self.url()
-        migrate_if_own(url)
-        return MetaStore.open(url)
-
-    def get_conn(self) -> MetaStore:
-        """Return an open store, as `get_store` does."""
-        return self.get_store()
+    get_conn = get_store
 
     def test_connection(self) -> tuple[bool, str]:
         """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""
@@ -78,12 +72,13 @@ def url_of(connection: Connection) -> Secret:
     from sqlalchemy.engine import URL
 
     from airflow_provider_dm.engine.mysql.endpoint import Secret
-    from airflow_provider_dm.hooks.database import extra_of
+    from airflow_provider_dm.hooks.database import extra_of, tls_of
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     if connection.conn_type != DmMetadataHook.conn_type:
         raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_meta")
-    driver = driver_of(extra_of(connection), connection.host)
+    extra = extra_of(connection)
+    driver, tls = driver_of(extra, connection.host), tls_of(connection, extra)
     if not connection.schema:
         raise ConnectionUnusable(connection.conn_id, "it names no database (for SQLite: no file)")
     if driver.startswith(SQLITE):
@@ -96,8 +91,19 @@ def url_of(connection: Connection) -> Secret:
         host=connection.host,
         port=connection.port,
         database=connection.schema,
+        query=_tls_query(driver, tls) if tls is not None else {},
     )
     return Secret(url.render_as_string(hide_password=False))
+
+
+def _tls_query(driver: str, tls: Tls) -> dict[str, str]:
+    """Return TLS as a URL of this driver asks for it: libpq's names, or those of `engine.meta.database`."""
+    if driver.startswith("postgres"):
+        mode = "verify-full" if tls.ca else "require"
+        query = {"sslmode": mode, "sslrootcert": tls.ca, "sslcert": tls.cert, "sslkey": tls.key}
+    else:
+        query = {"ssl": "true", "ssl_ca": tls.ca, "ssl_cert": tls.cert, "ssl_key": tls.key}
+    return {name: value for name, value in query.items() if value}
 
 
 def driver_of(extra: dict[str, Any], host: str | None) -> str:
@@ -114,7 +120,7 @@ def url_without_connection(conn_id: str) -> Secret:
     from airflow_provider_dm.engine.mysql.endpoint import Secret
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
-    if conn_id != settings.metadata_conn_id():
+    if conn_id != settings.option("metadata_conn_id"):
         raise ConnectionUnusable(conn_id, "there is none, and only the default one (type dm_meta) may be missing")
     return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
 
@@ -141,10 +147,8 @@ def is_sqlite(url: Secret) -> bool:
     return url.reveal().startswith(SQLITE)
 
 
-def migrate_if_own(url: Secret) -> None:
-    """Bring a SQLite metadata DB to the schema of this release; its folder is made private when it is missing."""
-    if not is_sqlite(url):
-        return
+def open_store(url: Secret) -> MetaStore:
+    """Open a metadata DB; one of SQLite is migrated first where it has to be, and made private where it is missing."""
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 
@@ -153,9 +157,12 @@ def migrate_if_own(url: Secret) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)  # the folder may be one that others can read
     try:
-        MetaStore.open(url).close()
+        return MetaStore.open(url)
     except MetaSchemaOutdated:
+        if not is_sqlite(url):
+            raise
         migrate(url)
+        return MetaStore.open(url)
 
 
 def sqlite_file(url: Secret) -> Path | None:

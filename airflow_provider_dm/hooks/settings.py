@@ -13,6 +13,7 @@ from typing import Final
 from airflow_provider_dm.get_provider_info import get_provider_info
 
 SECTION: Final = "dm"
+_AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
 
 
 def option(name: str) -> str:
@@ -24,16 +25,6 @@ def option(name: str) -> str:
     return value
 
 
-def metadata_conn_id() -> str:
-    """Return the connection of type dm_meta that is used where none is named."""
-    return option("metadata_conn_id")
-
-
-def spark_master() -> str:
-    """Return the Spark master where a Spark connection does not exist."""
-    return option("spark_master")
-
-
 def poll_seconds() -> float:
     """Return the seconds between two looks at a relay or a run."""
     return float(option("poll_interval"))
@@ -42,9 +33,11 @@ def poll_seconds() -> float:
 def work_root() -> Path:
     """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
     configured = Path(option("work_dir")).expanduser()
-    return configured if configured.is_absolute() else airflow_home() / configured
+    # AIRFLOW_HOME as Airflow itself has it, without importing what it imports.
+    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()
+    return configured if configured.is_absolute() else home / configured
 
 
-def airflow_home() -> Path:
-    """Return AIRFLOW_HOME as Airflow itself has it, without importing what it imports."""
-    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()
+def environment_of_apps() -> dict[str, str]:
+    """Return what an app inherits: all but Airflow's own settings and connections, which hold other secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

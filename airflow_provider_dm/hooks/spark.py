@@ -23,7 +23,6 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.hooks import settings
-from airflow_provider_dm.hooks.environment import environment_of_apps
 from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
 from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
@@ -75,7 +74,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         try:
             found = super().get_connection(conn_id)
         except AirflowNotFoundException:
-            return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.spark_master())
+            return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.option("spark_master"))
         if found.conn_type != cls.conn_type:
             raise ConnectionUnusable(conn_id, f"its type is {found.conn_type}, not {cls.conn_type}")
         return found
@@ -107,7 +106,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
     def start(self, job: Job, *, run_dir: Path, on_line: Callable[[str], None] | None = None) -> SparkApp:
         """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
         self.app = SparkApp.start(
-            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=environment_of_apps()
+            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=settings.environment_of_apps()
         )
         return self.app
 

@@ -13,9 +13,7 @@ Json = dict[str, Any]
 
 
 def locks_of(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> list[tuple[Lock, float]]:
-    """Return the locks of a task (None: of all) that one of these sources (none: any) takes part in, with their ages in
-    seconds.
-    """
+    """Return a task's locks (None: of all) in which one of the sources (none: any) takes part; ages in seconds."""
     found = [(Lock.from_json(body), age) for body, age in store.ddl_locks(task)]
     return [(lock, age) for lock, age in found if not sources or set(sources) & set(lock.expected)]
 

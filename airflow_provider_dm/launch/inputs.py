@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import upstreams_of
+from airflow_provider_dm.launch.relays import upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -21,7 +23,22 @@ class Inputs:
     source_endpoints: tuple[Endpoint, ...]
     target: Endpoint
 
+    @property
+    def pairs(self) -> tuple[tuple[SourceConfig, Endpoint], ...]:
+        """The sources, each with its login."""
+        return tuple(zip(self.sources, self.source_endpoints, strict=True))
+
     def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
-        """Return the sources with their relay directories. Asks the target where the task stands."""
-        pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return upstreams_of(self.task, pairs, self.target, directory, until=until)
+        """Return the sources with their logs.
+
+        A private one begins where the target says that the task stands, and ends where the run will (`until`), if that
+        is a location. Raises what connecting to the target raises, and InvalidLocation for a bad `meta` of the task.
+        """
+        task, known = self.task, dict[str, Subtask]()
+        if not all(config.enable_relay for config in self.sources):
+            with connected(self.target) as connection:
+                known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+        return tuple(
+            upstream_of(task, config, endpoint, directory, known=known.get(config.source_id), until=until)
+            for config, endpoint in self.pairs
+        )

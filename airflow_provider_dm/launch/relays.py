@@ -20,10 +20,9 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self, assert_never
+from typing import Final, Literal, Self, assert_never
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -31,12 +30,11 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
+from airflow_provider_dm.engine.target.subtask import Subtask, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
@@ -47,18 +45,14 @@ STOP_SECONDS: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class RelayFailed(DmError):
-    """The relay of a source ended with a typed error."""
-
     source: str
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-9030"
-    what: ClassVar[str] = "the relay of source {source} stopped: {reported}"
+    code = "DM-9030"
+    what = "the relay of source {source} stopped: {reported}"
 
 
-@dataclass(eq=False)
 class RelayKeepsDying(DmError):
     """The relay of a source dies whenever it is started."""
 
@@ -68,36 +62,23 @@ class RelayKeepsDying(DmError):
     log_path: str
     tail: str
 
-    code: ClassVar[str] = "DM-9031"
-    what: ClassVar[str] = (
+    code = "DM-9031"
+    what = (
         "the relay of source {source} died {deaths} times in a row, last with exit code {exit_code}. "
         "The end of its log ({log_path}):\n{tail}\n"
     )
-    hint: ClassVar[str] = "Cure what the log names, then start it again: the relay goes on from what is on disk."
+    hint = "Cure what the log names, then start it again: the relay goes on from what is on disk."
 
 
-@dataclass(eq=False)
 class RelayStopped(DmError):
-    """Somebody asked the relay to stop while it was needed."""
-
     source: str
 
-    code: ClassVar[str] = "DM-9032"
-    what: ClassVar[str] = "the relay of source {source} was stopped on request."
-    hint: ClassVar[str] = "Run the same command again to continue."
+    code = "DM-9032"
+    what = "the relay of source {source} was stopped on request."
+    hint = "Run the same command again to continue."
 
 
 # Where relay logs lie
-
-
-def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
-    """Return the relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
-    return own_relay_directory(config, task.root) if config.enable_relay else task.private_relay(config.source_id)
-
-
-def own_relay_directory(config: SourceConfig, root: Path) -> Path:
-    """Return the relay directory that belongs to a source (see `shared_relay`). `root`: the work directory."""
-    return shared_relay(root, config.source_id, config.relay_dir)
 
 
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
@@ -107,32 +88,6 @@ def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
     """
     if not Path(config.relay_dir).expanduser().is_absolute():
         private_directory(path)
-
-
-def upstreams_of(
-    task: TaskConfig,
-    sources: Iterable[tuple[SourceConfig, Endpoint]],
-    target: Endpoint,
-    directory: TaskDir,
-    *,
-    until: str = UNTIL_FOREVER,
-) -> tuple[Upstream, ...]:
-    """Return the sources of a task with their logs.
-
-    A private one begins where the target says that the task stands, and ends where the run will (`until`), if that is a
-    location.
-
-    Raises what connecting to the target raises, and InvalidLocation for a bad `meta` of the task.
-    """
-    pairs = list(sources)
-    known: Mapping[str, Subtask] = {}
-    if not all(config.enable_relay for config, _ in pairs):
-        with connected(target) as connection:
-            known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
-    return tuple(
-        upstream_of(task, config, endpoint, directory, known=known.get(config.source_id), until=until)
-        for config, endpoint in pairs
-    )
 
 
 def upstream_of(
@@ -154,7 +109,11 @@ def upstream_of(
     return Upstream(
         config=config,
         endpoint=endpoint,
-        relay_dir=relay_directory(config, directory),
+        relay_dir=(
+            shared_relay(directory.root, config.source_id, config.relay_dir)
+            if config.enable_relay
+            else directory.private_relay(config.source_id)
+        ),
         fallback_dir=directory.fallback_relay(config.source_id),
         spool=None if config.enable_relay else private,
     )

@@ -9,27 +9,23 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 Role = Literal["SOURCE", "TARGET", "META"]
 
 
-@dataclass(eq=False)
 class SecretNotPassable(DmError):
-    """A secret that no environment variable can hold."""
-
     of: str
 
-    code: ClassVar[str] = "DM-1303"
-    what: ClassVar[str] = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
-    hint: ClassVar[str] = (
-        "Give the account a password without one; see whether the file that it is in is the right one."
-    )
+    code = "DM-1303"
+    what = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
+    hint = "Give the account a password without one; see whether the file that it is in is the right one."
 
 
 @dataclass
@@ -49,17 +45,17 @@ class SecretEnvironment:
     def endpoint(self, role: Role, endpoint: Endpoint) -> EndpointSpec:
         """Return the endpoint with its password remembered here and referred to there."""
         password = self.reference(role, endpoint.name, endpoint.password) if endpoint.password.reveal() else None
-        tls = endpoint.tls
+        tls = endpoint.tls or Tls()
         return EndpointSpec(
             name=endpoint.name,
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
             password=password,
-            tls_ca=tls.ca if tls else None,
-            tls_cert=tls.cert if tls else None,
-            tls_key=tls.key if tls else None,
-            use_tls=tls is not None,
+            tls_ca=_absolute(tls.ca),
+            tls_cert=_absolute(tls.cert),
+            tls_key=_absolute(tls.key),
+            use_tls=endpoint.tls is not None,
             session=dict(endpoint.session),
         )
 
@@ -70,6 +66,11 @@ class SecretEnvironment:
                 if len(secret) >= 4:
                     text = text.replace(secret, "******")
         return text
+
+
+def _absolute(path: str | None) -> str | None:
+    """Return the path of a file for a process that has another working directory."""
+    return str(Path(path).absolute()) if path else None
 
 
 def _passwords_in(value: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
-from typing import ClassVar, Final
+from typing import Final
 
 import airflow_provider_dm
 from airflow_provider_dm.engine.config.job import JobSpec
@@ -34,6 +34,7 @@ ENGINE_CONF: Final[Mapping[str, str]] = {
     # Shuffle files are freed when the driver's JVM collects, which an idle loop never does by itself.
     "spark.cleaner.periodicGC.interval": "5min",
     "spark.log.level": "WARN",
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
@@ -54,16 +55,15 @@ TASK_ATTEMPTS: Final = 4
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(eq=False)
 class SparkAppMissing(DmError):
     """The script of an app is not where its package should be."""
 
     app: str
     looked_at: str
 
-    code: ClassVar[str] = "DM-9012"
-    what: ClassVar[str] = "the Spark app {app} was not found ({looked_at})."
-    hint: ClassVar[str] = "The distribution airflow-provider-dm contains it; install it again."
+    code = "DM-9012"
+    what = "the Spark app {app} was not found ({looked_at})."
+    hint = "The distribution airflow-provider-dm contains it; install it again."
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ class SparkSettings:
 
     master: str | None = None
     driver_memory: str = "1g"
-    ui: bool = False
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -142,7 +141,7 @@ def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str
     """Return Spark's configuration, name -> value, the user's last. `java_options`: of the driver's JVM."""
     local = LOCAL_CONF if settings.is_local else {}
     java = {_DEFAULT_OPTIONS: java_options} if java_options else {}
-    return {**ENGINE_CONF, **local, **java, "spark.ui.enabled": str(settings.ui).lower(), **settings.conf}
+    return {**ENGINE_CONF, **local, **java, **settings.conf}
 
 
 def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spark_home: Path) -> str:

@@ -9,13 +9,13 @@ the target says is needed, so that no relay begins too late and no purge takes w
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import pymysql
 
-from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -24,30 +24,31 @@ from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
-from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.dm_points import place_to_begin
 from airflow_provider_dm.engine.sync.locations import location_at
-from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks, known_subtasks
+from airflow_provider_dm.engine.target.shard_groups import read_groups
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
 from airflow_provider_dm.launch.inputs import Inputs
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class StartTimeRefused(DmError):
     """A time to begin at, for a task that has no place to choose."""
 
     task: str
     reason: str
 
-    code: ClassVar[str] = "DM-9044"
-    what: ClassVar[str] = "task {task} cannot begin at a time: {reason}."
-    hint: ClassVar[str] = "Leave --start-time out; or give another task (another name) that begins there."
+    code = "DM-9044"
+    what = "task {task} cannot begin at a time: {reason}."
+    hint = "Leave --start-time out; or give another task (another name) that begins there."
 
 
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
@@ -65,14 +66,15 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
         task = task.model_copy(update={"start_time": start_time})
     if task.task_mode is not TaskMode.INCREMENTAL or not _asked(task):
         return inputs
-    begun = _begun(inputs.target, task)
+    with connected(inputs.target) as connection:
+        begun = begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
     if start_time and begun:
         place = next(iter(begun.values())).location
         raise StartTimeRefused(task.name, f"the target has its checkpoint, {place}, which counts")
     places = {
-        source: _place(task, source, endpoint)
-        for source, endpoint in _endpoints(inputs).items()
-        if source in _asked(task) and source not in begun
+        source.source_id: _place(task, source.source_id, endpoint)
+        for source, endpoint in inputs.pairs
+        if source.source_id in _asked(task) and source.source_id not in begun
     }
     for source, place in places.items():
         log.info("source %s begins at %s", source, place)
@@ -100,23 +102,19 @@ def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
     one = next(iter(found.values()))
     if start_time:
         raise StartTimeRefused(task.name, f"the target has a checkpoint of DM, {one.point}, which counts")
-    fresh = [source for source in task.source_ids if source not in found and not _has_begun(known.get(source))]
+    has_begun = {source for source, subtask in known.items() if subtask.start is not None}
+    fresh = [source for source in task.source_ids if source not in found and source not in has_begun]
     if fresh and task.task_mode is TaskMode.ALL:
         raise one.unusable(f"it knows nothing of source {fresh[0]}, which DM has yet to load: let it finish that")
-    configs = {one.source_id: one for one in inputs.sources}
     places = {
-        source: place_to_begin(found[source], endpoint, by_gtid=configs[source].enable_gtid)
-        for source, endpoint in _endpoints(inputs).items()
-        if source in found
+        source.source_id: place_to_begin(found[source.source_id], endpoint, by_gtid=source.enable_gtid)
+        for source, endpoint in inputs.pairs
+        if source.source_id in found
     }
     for source, place in places.items():
         log.info("source %s goes on where DM has left it, at %s", source, place)
     task = task.model_copy(update={"task_mode": TaskMode.INCREMENTAL}).beginning_at(places)
     return replace(inputs, task=task), True
-
-
-def _has_begun(subtask: Subtask | None) -> bool:
-    return subtask is not None and subtask.start is not None
 
 
 def _ref(task: TaskConfig, source: str) -> SubtaskRef:
@@ -140,23 +138,19 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             if subtask.location is None or not stands:
                 continue
             applied = location_at(extent(stands)[0], subtask.location)
-            needed = needed_with(oldest_place(applied, _prepared(connection, ref)), _groups(connection, ref))
+            prepared = _of_this_release(read_prepared, connection, ref)
+            needed = needed_with(oldest_place(applied, prepared), _of_this_release(read_groups, connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
             log.info("the metadata DB knew nothing of task %s on %s: it needs %s", task.name, source, needed)
 
 
-def _prepared(connection: Connection, ref: SubtaskRef) -> Sequence[Prepared]:
+def _of_this_release(
+    read: Callable[[Connection, SubtaskRef], Sequence[T]], connection: Connection, ref: SubtaskRef
+) -> Sequence[T]:
     try:
-        return read_prepared(connection, ref)
-    except pymysql.err.ProgrammingError:  # the tables of an older release, which prepared nothing
-        return ()
-
-
-def _groups(connection: Connection, ref: SubtaskRef) -> Sequence[Group]:
-    try:
-        return read_groups(connection, ref)
-    except pymysql.err.ProgrammingError:  # the tables of an older release, which held nothing back
+        return read(connection, ref)
+    except pymysql.err.ProgrammingError:  # the tables of an older release, which prepared and held back nothing
         return ()
 
 
@@ -171,12 +165,3 @@ def _place(task: TaskConfig, source: str, endpoint: Endpoint) -> Location:
         return find_place(endpoint, at_time=task.start_time)
     meta = task.instance(source).meta
     return find_place(endpoint, behind=meta.binlog_gtid if meta is not None else "")
-
-
-def _begun(target: Endpoint, task: TaskConfig) -> Mapping[str, Subtask]:
-    with connected(target) as connection:
-        return begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
-
-
-def _endpoints(inputs: Inputs) -> dict[str, Endpoint]:
-    return {one.source_id: endpoint for one, endpoint in zip(inputs.sources, inputs.source_endpoints, strict=True)}

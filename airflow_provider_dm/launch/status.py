@@ -38,7 +38,7 @@ def _tasks(store: MetaStore) -> list[Json]:
     for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
         subtasks = list(group)
         relays = [store.relay_status(subtask.source) for subtask in subtasks]
-        status = task_status(subtasks, [relay for relay in relays if relay is not None], _last_run(store, task))
+        status = task_status(subtasks, [relay for relay in relays if relay is not None], last_run(store, task))
         answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
     return answer
 
@@ -54,7 +54,7 @@ def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> J
         if relay is None and not any(one.source == name for one in known):
             found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
             continue
-        of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
+        of_source = [(one, last_run(store, one.task)) for one in subtasks if one.source == name]
         found.append(source_status(name, relay, of_source, _unresolved(store, name)))
     unknown = [str(one["msg"]) for one in found if not one["result"]]
     return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
@@ -70,11 +70,21 @@ def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
     return found
 
 
-def _last_run(store: MetaStore, task: str) -> Run | None:
+def last_run(store: MetaStore, task: str) -> Run | None:
     return next(iter(store.list_runs(task=task)), None)
 
 
 # Shaping
+
+
+def lives(run: Run) -> bool:
+    """Tell whether an app stands behind a run."""
+    return run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS
+
+
+def host_of(run: Run | None) -> str:
+    """Return DM's worker: the host of the process that works, or has worked last."""
+    return run.holder.host if run is not None else ""
 
 
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
@@ -115,13 +125,10 @@ def source_status(
 
 
 def relay_json(relay: RelayStatus) -> Json:
-    """Return DM's relayStatus."""
     return {
-        "masterBinlog": binlog(relay.master),
-        "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
+        **_place("masterBinlog", relay.master),
         "relaySubDir": relay.sub_dir,
-        "relayBinlog": binlog(relay.relay),
-        "relayBinlogGtid": relay.relay.gtid_set if relay.relay else "",
+        **_place("relayBinlog", relay.relay),
         "relayCatchUpMaster": relay.caught_up,
         "stage": relay_stage(relay).value,
         "result": _result(relay.error),
@@ -135,7 +142,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(subtask_error(subtask, run)) or _canceled(subtask, stage),
+        "result": _result(subtask_error(subtask, run), canceled=stage is subtask.desired is Stage.PAUSED),
         "unresolvedDDLLockID": lock_id,
         # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
@@ -163,10 +170,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "totalEvents": _count(shown, "changes_applied"),
         "totalTps": _count(shown, "total_rps"),
         "recentTps": _count(shown, "recent_rps"),
-        "masterBinlog": binlog(master),
-        "masterBinlogGtid": master.gtid_set if master else "",
-        "syncerBinlog": binlog(applied),
-        "syncerBinlogGtid": applied.gtid_set if applied else "",
+        **_place("masterBinlog", master),
+        **_place("syncerBinlog", applied),
         "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
         "unresolvedGroups": groups,
         "synced": applied is not None
@@ -200,8 +205,7 @@ def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
     said = _progress(subtask, run).get("lag_seconds")
     if said is None or run is None:
         return None
-    ended = run.stage is not Stage.RUNNING or run.heartbeat_age_seconds > SILENT_SECONDS
-    return float(said) + (run.heartbeat_age_seconds if ended else 0.0)
+    return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
 
 
 def _count(progress: Json, key: str) -> str:
@@ -220,21 +224,17 @@ def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
 
 
 def relay_stage(relay: RelayStatus) -> Stage:
-    """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
-    Paused, as in DM.
-    """
+    """Return the stage that the relay reports; Stopped once it is silent, unless an error had paused it, as in DM."""
     silent = age_of(relay) > GONE_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports, unless the run that would report more is silent: one that works, or
-    waits to go on by itself.
-    """
+    """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
-    return Stage.STOPPED if lives and silent else subtask.stage
+    works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
+    return Stage.STOPPED if works and silent else subtask.stage
 
 
 def _resumes_in(subtask: SubtaskStatus) -> float | None:
@@ -258,14 +258,15 @@ def binlog(location: Location | None) -> str:
     return f"({location.file}, {location.position})" if location else ""
 
 
-def _result(error: Json | None) -> Json | None:
-    return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
+def _place(name: str, location: Location | None) -> dict[str, str]:
+    return {name: binlog(location), f"{name}Gtid": location.gtid_set if location else ""}
 
 
-def _canceled(subtask: SubtaskStatus, stage: Stage) -> Json | None:
-    """Return DM's result of a subtask that a person has paused."""
-    on_request = stage is Stage.PAUSED and subtask.desired is Stage.PAUSED
-    return {"isCanceled": True, "errors": [], "detail": None} if on_request else None
+def _result(error: Json | None, *, canceled: bool = False) -> Json | None:
+    """Return DM's result of what an error has ended, or a person has paused; None: neither."""
+    if not error and not canceled:
+        return None
+    return {"isCanceled": not error, "errors": [dm_error(error)] if error else [], "detail": None}
 
 
 def dm_error(error: Json) -> Json:

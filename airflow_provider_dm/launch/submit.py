@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Protocol
+from typing import IO, Any, Final
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -35,32 +36,27 @@ _FOR_EVER_SECONDS: Final = 1e9
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class SparkAppFailed(DmError):
-    """The app ended with a typed error."""
-
     app: str
     run_id: str
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-9020"
-    what: ClassVar[str] = "{app} stopped: {reported}"
+    code = "DM-9020"
+    what = "{app} stopped: {reported}"
 
 
-@dataclass(eq=False)
 class TaskTakenOver(DmError):
     """A newer run holds the generation; this one can write nothing any more."""
 
     app: str
     run_id: str
 
-    code: ClassVar[str] = "DM-9021"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = "{app} (run {run_id}) ended because another run has taken the task over."
-    hint: ClassVar[str] = "Nothing was written twice. Only one run of a task can be active."
+    code = "DM-9021"
+    reaction = Reaction.FENCED
+    what = "{app} (run {run_id}) ended because another run has taken the task over."
+    hint = "Nothing was written twice. Only one run of a task can be active."
 
 
-@dataclass(eq=False)
 class SparkAppDied(DmError):
     """The app ended without saying why: killed, out of memory, or Spark itself failed."""
 
@@ -69,44 +65,18 @@ class SparkAppDied(DmError):
     log_path: str
     tail: str
 
-    code: ClassVar[str] = "DM-9022"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
-    hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
+    code = "DM-9022"
+    reaction = Reaction.RETRY
+    what = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
+    hint = "Run it again: it continues from what is committed in the target."
 
 
 @dataclass(frozen=True)
-class Finished:
-    """The app did all it was asked to; `result` as its run row has it."""
+class Outcome:
+    """What the app has done, as its run row has it. `finished` False: it was asked to end before its goal."""
 
     result: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The app ended because it was asked to; it can be continued."""
-
-    result: dict[str, Any] = field(default_factory=dict)
-    """What it had done until then."""
-
-
-Outcome = Finished | Stopped
-
-
-class RunRow(Protocol):
-    """The columns that are read of a run."""
-
-    @property
-    def result(self) -> dict[str, Any] | None: ...
-
-    @property
-    def error(self) -> dict[str, Any] | None: ...
-
-
-class Runs(Protocol):
-    """The part of MetaStore that is needed here."""
-
-    def get_run(self, run_id: str) -> RunRow | None: ...
+    finished: bool = True
 
 
 class SparkApp:
@@ -135,7 +105,7 @@ class SparkApp:
         Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
         are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
         """
-        ready = preflight(environ)
+        java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
@@ -143,10 +113,10 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java.home,
+            java_home=java_home,
             environ=environ,
         )
-        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -189,16 +159,12 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
-        repeated.
-        """
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
-        thread-safe.
-        """
+        """Call `ask_to_stop`; after `grace_seconds` send SIGKILL to the whole session. Idempotent, thread-safe."""
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds
@@ -207,32 +173,32 @@ class SparkApp:
             end_now(self.pid)
             self.wait(STOP_SECONDS)
 
-    def outcome(self, runs: Runs) -> Outcome:
-        """Return what the ended app did. Waits for the end.
+    def outcome(self, run_of: Callable[[str], Run | None]) -> Outcome:
+        """Return what the ended app did, as `run_of` (the metadata DB) knows its run. Waits for the end.
 
         Raises SparkAppFailed, TaskTakenOver or SparkAppDied.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                return Finished(self._result(runs))
+                return Outcome(self._result(run_of))
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
-            case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
+            case reported.EXIT_ERROR if (error := self._reported(run_of)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Stopped(self._result(runs))
+                return Outcome(self._result(run_of), finished=False)
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 
-    def _result(self, runs: Runs) -> dict[str, Any]:
-        run = runs.get_run(self.job.spec.run_id)
+    def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any]:
+        run = run_of(self.job.spec.run_id)
         return dict(run.result) if run is not None and run.result else {}
 
-    def _reported(self, runs: Runs) -> ReportedError | None:
+    def _reported(self, run_of: Callable[[str], Run | None]) -> ReportedError | None:
         """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
         try:
-            run = runs.get_run(self.job.spec.run_id)
+            run = run_of(self.job.spec.run_id)
         except DmError:
             run = None
         return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported

@@ -24,8 +24,6 @@ LOOK_EVERY_SECONDS: Final = 0.2
 
 @dataclass(frozen=True)
 class Supervisor:
-    """Everything that the apps of one task have in common."""
-
     inputs: Inputs
     upstreams: Sequence[Upstream]
     store: MetaStore
@@ -55,4 +53,4 @@ class Supervisor:
             if (failure := relays.failure(running.job.spec.app)) is not None:
                 raise failure
             look()
-        return running.outcome(self.store)
+        return running.outcome(self.store.get_run)

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskSta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
 from airflow_provider_dm.launch.ddl_locks import withdraw
-from airflow_provider_dm.launch.status import SILENT_SECONDS
+from airflow_provider_dm.launch.status import host_of, last_run, lives
 
 OBEY_SECONDS: Final = 20.0
 OTHERS_LOOK_SECONDS: Final = 5.0
@@ -68,21 +68,14 @@ def want_running(
             store.set_subtask_desired(task, source, Stage.RUNNING)
 
 
-def pause(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
-    """Let these subtasks wait; return when they do."""
-    return _operate(store, subtasks, Stage.PAUSED)
-
-
-def resume(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
-    """Let these subtasks go on; return when they do."""
-    return _operate(store, subtasks, Stage.RUNNING)
-
-
-def stop(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
-    """Let what works on these subtasks end, and forget them: nothing is kept for them any more."""
-    answers = _operate(store, subtasks, Stage.STOPPED)
+def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[Answer]:
+    """Let these subtasks wait, go on, or end and be forgotten; return when they do."""
+    for one in subtasks:  # the wish for all first
+        store.set_subtask_desired(one.task, one.source, wish)
+    deadline = time.monotonic() + OBEY_SECONDS
+    answers = [_answer(store, one, wish, deadline) for one in subtasks]
     for answer in answers:
-        if not answer.trouble:
+        if wish is Stage.STOPPED and not answer.trouble:
             withdraw(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
     return answers
@@ -101,35 +94,22 @@ def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -
 
 def live_run(store: MetaStore, task: str) -> Run | None:
     """Return the newest run of a task behind which an app stands; None: there is none."""
-    runs = (run for run in store.list_runs(task=task) if run.stage is Stage.RUNNING)
-    return next((run for run in runs if run.heartbeat_age_seconds <= SILENT_SECONDS), None)
-
-
-def _operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[Answer]:
-    """Write the wish for all first, then wait for each."""
-    for one in subtasks:
-        store.set_subtask_desired(one.task, one.source, wish)
-    deadline = time.monotonic() + OBEY_SECONDS
-    return [_answer(store, one, wish, deadline) for one in subtasks]
+    return next(filter(lives, store.list_runs(task=task)), None)
 
 
 def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> Answer:
     while True:
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
-        trouble = _trouble(now, run, wish, others=_others(store, asked))
-        last = run or next(iter(store.list_runs(task=asked.task)), None)
-        host = last.holder.host if last is not None else ""
+        # Where the task has sources that are not to stop, its app does not end.
+        others = any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
+        trouble = _trouble(now, run, wish, others=others)
+        host = host_of(run or last_run(store, asked.task))
         if trouble is None:
             return Answer(asked.task, asked.source, host)
         if run is None or time.monotonic() > deadline:
             return Answer(asked.task, asked.source, host, trouble)
         time.sleep(_LOOK_SECONDS)
-
-
-def _others(store: MetaStore, asked: SubtaskStatus) -> bool:
-    """Tell whether the task has sources that are not to stop: then its app does not end."""
-    return any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
 
 
 def _trouble(now: SubtaskStatus | None, run: Run | None, wish: Stage, *, others: bool) -> str | None:

@@ -21,38 +21,36 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar, Final
+from typing import IO, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.relay.durable import opened
+from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 
 RUN_LOG: Final = "app.log"
 RUNS_KEPT: Final = 10
 """Finished runs whose files stay, newest first."""
 
 
-@dataclass(eq=False)
 class WorkDirNotPrivate(DmError):
     """The directory is somebody else's, or no directory."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-9010"
-    what: ClassVar[str] = "{path} cannot be the work directory: {reason}."
-    hint: ClassVar[str] = "Name another one by --work-dir or DM_WORK_DIR."
+    code = "DM-9010"
+    what = "{path} cannot be the work directory: {reason}."
+    hint = "Name another one by --work-dir or DM_WORK_DIR."
 
 
-@dataclass(eq=False)
 class TaskRunsAlready(DmError):
-    """Another process on this host runs this task from the same work directory."""
-
     task: str
     held_by: str
 
-    code: ClassVar[str] = "DM-9011"
-    what: ClassVar[str] = "task {task} is already being run here by {held_by}."
-    hint: ClassVar[str] = "Wait for it or stop it; a stopped task continues where it was."
+    code = "DM-9011"
+    what = "task {task} is already being run here by {held_by}."
+    hint = "Wait for it or stop it; a stopped task continues where it was."
 
 
 def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
@@ -129,18 +127,11 @@ class TaskDir:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the task for this process; the kernel lets go when the process dies. Raises TaskRunsAlready."""
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "another process"
-                raise TaskRunsAlready(self.task, holder) from None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()}\n".encode("ascii"), 0)
+        with opened(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
+            if not try_lock(descriptor):
+                raise TaskRunsAlready(self.task, holder_in(descriptor))
+            sign(descriptor)
             yield
-        finally:
-            os.close(descriptor)
 
 
 def open_run_log(run: Path) -> IO[str]:

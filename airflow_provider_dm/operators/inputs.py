@@ -69,9 +69,7 @@ def read_task(document: Document, folder: Path) -> TaskConfig:
 
 
 def read_source(document: Document, folder: Path) -> SourceConfig:
-    """Read a source from a source-id, the path of a source.yaml, or what it would hold. Raises ConfigError,
-    PasswordInDag.
-    """
+    """Read a source: its id, the path of a source.yaml, or what that would hold. Raises ConfigError, PasswordInDag."""
     if not isinstance(document, str):
         refuse_passwords(document)
         return source_of(document, "the operator's argument `source`")

@@ -32,8 +32,7 @@ class DmPrecheckOperator(DmTaskOperator):
 
         with translated():
             inputs = self.read_inputs()
-            pairs = list(zip(inputs.sources, inputs.source_endpoints, strict=True))
-            return self._judged(run_precheck(inputs.task, pairs, inputs.target))
+            return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target))
 
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:
         from airflow_provider_dm.engine.precheck.result import PrecheckFailed, State

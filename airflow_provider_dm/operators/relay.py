@@ -1,17 +1,14 @@
 """Keeping a relay log from within a DAG: one task that is the relay of one source, and one that ends it.
 
-Two ways to be a relay. By default the task and its relay process live and die together: when the process dies the task
-fails, so that Airflow's retry starts another; when the task is killed, so is the process, and should the task's own
-process vanish, the relay notices. With `deferrable` the relay is a process of its own on the worker's machine, and the
-task waits in the triggerer, which watches the relay's row in the metadata DB and takes no worker slot.
+By default the task and its relay process live and die together: when either is killed, so is the other. With
+`deferrable` the relay is a process of its own, and the triggerer watches its row in the metadata DB.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
@@ -26,13 +23,12 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.engine.relay.keeper import KeptRelay
     from airflow_provider_dm.engine.relay.spec import RelaySpec
-    from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
     from airflow_provider_dm.launch.relay_detached import DetachedRelay
-    from airflow_provider_dm.launch.secrets import SecretEnvironment
     from airflow_provider_dm.operators.inputs import Document
 
 KILL_SECONDS: Final = 2.0
@@ -90,6 +86,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it is over, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.relay import goal_at_end
 
         with translated():
             upstream = self._upstream()
@@ -100,7 +97,8 @@ class DmRelayOperator(BaseOperator):
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
-                    return self._see_to_it(upstream, store, log_path, self._goal_of(upstream))
+                    goal = goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
+                    return self._see_to_it(upstream, store, log_path, goal)
                 try:
                     self._keep(upstream, store, log_path)
                 finally:
@@ -108,12 +106,10 @@ class DmRelayOperator(BaseOperator):
                 return summary(upstream.source_id, store.relay_status(upstream.source_id))
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Handle what the trigger saw: the end, or a relay to start again. Anything that is not known to be good
-        fails.
-        """
+        """Handle what the trigger saw: the end, or a relay to start again. Whatever else it is fails."""
         from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.hooks.relay import goal_of
         from airflow_provider_dm.launch.relays import RelayFailed
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
@@ -127,7 +123,7 @@ class DmRelayOperator(BaseOperator):
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream()
                     log_path = self._log_path(upstream, holder_of(context["ti"]).attempt)
-                    goal = Goal.parse(event["goal"]) if event.get("goal") else None
+                    goal = goal_of(event["goal"]) if event.get("goal") else None
                     return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
                 case unknown:
                     raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
@@ -143,17 +139,14 @@ class DmRelayOperator(BaseOperator):
     # A process of its own, watched from the triggerer
 
     def _see_to_it(
-        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Goal | None, deaths: int = 0
+        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
-        from airflow_provider_dm.engine.relay.health import Life
-        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
-        spec, secrets = self._spec(upstream, launcher_pid=None)
-        environment = {**environment_of_apps(), **secrets.variables}
-        relay = self._detached = DetachedRelay(spec, environment, store, log_path, secrets.masked)
+        spec, environment, masked = self._spec(upstream, launcher_pid=None)
+        relay = self._detached = DetachedRelay(spec, environment, store, log_path, masked)
         if deaths and (tail := relay.tail()):
             self.log.warning("the end of its log:\n%s", tail)
         found = relay.ensure(deaths)
@@ -162,19 +155,20 @@ class DmRelayOperator(BaseOperator):
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger answers for it
         relay.let_go()
-        if isinstance(found, Life) and not caught_up:
+        if found is not None and not caught_up:
             self._defer(upstream.source_id, found, goal, mine=mine)
         return summary(upstream.source_id, status)
 
-    def _defer(self, source_id: str, life: Life, goal: Goal | None, *, mine: bool) -> NoReturn:
+    def _defer(self, source_id: str, life: Life, goal: Location | None, *, mine: bool) -> NoReturn:
         from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayWatchTrigger
 
         self.log.info("watching the relay of %s from the triggerer", source_id)
         self.defer(
             trigger=RelayWatchTrigger(
                 source_id=source_id,
-                goal=None if goal is None else str(goal),
+                goal=None if goal is None else goal_text(goal),
                 stop_on_kill=mine,
                 began_at=life.began_at,
                 deaths=life.deaths,
@@ -185,12 +179,6 @@ class DmRelayOperator(BaseOperator):
         )
         raise AssertionError("defer raises")
 
-    def _goal_of(self, upstream: Upstream) -> Goal | None:
-        """Return where the source's binlog ends now, when that is where this task ends."""
-        from airflow_provider_dm.hooks.relay import goal_at_end
-
-        return goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
-
     # A process that lives and dies with the task
 
     def _end_process(self) -> None:
@@ -199,21 +187,19 @@ class DmRelayOperator(BaseOperator):
             self._kept.stop(KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Run the relay until it has ended as it was asked to, or another one has done so. Raises DmError,
-        AirflowException.
-        """
+        """Run the relay until it, or another one, has done what was asked. Raises DmError, AirflowException."""
+        from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.launch.relays import RelayFailed, prepare_relay_directory
 
         source_id, say_at = upstream.source_id, time.monotonic()
-        spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
+        spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
         prepare_relay_directory(upstream.config, upstream.relay_dir)
-        environment = {**environment_of_apps(), **secrets.variables}
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
-            with self._asking_again():
+            # A metadata DB may be silent for a moment: the relay goes on without it.
+            with AskedAgain(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:
@@ -234,34 +220,26 @@ class DmRelayOperator(BaseOperator):
         stopped = store.relay_desired(source_id) is Stage.STOPPED
         return stopped or (self.until == "caught-up" and status is not None and status.caught_up)
 
-    @contextmanager
-    def _asking_again(self) -> Iterator[None]:
-        """Let a metadata DB be silent for a moment: that is no reason to end a relay, which goes on without it."""
-        from airflow_provider_dm.engine.errors import DmError, Reaction
-
-        try:
-            yield
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            self.log.warning("%s Asking again.", error)
-
     # Both
 
-    def _spec(self, upstream: Upstream, *, launcher_pid: int | None) -> tuple[RelaySpec, SecretEnvironment]:
+    def _spec(
+        self, upstream: Upstream, *, launcher_pid: int | None
+    ) -> tuple[RelaySpec, Mapping[str, str], Callable[[str], str]]:
+        """Return what the relay is to do, its whole environment, and what takes its secrets out of a text."""
+        from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import relay_spec
 
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
         spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
         mask(*secrets.variables.values())
-        return spec, secrets
+        return spec, {**settings.environment_of_apps(), **secrets.variables}, secrets.masked
 
     def _upstream(self) -> Upstream:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.errors import ArgumentUnusable
         from airflow_provider_dm.launch.job import Upstream
-        from airflow_provider_dm.launch.relays import own_relay_directory
+        from airflow_provider_dm.launch.workdir import shared_relay
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
         if self.until not in get_args(Until):
@@ -270,7 +248,7 @@ class DmRelayOperator(BaseOperator):
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
-        directory = own_relay_directory(config, settings.work_root())
+        directory = shared_relay(settings.work_root(), config.source_id, config.relay_dir)
         return Upstream(config, endpoint, directory)
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:
@@ -316,6 +294,7 @@ class DmRelayStopOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
         from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.relay.health import is_alive
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.operators.arguments import texts
 
@@ -324,7 +303,7 @@ class DmRelayStopOperator(BaseOperator):
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds
-            while self.wait_seconds and (running := [one for one in source_ids if _runs(store, one)]):
+            while self.wait_seconds and (running := [one for one in source_ids if is_alive(store.relay_status(one))]):
                 if time.monotonic() > deadline:
                     raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
                 time.sleep(0.5)
@@ -341,11 +320,3 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
         "location": str(status.relay) if status.relay else None,
         "caught_up": status.caught_up,
     }
-
-
-def _runs(store: MetaStore, source_id: str) -> bool:
-    """Tell whether the relay lives: one that reports nothing any more has died, and will not report that it stopped."""
-    from airflow_provider_dm.engine.relay.health import is_alive
-
-    status = store.relay_status(source_id)
-    return is_alive(status)

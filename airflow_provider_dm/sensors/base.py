@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk import BaseSensorOperator, conf
+from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, PokeReturnValue
@@ -17,10 +18,62 @@ if TYPE_CHECKING:
 
 
 class MetadataSensor(BaseSensorOperator):
-    """The base of those sensors, each with its trigger."""
+    """The base of those sensors, each with its trigger.
 
-    dm_meta_conn_id: str | None
-    end_from_trigger: bool
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param deferrable: wait in the triggerer
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
+        ``outlets``, which only a worker handles
+    """
+
+    ui_color = "#e6f1f2"
+    good: ClassVar[str]
+    """The status of the trigger's event with which the waiting is over."""
+    failures: ClassVar[Mapping[str, type[AirflowException]]]
+    """What is raised at other ones, beside "timeout"."""
+
+    def __init__(
+        self,
+        *,
+        dm_meta_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        end_from_trigger: bool = True,
+        poke_interval: timedelta | float = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.deferrable = deferrable
+        self.end_from_trigger = end_from_trigger
+
+    def execute(self, context: Context) -> Any:
+        """Wait, or defer. Raises AirflowException."""
+        if not self.deferrable:
+            return super().execute(context)
+        found = self._first_look(context)
+        if not found.is_done:
+            self._defer()
+        return found.xcom_value
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
+        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
+        if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
+            event = {"status": self.good if event == "success" else event, "message": "see the trigger's log"}
+        status, message = str(event.get("status")), str(event.get("message"))
+        if status == self.good:
+            return event.get("location")
+        if status == "timeout":
+            raise AirflowSensorTimeout(message)
+        if status in self.failures:
+            raise self.failures[status](message)
+        raise AirflowException(f"the trigger ended with status {status!r}: {message}")
+
+    @abstractmethod
+    def _trigger(self, **common: Any) -> MetadataTrigger:
+        """Return the trigger that goes on, with the arguments that all have in `common`."""
+
+    def _may_end_from_trigger(self) -> bool:
+        return self.end_from_trigger and not self.outlets
 
     def _first_look(self, context: Context) -> PokeReturnValue:
         """Look before deferring: what fails then is skipped where the base would skip it of one that pokes."""
@@ -31,26 +84,17 @@ class MetadataSensor(BaseSensorOperator):
                 raise AirflowSkipException(str(error)) from error
             raise
 
-    def _defer(self, trigger: Callable[..., MetadataTrigger], *, ends: bool, **wanted: Any) -> NoReturn:
-        """Go on in the triggerer, and at its event in `execute_complete`. `ends`: the trigger may end the task."""
+    def _defer(self) -> None:
+        """Go on in the triggerer, and at its event in `execute_complete`."""
         poll = max(float(self.poke_interval), 1.0)
         self.defer(
-            trigger=trigger(
+            trigger=self._trigger(
                 dm_meta_conn_id=self.dm_meta_conn_id,
                 poll_interval=poll,
                 deadline=time.time() + self.timeout,
-                end_from_trigger=self.end_from_trigger and ends,
-                **wanted,
+                end_from_trigger=self._may_end_from_trigger(),
             ),
             method_name="execute_complete",
             # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
             timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
         )
-        raise AssertionError("defer raises")
-
-
-def event_of(event: Mapping[str, Any] | str, good: str) -> Mapping[str, Any]:
-    """Return what the trigger has seen. `dag.test()` hands over the state in which a trigger has ended its task."""
-    if isinstance(event, str):
-        return {"status": good if event == "success" else event, "message": "see the trigger's log"}
-    return event

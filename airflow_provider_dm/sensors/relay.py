@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from airflow.sdk import PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
+from airflow.sdk import PokeReturnValue
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.operators.errors import translated
-from airflow_provider_dm.sensors.base import MetadataSensor, event_of
+from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.hooks.relay import Goal, RelayProgress
+    from airflow_provider_dm.engine.mysql.location import Location
+    from airflow_provider_dm.hooks.relay import RelayProgress
+    from airflow_provider_dm.triggers.base import MetadataTrigger
 
 GOAL_KEY: Final = "dm_relay_goal"
 
@@ -38,16 +39,15 @@ class RelayCatchUpSensor(MetadataSensor):
     :param min_location: ``FILE:POSITION`` of the source; by default its end at the sensor's start (templated)
     :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; by default the connection
         whose id is the source-id (templated)
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    :param deferrable: wait in the triggerer
-    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
-        ``soft_fail``, ``never_fail`` or ``outlets``, which only a worker handles
+    :param end_from_trigger: as with all of :class:`~airflow_provider_dm.sensors.base.MetadataSensor`, which has the
+        other arguments; not used with ``soft_fail`` or ``never_fail`` either
 
     Returns the relay's location.
     """
 
+    good = "caught-up"
+    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": RelayBroken}
     template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
-    ui_color = "#e6f1f2"
 
     def __init__(
         self,
@@ -56,35 +56,22 @@ class RelayCatchUpSensor(MetadataSensor):
         min_location: str | None = None,
         source_conn_id: str | None = None,
         dm_meta_conn_id: str | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        end_from_trigger: bool = True,
-        poke_interval: timedelta | float = 10,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, **kwargs)
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.source_id = source_id
         self.min_location = min_location
         self.source_conn_id = source_conn_id
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.deferrable = deferrable
-        self.end_from_trigger = end_from_trigger
-        self._goal: Goal | None = None
+        self._goal: Location | None = None
 
-    def execute(self, context: Context) -> Any:
-        """Return the relay's location as text, or defer. Raises AirflowException."""
-        if not self.deferrable:
-            return super().execute(context)
-        found = self._first_look(context)
-        if not found.is_done:
-            from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+    def _trigger(self, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.hooks.relay import goal_text
+        from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
-            self._defer(
-                RelayCatchUpTrigger,
-                ends=not (self.soft_fail or self.never_fail or self.outlets),
-                source_id=self.source_id,
-                goal=str(self._goal),
-            )
-        return found.xcom_value
+        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal_text(cast("Location", self._goal)), **common)
+
+    def _may_end_from_trigger(self) -> bool:
+        return super()._may_end_from_trigger() and not (self.soft_fail or self.never_fail)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises RelayBroken."""
@@ -101,54 +88,37 @@ class RelayCatchUpSensor(MetadataSensor):
             case Broken(why):
                 raise RelayBroken(why)
 
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> str | None:
-        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        event = event_of(event, good="caught-up")
-        match event.get("status"):
-            case "caught-up":
-                return event.get("location")
-            case "timeout":
-                raise AirflowSensorTimeout(str(event.get("message")))
-            case "broken":
-                raise RelayBroken(str(event.get("message")))
-            case unknown:
-                raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
-
     def _progress(self, context: Context) -> RelayProgress:
-        from airflow_provider_dm.engine.errors import DmError, Reaction
+        from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Behind, progress_to
 
         if self._goal is None:
             self._goal = self._goal_of(context)
-            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
-        try:
-            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                return progress_to(store.relay_status(self.source_id), self._goal)
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            return Behind(f"the metadata DB does not answer: {error}")
+            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
+        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return progress_to(store.relay_status(self.source_id), self._goal)
+        return Behind("the metadata DB does not answer")
 
-    def _goal_of(self, context: Context) -> Goal:
+    def _goal_of(self, context: Context) -> Location:
         """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that its attempt
         started with. A cleared one is another attempt: the source may have written more since.
         """
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.hooks.relay import goal_of, goal_text
 
         if self.min_location:
-            return Goal.parse(self.min_location)
+            return goal_of(self.min_location)
         if not self.reschedule:
             return self._end_of_source()
         state, attempt = context["task_state_store"], str(context["ti"].try_number)
         of_attempt, _, kept = str(state.get(GOAL_KEY) or "").partition(" ")
         if kept and of_attempt == attempt:
-            return Goal.parse(kept)
+            return goal_of(kept)
         goal = self._end_of_source()
-        state.set(GOAL_KEY, f"{attempt} {goal}")
+        state.set(GOAL_KEY, f"{attempt} {goal_text(goal)}")
         return goal
 
-    def _end_of_source(self) -> Goal:
+    def _end_of_source(self) -> Location:
         from airflow_provider_dm.hooks.relay import goal_at_end
         from airflow_provider_dm.operators.inputs import connection_endpoint
 

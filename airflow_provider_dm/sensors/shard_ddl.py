@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow.sdk import PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
+from airflow.sdk import PokeReturnValue
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.operators.errors import translated
-from airflow_provider_dm.sensors.base import MetadataSensor, event_of
+from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_dm.launch.ddl_standing import Standing
     from airflow_provider_dm.operators.inputs import Document
+    from airflow_provider_dm.triggers.base import MetadataTrigger
 
 LOCKS_KEY: Final = "dm_ddl_locks"
 """XCom with what was not resolved when the sensor has failed, as `dmctl shard-ddl-lock` shows it."""
@@ -45,15 +45,14 @@ class ShardDdlLockSensor(MetadataSensor):
     :param fail_on_conflict: fail at once, without a retry, when sources have made different DDL, or one has made it out
         of order. Both sides are in the message; the locks are in the XCom ``dm_ddl_locks``, as they are after a timeout
         of a deferred one
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    :param deferrable: wait in the triggerer
-    :param end_from_trigger: let the triggerer end the task when all is resolved, which saves a worker slot at the end
-        too. Not used with ``outlets``, which only a worker handles
+
+    Other arguments: see :class:`~airflow_provider_dm.sensors.base.MetadataSensor`.
     """
 
+    good = "resolved"
+    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"conflict": ShardDdlDiffers}
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-    ui_color = "#e6f1f2"
 
     def __init__(
         self,
@@ -62,34 +61,22 @@ class ShardDdlLockSensor(MetadataSensor):
         lock_id: str | None = None,
         fail_on_conflict: bool = True,
         dm_meta_conn_id: str | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        end_from_trigger: bool = True,
-        poke_interval: timedelta | float = 10,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, **kwargs)
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.task = task
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.deferrable = deferrable
-        self.end_from_trigger = end_from_trigger
 
-    def execute(self, context: Context) -> Any:
-        """Wait, or defer. Raises AirflowException, AirflowFailException."""
-        if not self.deferrable:
-            return super().execute(context)
-        if not self._first_look(context).is_done:
-            from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+    def _trigger(self, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 
-            self._defer(
-                ShardDdlLockTrigger,
-                ends=not self.outlets,
-                task_name=self._task_name(),
-                lock_id=self.lock_id or None,
-                fail_on_conflict=self.fail_on_conflict,
-            )
-        return None
+        return ShardDdlLockTrigger(
+            task_name=self._task_name(),
+            lock_id=self.lock_id or None,
+            fail_on_conflict=self.fail_on_conflict,
+            **common,
+        )
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises ShardDdlDiffers."""
@@ -107,34 +94,20 @@ class ShardDdlLockSensor(MetadataSensor):
                 self.log.info("%s", standing.why)
                 return PokeReturnValue(is_done=False)
 
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> None:
-        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        event = event_of(event, good="resolved")
-        status, message = event.get("status"), str(event.get("message"))
-        if status in ("conflict", "timeout"):
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
+        """Show what is not resolved, then do as all sensors."""
+        if isinstance(event, Mapping) and event.get("status") in ("conflict", "timeout"):
             _push(context, event.get("locks", ()))
-        match status:
-            case "resolved":
-                return
-            case "conflict":
-                raise ShardDdlDiffers(message)
-            case "timeout":
-                raise AirflowSensorTimeout(message)
-            case unknown:
-                raise AirflowException(f"the trigger ended with status {unknown!r}: {message}")
+        return super().execute_complete(context, event)
 
     def _standing(self) -> Standing:
-        from airflow_provider_dm.engine.errors import DmError, Reaction
+        from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
 
-        try:
-            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                return standing_in(store, self._task_name(), self.lock_id)
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            return Waits(f"the metadata DB does not answer: {error}")
+        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return standing_in(store, self._task_name(), self.lock_id)
+        return Waits("the metadata DB does not answer")
 
     def _task_name(self) -> str | None:
         """Return the name of the task. Raises AirflowFailException, ConfigError, PasswordInDag."""

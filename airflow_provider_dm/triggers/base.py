@@ -9,12 +9,12 @@ extends nothing. A metadata DB that does not answer is asked again.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import random
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.sdk import BaseHook
@@ -32,20 +32,26 @@ FIRST_DELAY_SECONDS: Final = 10.0
 """Time for Airflow to take down that the task is deferred."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MetadataTrigger(BaseTrigger):
-    """The base of those triggers that look at the metadata DB again and again."""
+    """The base of those triggers that look at the metadata DB again and again. Each is a dataclass of its arguments.
 
-    def __init__(self, dm_meta_conn_id: str | None, poll_interval: float, first_delay: float | None) -> None:
+    :param dm_meta_conn_id: connection of the metadata DB
+    :param poll_interval: seconds between two looks
+    :param first_delay: seconds before the first look
+    """
+
+    dm_meta_conn_id: str | None
+    poll_interval: float
+    first_delay: float = field(default_factory=lambda: FIRST_DELAY_SECONDS)
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.poll_interval = poll_interval
-        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return path and arguments, none of them secret: each trigger keeps its arguments under their names."""
+        """Return path and arguments, none of them secret."""
         kind = type(self)
-        names = list(inspect.signature(kind.__init__).parameters)[1:]
-        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}
+        return f"{kind.__module__}.{kind.__qualname__}", {one.name: getattr(self, one.name) for one in fields(self)}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, then end."""
@@ -74,31 +80,26 @@ class MetadataTrigger(BaseTrigger):
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
         """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
-        from airflow_provider_dm.engine.errors import DmError, Reaction
+        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.meta.store import MetaStore
 
-        try:
-            return await asyncio.to_thread(in_store, await self._url(), look)
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            self.log.warning("%s Asking again.", error)
-            return None
+        with AskedAgain(self.log.warning):
+            url = await self._url()
+
+            def once() -> T:
+                with MetaStore.open(url) as store:
+                    return look(store)
+
+            return await asyncio.to_thread(once)
+        return None
 
     async def _url(self) -> Secret:
         """Return the same as `DmMetadataHook.url`, without blocking the loop."""
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
 
-        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
+        conn_id = self.dm_meta_conn_id or settings.option("metadata_conn_id")
         try:
             return url_of(await BaseHook.aget_connection(conn_id))
         except AirflowNotFoundException:
             return url_without_connection(conn_id)
-
-
-def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
-    """Call `look` on a store that is opened for it alone."""
-    from airflow_provider_dm.engine.meta.store import MetaStore
-
-    with MetaStore.open(url) as store:
-        return look(store)

@@ -1,12 +1,10 @@
-"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task.
-
-A metadata DB that does not answer is asked again: its silence says nothing about a relay.
-"""
+"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
@@ -15,53 +13,40 @@ from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
-    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import Life
-    from airflow_provider_dm.hooks.relay import Goal, RelayProgress
 
 STOP_SECONDS: Final = 10.0
 """How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
 SAY_EVERY_SECONDS: Final = 300.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelayCatchUpTrigger(MetadataTrigger):
     """A trigger that fires when the relay log of a source has reached a location, will not reach it, or the time is
     over.
 
     :param source_id: the source
-    :param goal: ``FILE:POSITION``, or a `hooks.relay.Goal` as text
-    :param dm_meta_conn_id: connection of the metadata DB
-    :param poll_interval: seconds between two looks
+    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text`
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here, instead of resuming it on a worker
-    :param first_delay: seconds before the first look; None: FIRST_DELAY_SECONDS
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 
     Events: ``{"status": "caught-up", "location"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
     """
 
-    def __init__(
-        self,
-        *,
-        source_id: str,
-        goal: str,
-        dm_meta_conn_id: str | None,
-        poll_interval: float,
-        deadline: float,
-        end_from_trigger: bool,
-        first_delay: float | None = None,
-    ) -> None:
-        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
-        self.source_id = source_id
-        self.goal = goal
-        self.deadline = deadline
-        self.end_from_trigger = end_from_trigger
+    source_id: str
+    goal: str
+    deadline: float
+    end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal
+        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, goal_of, progress_to
 
-        goal = Goal.parse(self.goal)
+        goal = goal_of(self.goal)
         async for progress in self._looks(
-            lambda store: progress_of(store, self.source_id, goal), deadline=self.deadline
+            lambda store: progress_to(store.relay_status(self.source_id), goal), deadline=self.deadline
         ):
             match progress or Behind("the metadata DB does not answer"):
                 case CaughtUp(at):
@@ -83,13 +68,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
         return TaskFailedEvent()
 
 
-def progress_of(store: MetaStore, source_id: str, goal: Goal) -> RelayProgress:
-    """Return where the relay stands to the goal now."""
-    from airflow_provider_dm.hooks.relay import progress_to
-
-    return progress_to(store.relay_status(source_id), goal)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelayWatchTrigger(MetadataTrigger):
     """A trigger that watches the relay of a deferred `DmRelayOperator`, and fires when a worker has something to do
     about it.
@@ -97,52 +76,43 @@ class RelayWatchTrigger(MetadataTrigger):
     A relay that lives is left alone, whatever it reports: paused, cut off, without room on its disk.
 
     :param source_id: the source
-    :param goal: a `hooks.relay.Goal` as text, when the task ends there; None: when the relay is asked to stop
+    :param goal: a `hooks.relay.goal_text`, when the task ends there; None: when the relay is asked to stop
     :param stop_on_kill: the relay was started for this task: it ends when a person ends the deferred task
     :param began_at: when this life of the relay began, in seconds since the epoch
     :param deaths: how often in a row it had died right before
-    :param dm_meta_conn_id: connection of the metadata DB
-    :param poll_interval: seconds between two looks
-    :param first_delay: seconds before the first look; None: FIRST_DELAY_SECONDS
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 
     Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
     ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.
     """
 
-    def __init__(
-        self,
-        *,
-        source_id: str,
-        goal: str | None,
-        stop_on_kill: bool,
-        began_at: float,
-        deaths: int,
-        dm_meta_conn_id: str | None,
-        poll_interval: float,
-        first_delay: float | None = None,
-    ) -> None:
-        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
-        self.source_id = source_id
-        self.goal = goal
-        self.stop_on_kill = stop_on_kill
-        self.began_at = began_at
-        self.deaths = deaths
+    source_id: str
+    goal: str | None
+    stop_on_kill: bool
+    began_at: float
+    deaths: int
 
     async def on_kill(self) -> None:
         """Ask the relay to stop, as a person has ended the deferred task, unless another attempt watches it already.
 
         Airflow also calls this where a triggerer was cut off for a while and its triggers were given to another one.
         """
+        from airflow_provider_dm.engine.meta.model import Stage
+
         if not self.stop_on_kill:
             self.log.info("the relay of %s was not started by this task; it goes on", self.source_id)
             return
         if (state := await self._state()) in ("deferred", "running"):
             self.log.info("the task is %s elsewhere; the relay of %s goes on", state, self.source_id)
             return
-        await asyncio.wait_for(self._look(lambda store: stop(store, self.source_id)), STOP_SECONDS)
+        await self._want(Stage.STOPPED)
         self.log.info("asked the relay of %s to stop, as the task is %s now", self.source_id, state)
         if await self._state() in ("deferred", "running"):  # the next attempt came between: it wants the relay
-            await asyncio.wait_for(self._look(lambda store: resume(store, self.source_id)), STOP_SECONDS)
+            await self._want(Stage.RUNNING)
+
+    async def _want(self, stage: Stage) -> None:
+        await asyncio.wait_for(self._look(lambda store: store.set_relay_desired(self.source_id, stage)), STOP_SECONDS)
 
     async def _state(self) -> str | None:
         """Return the state of the task instance of this trigger; None where it is not scheduled, or gone."""
@@ -164,79 +134,46 @@ class RelayWatchTrigger(MetadataTrigger):
         return None if state is None else str(getattr(state, "value", state))
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.engine.relay.health import Life
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.engine.relay.health import Life, doing
+        from airflow_provider_dm.hooks.relay import goal_of
 
-        goal = Goal.parse(self.goal) if self.goal else None
+        goal = goal_of(self.goal) if self.goal else None
         life = Life(self.began_at, self.deaths)
         say_at = 0.0
-        async for rows in self._looks(lambda store: row_of(store, self.source_id)):
-            if rows is None:
+        async for row in self._looks(
+            lambda store: (store.relay_status(self.source_id), store.relay_desired(self.source_id))
+        ):
+            if row is None:
                 continue
-            event = decide(*rows, goal, life, time.time())
+            event = decide(*row, goal, life, time.time())
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
-            if time.monotonic() >= say_at:
+            status = row[0]
+            if status is not None and time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
-                self._say(rows[0])
+                said = "the relay of %s, process %s on %s: %s"
+                self.log.info(said, self.source_id, status.pid, status.host, doing(status))
         raise AssertionError("looks have no end")
-
-    def _say(self, status: RelayStatus | None) -> None:
-        from airflow_provider_dm.engine.relay.health import doing
-
-        if status is not None:
-            self.log.info(
-                "the relay of %s, process %s on %s: %s", self.source_id, status.pid, status.host, doing(status)
-            )
-
-
-def row_of(store: MetaStore, source_id: str) -> tuple[RelayStatus | None, Stage | None]:
-    """Return what the relay last reported, and what it shall be."""
-    return store.relay_status(source_id), store.relay_desired(source_id)
-
-
-def stop(store: MetaStore, source_id: str) -> None:
-    """Ask the relay to end."""
-    from airflow_provider_dm.engine.meta.model import Stage
-
-    store.set_relay_desired(source_id, Stage.STOPPED)
-
-
-def resume(store: MetaStore, source_id: str) -> None:
-    """Take the wish of `stop` back."""
-    from airflow_provider_dm.engine.meta.model import Stage
-
-    store.set_relay_desired(source_id, Stage.RUNNING)
 
 
 def decide(
-    status: RelayStatus | None, desired: Stage | None, goal: Goal | None, life: Life, now: float
+    status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
 ) -> Event | None:
     """Return what a worker has to be told about this relay; None: nothing, it goes on. Pure."""
-    from airflow_provider_dm.engine.relay.health import (
-        Alive,
-        Failed,
-        Finished,
-        Gone,
-        Stopped,
-        age_of,
-        deaths_after,
-        seen,
-    )
-    from airflow_provider_dm.engine.relay.keeper import STEADY_SECONDS
+    from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
 
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}
-    match seen(status, desired):
-        case Alive():
+    match health.seen(status, desired):
+        case health.Alive():
             return None
-        case Stopped():
+        case health.Stopped():
             return {"status": "stopped"}
-        case Failed(error):
+        case health.Failed(error):
             return {"status": "failed", "error": error}
-        case Finished():  # an adopted one, that had a goal of its own
+        case health.Finished():  # an adopted one, that had a goal of its own
             return {"status": "gone", "message": "it ended where it was told to", "deaths": 0}
-        case Gone(why):
-            ended_at = now - (age_of(status) if status is not None else 0.0)
-            return {"status": "gone", "message": why, "deaths": deaths_after(life, ended_at, STEADY_SECONDS)}
+        case health.Gone(why):
+            ended_at = now - (health.age_of(status) if status is not None else 0.0)
+            return {"status": "gone", "message": why, "deaths": health.deaths_after(life, ended_at)}

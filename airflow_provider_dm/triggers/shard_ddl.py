@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
-if TYPE_CHECKING:
-    from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.launch.ddl_standing import Standing
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class ShardDdlLockTrigger(MetadataTrigger):
     """A trigger that fires when no DDL of a task's merged tables waits any more, a person has to decide, or the time is
     over.
@@ -21,40 +18,26 @@ class ShardDdlLockTrigger(MetadataTrigger):
     :param task_name: the task's name; None: that of the lock
     :param lock_id: the lock to wait for; None: all of the task
     :param fail_on_conflict: fire when sources have made different DDL, or one has made it out of order
-    :param dm_meta_conn_id: connection of the metadata DB
-    :param poll_interval: seconds between two looks
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here when all is resolved, instead of resuming it on a worker
-    :param first_delay: seconds before the first look; None: the usual ones
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 
     Events: ``{"status": "resolved"}``, ``{"status": "conflict" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.
     """
 
-    def __init__(
-        self,
-        *,
-        task_name: str | None,
-        lock_id: str | None,
-        fail_on_conflict: bool,
-        dm_meta_conn_id: str | None,
-        poll_interval: float,
-        deadline: float,
-        end_from_trigger: bool,
-        first_delay: float | None = None,
-    ) -> None:
-        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
-        self.task_name = task_name
-        self.lock_id = lock_id
-        self.fail_on_conflict = fail_on_conflict
-        self.deadline = deadline
-        self.end_from_trigger = end_from_trigger
+    task_name: str | None
+    lock_id: str | None
+    fail_on_conflict: bool
+    deadline: float
+    end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits
+        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits, standing_in
 
         async for seen in self._looks(
-            lambda store: standing_of(store, self.task_name, self.lock_id), deadline=self.deadline
+            lambda store: standing_in(store, self.task_name, self.lock_id), deadline=self.deadline
         ):
             match seen or Waits("the metadata DB does not answer"):
                 case Resolved():
@@ -71,10 +54,3 @@ class ShardDdlLockTrigger(MetadataTrigger):
         # What fails is for a worker to say: whether there are retries depends on what it was.
         ends = self.end_from_trigger and event["status"] == "resolved"
         return TaskSuccessEvent() if ends else TriggerEvent(event)
-
-
-def standing_of(store: MetaStore, task: str | None, lock_id: str | None) -> Standing:
-    """Return how it stands now."""
-    from airflow_provider_dm.launch.ddl_standing import standing_in
-
-    return standing_in(store, task, lock_id)

@@ -1,5 +1,6 @@
 """The hooks against real servers: what the Test button says, and what an Airflow connection means to the engine."""
 
+import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -136,6 +137,33 @@ def test_no_character_of_a_password_is_special() -> None:
     url = make_url(url_of(Connection(conn_id="meta", **parts, password=CANARY)).reveal())
     assert (url.drivername, url.host, url.port, url.database) == ("mysql+pymysql", "db1", 3306, "dm_meta")
     assert url.password == CANARY
+
+
+@pytest.mark.parametrize(
+    ("driver", "extra", "query"),
+    [
+        ("mysql+pymysql", {"tls": True}, {"ssl": "true"}),
+        ("mysql+pymysql", {"tls_ca": "/ca.pem"}, {"ssl": "true", "ssl_ca": "/ca.pem"}),
+        ("postgresql+psycopg", {"tls": True}, {"sslmode": "require"}),
+        (
+            "postgresql+psycopg",
+            {"tls_ca": "/ca", "tls_cert": "/c", "tls_key": "/k"},
+            {"sslmode": "verify-full", "sslrootcert": "/ca", "sslcert": "/c", "sslkey": "/k"},
+        ),
+        ("mysql+pymysql", {}, {}),
+    ],
+)
+def test_a_metadata_db_is_reached_by_tls(driver: str, extra: dict[str, Any], query: dict[str, str]) -> None:
+    given = Connection(
+        conn_id="m", conn_type="dm_meta", host="h", schema="d", extra=json.dumps(extra | {"driver": driver})
+    )
+    assert make_url(url_of(given).reveal()).query == query
+
+
+def test_tls_that_a_metadata_connection_cannot_have_is_refused() -> None:
+    given = Connection(conn_id="m", conn_type="dm_meta", host="h", schema="d", extra='{"sslmode": "verify-full"}')
+    with pytest.raises(ConnectionUnusable, match="its extra `sslmode` is not known"):
+        url_of(given)
 
 
 def test_a_server_is_migrated_by_a_person(mysql_target: Server, unique_database: str, connection: Define) -> None:

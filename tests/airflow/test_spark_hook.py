@@ -7,8 +7,8 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.hooks.environment import environment_of_apps
 from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
+from airflow_provider_dm.hooks.settings import environment_of_apps
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 
 Define = Callable[..., None]

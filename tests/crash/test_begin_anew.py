@@ -15,13 +15,13 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay import opening as held_room
 from airflow_provider_dm.engine.relay import purge_files
-from airflow_provider_dm.engine.relay import resuming as held_room
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.purge import HeldFile
 from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import folders, hidden_files
+from airflow_provider_dm.engine.relay.purge_survey import hidden_files
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.crash.disk import Operation, PowerCut, State, kills
 from tests.crash.life import DIES_AT, ROOT, check_end, relay_of, session
@@ -95,7 +95,7 @@ def survive(top: Path, story: Story, state: State) -> str:
     assert GtidSet.parse(location.gtid_set, story.upstream.flavour) == everything
     check_end(directory, story.upstream, everything)
     assert held(directory) == [(2, needed.file)]
-    assert not any(hidden_files(directory.folder(sub_dir)) for sub_dir in folders(directory.root))
+    assert not any(hidden_files(directory.folder(sub_dir)) for sub_dir in directory.folders())
     (file,) = RelayReader(directory.root).files(needed)
     assert (file.name, file.size >= needed.position) == (needed.file, True)
     return left[-1][1] if left else "nothing"

@@ -42,13 +42,6 @@ class RunContract(OpenStore):
         with pytest.raises(LostRace):
             store.heartbeat_run("r", {})
 
-    def test_a_run_can_be_asked_to_stop(self, store: MetaStore) -> None:
-        store.start_run("r", task="t", app="verify", holder=ANNA)
-        assert not store.stop_requested("r")
-        store.request_stop("r")
-        store.heartbeat_run("r", {})
-        assert store.stop_requested("r")
-
     def test_a_run_is_restarted_by_its_own_identity_only(self, store: MetaStore) -> None:
         store.start_run("r", task="t", app="verify", holder=ANNA)
         store.finish_run("r", stage=Stage.PAUSED, error={"ErrCode": "DM-1"})
@@ -62,8 +55,6 @@ class RunContract(OpenStore):
     def test_an_unknown_run_is_an_error_not_a_new_row(self, store: MetaStore) -> None:
         calls: list[Callable[[], object]] = [
             lambda: store.heartbeat_run("r", {}),
-            lambda: store.request_stop("r"),
-            lambda: store.stop_requested("r"),
             lambda: store.finish_run("r", stage=Stage.FINISHED),
         ]
         for call in calls:

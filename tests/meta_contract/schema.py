@@ -45,7 +45,7 @@ class SchemaContract(OpenStore):
     def test_an_older_schema_is_brought_up_with_what_it_holds(self, meta_url: str) -> None:
         """Also where the step was begun and its last part is missing, as MySQL commits each DDL by itself."""
         database = Database(parse_url(meta_url))
-        with database.connection(write=True) as connection, connection.begin():
+        with database.connection() as connection, connection.begin():
             command.upgrade(alembic_config(connection), "0001")
             row = {"task": "t", "source": "s", "version": 3, "unit": "sync", "stage": "Paused", "updated_at": 1}
             columns = ", ".join(row)

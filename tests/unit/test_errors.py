@@ -6,8 +6,7 @@ import pickle
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from dataclasses import fields, replace
 
 import pytest
 
@@ -15,7 +14,9 @@ import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
+from airflow_provider_dm.engine.merge.recorded_key import RecordedKeyChanged
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
+from airflow_provider_dm.engine.relay.places import PlaceNotFound
 from airflow_provider_dm.engine.reported import MARK, reported_in
 
 AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
@@ -98,11 +99,16 @@ def test_not_supported_names_feature_place_and_way_out():
     )
 
 
+def test_what_to_do_names_what_the_error_is_about() -> None:
+    error = RecordedKeyChanged("mysql-01", "s.o", "t.orders", "(id integer)", "(id integer, c integer)")
+    assert error.workaround().startswith("Give t.orders the key (id integer) again until")
+    assert "`meta: {binlog-name: FILE, binlog-pos: POSITION}`" in PlaceNotFound("0-1-7", "it is gone").workaround()
+
+
 def test_a_tuple_is_written_as_a_list_for_people() -> None:
-    @dataclass(eq=False)
     class Named(DmError):
         names: tuple[str, ...]
-        what: ClassVar[str] = "found {names}."
+        what = "found {names}."
 
     assert Named(("a",)).message() == "found a."
     assert Named(("a", "b")).message() == "found a, b."

@@ -18,7 +18,6 @@ struct with a type for each column. What a canonical value means, its codec's st
 
 Text that is not what its charset allows stops with UndecodableText; `text_as_bytes` shows all text as stored. Canonical
 values arrive side by side in one buffer (`images.cells_of`), which Arrow takes as it is.
-pyarrow is imported where it is used: it takes a while, and who does not decode rows does without.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.charsets import Decoder, decoder
@@ -44,9 +45,6 @@ from airflow_provider_dm.engine.schema.codec import Style, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
 """The bytes of row images that a batch has; one row may have more."""
@@ -59,32 +57,28 @@ _INSERT, _UPDATE, _DELETE = range(3)
 _OPERATIONS: Final = ("insert", "update", "delete")
 
 
-@dataclass(eq=False)
 class UndecodableText(DmError):
-    """Bytes in a text column that are no text of its charset."""
-
     at: str
     table: str
     column: str
     charset: str
     value: str
 
-    code: ClassVar[str] = "DM-3051"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has a value at {at} that is no text in {charset}: {value}."
-    hint: ClassVar[str] = "Read it with the option text=binary, which shows text as the bytes that are stored."
+    code = "DM-3051"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has a value at {at} that is no text in {charset}: {value}."
+    hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
 
 
 # One column
 
 
+@dataclass(eq=False)
 class NotText(ValueError):
     """Value number `index` is not what its charset allows."""
 
-    def __init__(self, index: int, value: bytes) -> None:
-        super().__init__(index, value)
-        self.index = index
-        self.value = value
+    index: int
+    value: bytes
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,6 @@ class Form:
 
 def form_of(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
     """Return how a column is shown. Raises UnsupportedColumnType."""
-    import pyarrow as pa
-
     style = codec_for(table.name, column).style
     read: Decoder | None = None
     match style:
@@ -133,8 +125,6 @@ def form_of(table: Table, column: Column, *, text_as_bytes: bool = False) -> For
 
 
 def _number_type(column: Column) -> pa.DataType:
-    import pyarrow as pa
-
     if column.data_type == "decimal":
         precision = column.numeric_precision or 0
         return pa.decimal128(precision, column.numeric_scale or 0) if precision <= LONGEST_DECIMAL else pa.string()
@@ -143,7 +133,6 @@ def _number_type(column: Column) -> pa.DataType:
 
 def _cast_to(kind: pa.DataType) -> Form:
     """Return the form of canonical values that are ASCII, and that Arrow reads as what they are."""
-    import pyarrow as pa
 
     def text(values: pa.Array) -> pa.Array:
         return values.cast(pa.string())
@@ -153,7 +142,6 @@ def _cast_to(kind: pa.DataType) -> Form:
 
 def _by_value(convert: Callable[[bytes], object], kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     """Return a function that converts one value at a time, in Python."""
-    import pyarrow as pa
 
     def array(values: pa.Array) -> pa.Array:
         found: list[object] = []
@@ -168,8 +156,6 @@ def _by_value(convert: Callable[[bytes], object], kind: pa.DataType) -> Callable
 
 
 def _utf8_array(values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -177,9 +163,6 @@ def _utf8_array(values: pa.Array) -> pa.Array:
 
 
 def _members(values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return _utf8_array(pc.if_else(pc.equal(values, pa.scalar(INVALID_MEMBER)), pa.scalar(b""), values))
 
 
@@ -198,15 +181,14 @@ def _hexadecimal(value: bytes) -> str:
 # One row
 
 
+@dataclass(eq=False)
 class Unshown(ValueError):
     """Row number `index` has a value in `column` that cannot be shown."""
 
-    def __init__(self, index: int, table: Table, column: Column, value: bytes) -> None:
-        super().__init__(index, column.name)
-        self.index = index
-        self.table = table
-        self.column = column
-        self.value = value
+    index: int
+    table: Table
+    column: Column
+    value: bytes
 
 
 class Shape(Protocol):
@@ -229,13 +211,9 @@ class AnyTable:
 
     @cached_property
     def type(self) -> pa.DataType:
-        import pyarrow as pa
-
         return pa.map_(pa.string(), pa.string())
 
     def rows(self, table: int, columns: Sequence[pa.Array]) -> pa.Array:
-        import pyarrow as pa
-
         definition = self._tables[table]
         forms = self._forms.get(table)
         if forms is None:
@@ -261,14 +239,10 @@ class OneTable:
 
     @cached_property
     def type(self) -> pa.DataType:
-        import pyarrow as pa
-
         pairs = zip(self._table.columns, self._forms, strict=True)
         return pa.struct([pa.field(column.name, form.type) for column, form in pairs])
 
     def rows(self, table: int, columns: Sequence[pa.Array]) -> pa.Array:
-        import pyarrow as pa
-
         arrays = _converted(self._table, [form.array for form in self._forms], columns)
         return pa.StructArray.from_arrays(arrays, fields=list(self.type))
 
@@ -290,8 +264,6 @@ def _converted(
 
 def schema_of(shape: Shape) -> pa.Schema:
     """Return the schema of every batch; only the types of `before` and `after` depend on the shape."""
-    import pyarrow as pa
-
     about = [
         ("sub_dir", pa.string(), False),
         ("file", pa.string(), False),
@@ -396,14 +368,10 @@ class _Writer:
         self._event, self._rows_of_event = -1, 0
 
     def batch(self, batch: Batch) -> pa.RecordBatch:
-        import pyarrow as pa
-
         columns = [*self._about(batch), self._side(batch, BEFORE), self._side(batch, AFTER)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _about(self, batch: Batch) -> list[pa.Array]:
-        import pyarrow as pa
-
         changes, rows = batch.changes, len(batch)
         positions, first, counts = np.unique(changes[:, EVENT], return_index=True, return_counts=True)
         events = [self._events.at(position) for position in positions.tolist()]
@@ -439,8 +407,6 @@ class _Writer:
 
     def _side(self, batch: Batch, place: int) -> pa.Array:
         """Return `before` or `after` of all changes."""
-        import pyarrow as pa
-
         index = np.full(len(batch), -1, np.int64)
         parts, done = [], 0
         for number in np.unique(batch.changes[:, LAYOUT]).tolist():
@@ -480,8 +446,6 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
 
 def _arrays(layout: Layout, cells: Cells, rows: int) -> list[pa.Array]:
     """Return one binary array for each column; the cells lie row by row."""
-    import pyarrow as pa
-
     present = cells.ends >= 0
     ends = np.where(present, cells.ends, ~cells.ends)
     if len(ends) and int(ends[-1]) > _LARGEST_OFFSET:

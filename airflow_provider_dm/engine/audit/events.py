@@ -16,7 +16,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from zlib import crc32
 
 import pymysql
@@ -40,11 +40,11 @@ from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZ
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import login
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
-from airflow_provider_dm.engine.mysql.tls import tls_context
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 
 Json = dict[str, Any]
@@ -59,19 +59,14 @@ _FIRST_SERVER_ID: Final = 429_496_729
 _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
 
 
-@dataclass(eq=False)
 class EventsRefused(DmError):
-    """The server does not send its log from there."""
-
     at: str
     reason: str
 
-    code: ClassVar[str] = "DM-4066"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source does not send its binlog from {at}: {reason}."
-    hint: ClassVar[str] = (
-        "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
-    )
+    code = "DM-4066"
+    scope = Scope.UPSTREAM
+    what = "the source does not send its binlog from {at}: {reason}."
+    hint = "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
 
 
 @dataclass(frozen=True)
@@ -119,22 +114,12 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
     heard = _Heard()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        settings |= {"database": db}  # PyMySQL's old name for it
-        connection = _Listening(asked_for_tls=endpoint.tls is not None, ssl=tls_context(endpoint), **settings)
+        connection = _Listening(database=db, **settings)  # PyMySQL's old name for it
         connection.heard = heard
         return connection
 
-    settings = {
-        "host": endpoint.host,
-        "port": endpoint.port,
-        "user": endpoint.user,
-        "password": endpoint.password.reveal().encode(),
-        "charset": "utf8mb4",
-        "local_infile": False,
-        "connect_timeout": 10,
-    }
     try:
-        return _page(wanted, heard, settings, connect)
+        return _page(wanted, heard, login(endpoint), connect)
     except pymysql.err.MySQLError as error:
         raise EventsRefused(str(wanted.begin), str(error.args[-1]) if error.args else str(error)) from error
 
@@ -183,7 +168,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     """How many events lie before the transaction that is being read, and where that begins."""
     try:
         for place, code, shown in _shown(stream, heard, wanted):
-            if _is_behind(place, wanted.until):
+            if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
                 return Page(tuple(found), str(place))
             if code in GTIDS:
                 begun = (len(found), place)
@@ -195,10 +180,6 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     finally:
         stream.close()
     return Page(tuple(found), None)
-
-
-def _is_behind(place: Location, until: Location | None) -> bool:
-    return until is not None and place.sort_key >= until.sort_key
 
 
 def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
@@ -290,13 +271,9 @@ def _rows(event: Any, *, with_values: bool) -> Json:
 
 def _values(row: Json) -> Json:
     """Return a row's values, before and after, as text and numbers."""
-    return {
-        {"values": "values", "before_values": "before", "after_values": "after"}[key]: {
-            str(name): _plain(value) for name, value in cells.items()
-        }
-        for key, cells in row.items()
-        if key in ("values", "before_values", "after_values")
-    }
+    names = {"values": "values", "before_values": "before", "after_values": "after"}
+    found = {names[key]: cells for key, cells in row.items() if key in names}
+    return {side: {str(name): _plain(value) for name, value in cells.items()} for side, cells in found.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
@@ -21,36 +21,30 @@ from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 PIECE_BYTES: Final = 16 << 20
 
 
-@dataclass(eq=False)
 class RelayEndsTooEarly(DmError):
-    """The relay log ends before what is asked for."""
-
     needed: str
     last: str
     directory: str
 
-    code: ClassVar[str] = "DM-4042"
-    what: ClassVar[str] = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
-    hint: ClassVar[str] = "Wait for the relay, or ask for an earlier end."
+    code = "DM-4042"
+    what = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
+    hint = "Wait for the relay, or ask for an earlier end."
 
 
-@dataclass(eq=False)
 class AmbiguousFile(DmError):
-    """A binlog name that several sub-directories have, or none."""
-
     file: str
     found: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-4043"
-    what: ClassVar[str] = "the relay directory has {file} in these sub-directories: {found}."
-    hint: ClassVar[str] = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
+    code = "DM-4043"
+    what = "the relay directory has {file} in these sub-directories: {found}."
+    hint = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
 
 
 @dataclass(frozen=True)
@@ -97,14 +91,10 @@ def _located(directory: RelayDirectory, text: str) -> Location:
             raise InvalidLocation(text)
         return replace(location, suffix=sub_dir.suffix)
     file = BinlogFile.parse(location.file)
-    holding = [sub_dir for sub_dir in directory.sub_dirs() if _holds(directory.files(sub_dir), file)]
+    holding = [one for one in directory.sub_dirs() if any(held.file == file for held in directory.files(one))]
     if len(holding) != 1:
         raise AmbiguousFile(location.file, tuple(map(str, holding)) or ("none",))
     return replace(location, suffix=holding[0].suffix)
-
-
-def _holds(files: Sequence[RelayFile], file: BinlogFile) -> bool:
-    return any(one.file == file for one in files)
 
 
 def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, piece_bytes: int) -> list[ByteRange]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 from uuid import UUID
 
-from airflow_provider_dm.engine.binlog.gtid_events import Gtid
+from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
 _MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
@@ -123,11 +123,8 @@ class _MysqlLeft(Left):
         return bool(self._left)
 
     def __str__(self) -> str:
-        parts = []
-        for (uuid, tag), intervals in self._left.items():
-            numbers = ":".join(f"{first}-{last}" if last > first else str(first) for first, last in intervals)
-            parts.append(":".join(filter(None, (str(UUID(bytes=uuid)), tag, numbers))))
-        return ",".join(parts)
+        left = ((Sid(str(UUID(bytes=uuid)), tag), intervals) for (uuid, tag), intervals in self._left.items())
+        return str(MysqlGtidSet.of((sid, Interval(*one)) for sid, intervals in left for one in intervals))
 
     def repeats(self, gtid: Gtid, at: str) -> bool:
         uuid, number, *rest = gtid
@@ -136,8 +133,7 @@ class _MysqlLeft(Left):
         if self._take(uuid, tag, number):
             return True
         if uuid not in self._origins:
-            name = ":".join(filter(None, (str(UUID(bytes=uuid)), tag, str(number))))
-            raise HistoryDiverged(at, name, str(self))
+            raise HistoryDiverged(at, gtid_text(gtid), str(self))
         return False
 
     def _take(self, uuid: bytes, tag: str, number: int) -> bool:
@@ -173,16 +169,16 @@ class _MariadbLeft(Left):
 
     def repeats(self, gtid: Gtid, at: str) -> bool:
         domain, server, sequence = cast("tuple[int, int, int]", gtid)
-        last, name = self._last.get(domain), f"{domain}-{server}-{sequence}"
-        if last is None:
-            if server == self._server:
-                raise HistoryDiverged(at, name, str(self))
+        last = self._last.get(domain)
+        if last is None and server != self._server:
             return False
-        if not self._reached.get(domain, 0) < sequence <= last.sequence:
-            raise HistoryDiverged(at, name, str(self))
+        if (
+            last is None
+            or not self._reached.get(domain, 0) < sequence <= last.sequence
+            or (sequence == last.sequence and server != last.server_id)
+        ):
+            raise HistoryDiverged(at, gtid_text(gtid), str(self))
         if sequence == last.sequence:
-            if server != last.server_id:
-                raise HistoryDiverged(at, name, str(self))
             del self._last[domain]
         self._reached[domain] = sequence
         return True

@@ -23,47 +23,25 @@ from airflow_provider_dm.engine.schema.compression import LARGEST_VALUE, decompr
 from airflow_provider_dm.engine.schema.json_binary import text_of
 from airflow_provider_dm.engine.schema.model import Column
 
-# The numbers are mysql-replication's.
-TINY: Final[int] = FIELD_TYPE.TINY
-SHORT: Final[int] = FIELD_TYPE.SHORT
-LONG: Final[int] = FIELD_TYPE.LONG
-FLOAT: Final[int] = FIELD_TYPE.FLOAT
-DOUBLE: Final[int] = FIELD_TYPE.DOUBLE
-TIMESTAMP: Final[int] = FIELD_TYPE.TIMESTAMP
-LONGLONG: Final[int] = FIELD_TYPE.LONGLONG
-INT24: Final[int] = FIELD_TYPE.INT24
-DATE: Final[int] = FIELD_TYPE.DATE
-TIME: Final[int] = FIELD_TYPE.TIME
-DATETIME: Final[int] = FIELD_TYPE.DATETIME
-YEAR: Final[int] = FIELD_TYPE.YEAR
-NEWDATE: Final[int] = FIELD_TYPE.NEWDATE
-VARCHAR: Final[int] = FIELD_TYPE.VARCHAR
-BIT: Final[int] = FIELD_TYPE.BIT
-TIMESTAMP2: Final[int] = FIELD_TYPE.TIMESTAMP2
-DATETIME2: Final[int] = FIELD_TYPE.DATETIME2
-TIME2: Final[int] = FIELD_TYPE.TIME2
-JSON: Final[int] = FIELD_TYPE.JSON
-NEWDECIMAL: Final[int] = FIELD_TYPE.NEWDECIMAL
-ENUM: Final[int] = FIELD_TYPE.ENUM
-SET: Final[int] = FIELD_TYPE.SET
-BLOB: Final[int] = FIELD_TYPE.BLOB
-VAR_STRING: Final[int] = FIELD_TYPE.VAR_STRING
-STRING: Final[int] = FIELD_TYPE.STRING
-GEOMETRY: Final[int] = FIELD_TYPE.GEOMETRY
-# What it does not have: MySQL 9's vectors, MariaDB's compressed columns.
+# What mysql-replication does not have: MySQL 9's vectors, MariaDB's compressed columns.
 VECTOR: Final = 242
 MARIADB_BLOB_COMPRESSED: Final = 140
 MARIADB_VARCHAR_COMPRESSED: Final = 141
 
 METADATA_SIZE: Final = {
-    **dict.fromkeys(
-        (TINY, SHORT, LONG, FIELD_TYPE.NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE), 0
-    ),
-    **dict.fromkeys((FLOAT, DOUBLE, TIMESTAMP2, DATETIME2, TIME2, VECTOR, JSON, BLOB, GEOMETRY), 1),
-    **dict.fromkeys((VARCHAR, BIT, NEWDECIMAL, ENUM, SET, VAR_STRING, STRING), 2),
-    MARIADB_BLOB_COMPRESSED: 1,
-    MARIADB_VARCHAR_COMPRESSED: 2,
-}
+    **dict.fromkeys((
+        FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.NULL, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.LONGLONG,
+        FIELD_TYPE.INT24, FIELD_TYPE.DATE, FIELD_TYPE.TIME, FIELD_TYPE.DATETIME, FIELD_TYPE.YEAR, FIELD_TYPE.NEWDATE,
+    ), 0),
+    **dict.fromkeys((
+        FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE, FIELD_TYPE.TIMESTAMP2, FIELD_TYPE.DATETIME2, FIELD_TYPE.TIME2, VECTOR,
+        FIELD_TYPE.JSON, FIELD_TYPE.BLOB, FIELD_TYPE.GEOMETRY, MARIADB_BLOB_COMPRESSED,
+    ), 1),
+    **dict.fromkeys((
+        FIELD_TYPE.VARCHAR, FIELD_TYPE.BIT, FIELD_TYPE.NEWDECIMAL, FIELD_TYPE.ENUM, FIELD_TYPE.SET,
+        FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING, MARIADB_VARCHAR_COMPRESSED,
+    ), 2),
+}  # fmt: skip
 """Bytes of metadata in a table map, by type code. A code that is missing ends the reading of the map."""
 
 
@@ -97,14 +75,14 @@ class CellKind(IntEnum):
 
 
 _INTEGERS: Final = {
-    "tinyint": (TINY, 1),
-    "smallint": (SHORT, 2),
-    "mediumint": (INT24, 3),
-    "int": (LONG, 4),
-    "bigint": (LONGLONG, 8),
+    "tinyint": (FIELD_TYPE.TINY, 1),
+    "smallint": (FIELD_TYPE.SHORT, 2),
+    "mediumint": (FIELD_TYPE.INT24, 3),
+    "int": (FIELD_TYPE.LONG, 4),
+    "bigint": (FIELD_TYPE.LONGLONG, 8),
 }
 _LOB_LENGTH: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
-_PREFIXES: Final = {**dict.fromkeys(GEOMETRIES, GEOMETRY), "json": JSON, "vector": VECTOR}
+_PREFIXES: Final = {**dict.fromkeys(GEOMETRIES, FIELD_TYPE.GEOMETRY), "json": FIELD_TYPE.JSON, "vector": VECTOR}
 """Types whose metadata is the size of their length, always four bytes."""
 _ADDRESSES: Final = {
     "uuid": (addresses.UUID_SIZE, CellKind.UUID),
@@ -113,16 +91,20 @@ _ADDRESSES: Final = {
 }
 _LOBS: Final = {f"{size}{kind}": length for size, length in _LOB_LENGTH.items() for kind in ("text", "blob")}
 _OLD_TIMES: Final = {
-    "time": (TIME, 3, CellKind.OLD_TIME),
-    "datetime": (DATETIME, 8, CellKind.OLD_DATETIME),
-    "timestamp": (TIMESTAMP, 4, CellKind.OLD_TIMESTAMP),
+    "time": (FIELD_TYPE.TIME, 3, CellKind.OLD_TIME),
+    "datetime": (FIELD_TYPE.DATETIME, 8, CellKind.OLD_DATETIME),
+    "timestamp": (FIELD_TYPE.TIMESTAMP, 4, CellKind.OLD_TIMESTAMP),
 }
 _NEW_TIMES: Final = {
-    "time": (TIME2, 3, CellKind.TIME2),
-    "datetime": (DATETIME2, 5, CellKind.DATETIME2),
-    "timestamp": (TIMESTAMP2, 4, CellKind.TIMESTAMP2),
+    "time": (FIELD_TYPE.TIME2, 3, CellKind.TIME2),
+    "datetime": (FIELD_TYPE.DATETIME2, 5, CellKind.DATETIME2),
+    "timestamp": (FIELD_TYPE.TIMESTAMP2, 4, CellKind.TIMESTAMP2),
 }
-_NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, YEAR})
+NUMERIC: Final = frozenset({
+    FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG, FIELD_TYPE.FLOAT,
+    FIELD_TYPE.DOUBLE, FIELD_TYPE.NEWDECIMAL, FIELD_TYPE.YEAR,
+})  # fmt: skip
+"""Types that have a bit in the table map's list of unsigned columns."""
 
 
 class Contradiction(Exception):
@@ -150,11 +132,6 @@ def reader(cell: Cell) -> Transform | None:
     return _READERS[cell.kind](cell)
 
 
-def is_numeric(code: int) -> bool:
-    """Tell whether a type has a bit in the table map's list of unsigned columns."""
-    return code in _NUMERIC
-
-
 def cell_for(table: TableName, column: Column, code: int, metadata: bytes) -> Cell:
     """Return the cell of a column. Raises Contradiction, UnsupportedColumnType."""
     try:
@@ -180,35 +157,35 @@ def _cell(table: TableName, column: Column, code: int, metadata: bytes) -> Cell 
         _expect(metadata[0] == 4, f"a length of {metadata[0]} bytes")
         return Cell(CellKind.JSON if kind == "json" else CellKind.BYTES, prefix=4)
     if kind in _LOBS:
-        _expect(code == BLOB and metadata[0] == _LOBS[kind], f"a LOB of type {code}/{metadata.hex()}")
+        _expect(code == FIELD_TYPE.BLOB and metadata[0] == _LOBS[kind], f"a LOB of type {code}/{metadata.hex()}")
         return Cell(CellKind.BYTES, prefix=_LOBS[kind])
     match kind:
         case "decimal":
-            _expect(code == NEWDECIMAL, f"type {code}")
+            _expect(code == FIELD_TYPE.NEWDECIMAL, f"type {code}")
             _expect(tuple(metadata) == (column.numeric_precision, column.numeric_scale), f"DECIMAL{tuple(metadata)}")
             precision, scale = metadata
             size = numbers.decimal_size(precision, scale)
             return Cell(CellKind.DECIMAL, size, precision=precision, scale=scale)
         case "float":
-            _expect(code == FLOAT and metadata[0] == 4, f"type {code}/{metadata.hex()}")
+            _expect(code == FIELD_TYPE.FLOAT and metadata[0] == 4, f"type {code}/{metadata.hex()}")
             return Cell(CellKind.FLOAT, 4)
         case "double":
-            _expect(code == DOUBLE and metadata[0] == 8, f"type {code}/{metadata.hex()}")
+            _expect(code == FIELD_TYPE.DOUBLE and metadata[0] == 8, f"type {code}/{metadata.hex()}")
             return Cell(CellKind.DOUBLE, 8)
         case "bit":
             return _bits(column, code, metadata)
         case "year":
-            _expect(code == YEAR, f"type {code}")
+            _expect(code == FIELD_TYPE.YEAR, f"type {code}")
             return Cell(CellKind.YEAR, 1)
         case "date":
-            _expect(code in (DATE, NEWDATE), f"type {code}")
+            _expect(code in (FIELD_TYPE.DATE, FIELD_TYPE.NEWDATE), f"type {code}")
             return Cell(CellKind.DATE, 3)
         case "varchar" | "varbinary" | "vector":  # MariaDB's VECTOR is a VARBINARY
             length = int.from_bytes(metadata, "little")
-            _expect(code == VARCHAR and length == column.octet_length, f"type {code} of {length} bytes")
+            _expect(code == FIELD_TYPE.VARCHAR and length == column.octet_length, f"type {code} of {length} bytes")
             return Cell(CellKind.BYTES, prefix=1 if length < 256 else 2)
         case "char" | "binary" | "enum" | "set":
-            _expect(code == STRING, f"type {code}")
+            _expect(code == FIELD_TYPE.STRING, f"type {code}")
             return _string(table, column, *real_type(metadata))
     return None
 
@@ -238,14 +215,16 @@ def _time(column: Column, code: int, metadata: bytes) -> Cell:
 
 def _bits(column: Column, code: int, metadata: bytes) -> Cell:
     # Whole bytes and the bits over. Eight bits over are another byte.
-    bits = metadata[1] * 8 + metadata[0] if code == BIT and metadata[0] < 8 else 0
+    bits = metadata[1] * 8 + metadata[0] if code == FIELD_TYPE.BIT and metadata[0] < 8 else 0
     _expect(bits == column.numeric_precision, f"type {code} of {bits} bits")
     return Cell(CellKind.BITS, (bits + 7) // 8)
 
 
 def _address(column: Column, code: int, metadata: bytes) -> Cell:
     size, kind = _ADDRESSES[column.data_type]
-    _expect(code == STRING and real_type(metadata) == (STRING, size), f"type {code}/{metadata.hex()}")
+    _expect(
+        code == FIELD_TYPE.STRING and real_type(metadata) == (FIELD_TYPE.STRING, size), f"type {code}/{metadata.hex()}"
+    )
     return Cell(kind, prefix=1)
 
 
@@ -276,18 +255,14 @@ def _string(table: TableName, column: Column, real_type: int, length: int) -> Ce
     if column.data_type in ("enum", "set"):
         names = enum_members(table, column)
         enum = column.data_type == "enum"
-        _expect(real_type == (ENUM if enum else SET), f"type {real_type}")
-        _expect(length == (_enum_size(len(names)) if enum else _set_size(len(names))), f"{length} bytes")
+        _expect(real_type == (FIELD_TYPE.ENUM if enum else FIELD_TYPE.SET), f"type {real_type}")
+        _expect(length == ((1 if len(names) < 256 else 2) if enum else _set_size(len(names))), f"{length} bytes")
         return Cell(CellKind.ENUM if enum else CellKind.SET, length, members=names)
-    _expect(real_type == STRING and length == column.octet_length, f"type {real_type} of {length} bytes")
+    _expect(real_type == FIELD_TYPE.STRING and length == column.octet_length, f"type {real_type} of {length} bytes")
     prefix = 1 if length < 256 else 2
     if column.data_type == "binary":
         return Cell(CellKind.PADDED, prefix=prefix, precision=length)
     return Cell(CellKind.BYTES, prefix=prefix)
-
-
-def _enum_size(count: int) -> int:
-    return 1 if count < 256 else 2
 
 
 def _set_size(count: int) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -26,8 +27,10 @@ NUMBERS_END: Final = (1 << 63) - 1
 
 STANDALONE: Final = 1
 _GROUP_COMMIT_ID: Final = 2
-PREPARED_XA: Final = 64
-COMPLETED_XA: Final = 128
+_PREPARED_XA: Final = 64
+_COMPLETED_XA: Final = 128
+UNUSUAL: Final = STANDALONE | _PREPARED_XA | _COMPLETED_XA
+"""Flags of a MariaDB GTID that opens a single statement, or one part of something in two phases."""
 _START_ALTER, _ROLLBACK_ALTER = 2, 8  # of the extra flags; 4 is COMMIT ALTER
 
 _COUNT: Final = struct.Struct("<Q")
@@ -40,11 +43,23 @@ Gtid: TypeAlias = tuple[bytes, int] | tuple[bytes, int, str] | tuple[int, int, i
 
 
 class TaggedGtid(NamedTuple):
-    """A MySQL transaction id with its tag."""
+    """A MySQL transaction id with its tag, which is a Gtid."""
 
     uuid: bytes
-    tag: str
     number: int
+    tag: str
+
+
+def gtid_text(gtid: Gtid) -> str:
+    """Return a transaction id as its server writes it.
+
+    >>> gtid_text((bytes(16), 7)), gtid_text((bytes(16), 7, "blue")), gtid_text((0, 1, 7))
+    ('00000000-0000-0000-0000-000000000000:7', '00000000-0000-0000-0000-000000000000:blue:7', '0-1-7')
+    """
+    first, number, *rest = gtid
+    if isinstance(first, int):
+        return "-".join(map(str, gtid))
+    return ":".join(filter(None, (str(UUID(bytes=first)), *map(str, rest), str(number))))
 
 
 class GtidTrail:
@@ -55,15 +70,11 @@ class GtidTrail:
         self._runs: list[tuple[bytes, str, int, int]] = []
         self._positions: dict[int, tuple[int, int]] = {}
         self.add: Callable[[Gtid], None] = self._seen.append
-        """One transaction, kept as it is until `fold`."""
+        """One transaction, kept as it is until `fold`; of a MariaDB domain the last counts."""
 
     def add_run(self, uuid: bytes, first: int, last: int) -> None:
         """Add MySQL transactions `first` to `last` of one server, without a tag."""
         self._runs.append((uuid, "", first, last))
-
-    def add_mariadb(self, domain: int, server_id: int, sequence: int) -> None:
-        """Add one MariaDB transaction; the last of a domain counts."""
-        self.add((domain, server_id, sequence))
 
     def fold(self) -> None:
         """Bring what was seen into a small form: runs of one server's numbers, the last of each domain."""
@@ -115,7 +126,7 @@ def alters_nothing(body: bytes) -> bool:
     That is START ALTER, which only announces it (binlog_alter_two_phase), and ROLLBACK ALTER, as it came to nothing.
     """
     flags = body[MARIADB_GTID.size - 1]
-    if flags & (PREPARED_XA | COMPLETED_XA):
+    if flags & (_PREPARED_XA | _COMPLETED_XA):
         return False  # an xid stands where extra flags would
     extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
     return len(body) > extra and bool(body[extra] & (_START_ALTER | _ROLLBACK_ALTER))
@@ -123,37 +134,39 @@ def alters_nothing(body: bytes) -> bool:
 
 def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
     """Read a PREVIOUS_GTIDS event, with or without tags. Raises MalformedEvent."""
-    try:
-        return MysqlGtidSet.of(_previous(body))
-    except (struct.error, IndexError, ValueError) as error:
-        raise MalformedEvent(at, f"a PREVIOUS_GTIDS event that cannot be read ({error})") from error
-
-
-def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
-    # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
-    (count,) = _COUNT.unpack_from(body)
-    tagged = body[7] == 1
-    if tagged:
-        count = (count >> 8) & 0xFFFFFFFFFFFF
     found: list[tuple[Sid, Interval]] = []
-    position = _COUNT.size
-    for _ in range(count):
-        uuid, tag = str(UUID(bytes=body[position : position + 16])), ""
-        position += 16
+    with _reading("PREVIOUS_GTIDS", at):
+        # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
+        (count,) = _COUNT.unpack_from(body)
+        tagged = body[7] == 1
         if tagged:
-            length, position = _varint(body, position)
-            tag, position = body[position : position + length].decode("ascii"), position + length
-            if not _TAG.match(tag):
-                raise ValueError(f"the tag {tag!r}")
-        (ranges,) = _COUNT.unpack_from(body, position)
-        position += _COUNT.size
-        for _ in range(ranges):
-            first, behind = _RANGE.unpack_from(body, position)
-            if not 0 < first < behind <= NUMBERS_END:
-                raise ValueError(f"the numbers {first} to {behind - 1}")
-            found.append((Sid(uuid, tag), Interval(first, behind - 1)))
-            position += _RANGE.size
-    return found
+            count = (count >> 8) & 0xFFFFFFFFFFFF
+        position = _COUNT.size
+        for _ in range(count):
+            uuid, tag = str(UUID(bytes=body[position : position + 16])), ""
+            position += 16
+            if tagged:
+                length, position = _varint(body, position)
+                tag, position = body[position : position + length].decode("ascii"), position + length
+                if not _TAG.match(tag):
+                    raise ValueError(f"the tag {tag!r}")
+            (ranges,) = _COUNT.unpack_from(body, position)
+            position += _COUNT.size
+            for _ in range(ranges):
+                first, behind = _RANGE.unpack_from(body, position)
+                if not 0 < first < behind <= NUMBERS_END:
+                    raise ValueError(f"the numbers {first} to {behind - 1}")
+                found.append((Sid(uuid, tag), Interval(first, behind - 1)))
+                position += _RANGE.size
+    return MysqlGtidSet.of(found)
+
+
+@contextmanager
+def _reading(event: str, at: str) -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, IndexError, ValueError) as error:
+        raise MalformedEvent(at, f"a {event} event that cannot be read ({error})") from error
 
 
 def encoded(gtid_set: MysqlGtidSet) -> bytes:
@@ -176,11 +189,9 @@ def encoded(gtid_set: MysqlGtidSet) -> bytes:
 
 def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
     """Read MariaDB's GTID_LIST event. Raises MalformedEvent."""
-    try:
+    with _reading("GTID_LIST", at):
         count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
         entries = [_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size) for index in range(count)]
-    except struct.error as error:
-        raise MalformedEvent(at, f"a GTID_LIST event that cannot be read ({error})") from error
     return MariadbGtidSet.of(MariadbGtid(domain, server, sequence) for domain, server, sequence in entries)
 
 
@@ -189,7 +200,7 @@ def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
 
 def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
     """Read a GTID_TAGGED event up to its tag. Raises MalformedEvent."""
-    try:
+    try:  # one in each transaction: no time for `_reading`
         return _tagged(body)
     except (IndexError, ValueError) as error:
         raise MalformedEvent(at, f"a GTID_TAGGED event that cannot be read ({error})") from error
@@ -228,7 +239,7 @@ def _tagged(body: bytes) -> TaggedGtid:
                     raise ValueError("a tag is cut short")
     if not 0 < number < NUMBERS_END or not _TAG.match(tag):
         raise ValueError(f"the id {tag}:{number}")
-    return TaggedGtid(uuid, tag, number)
+    return TaggedGtid(uuid, number, tag)
 
 
 _TAG: Final = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?\Z")

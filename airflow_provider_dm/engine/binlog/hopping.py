@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.events import DO
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -15,14 +16,14 @@ _IDS: Final = 256  # runs of ids in one hop
 class Hopper:
     """A walker that hops over the transactions of one scan."""
 
-    def __init__(self, flavour: Flavour, trailer: int) -> None:
+    def __init__(self, log_format: BinlogFormat) -> None:
         import numpy as np  # here, as the relay scans too, and never hops
 
         from airflow_provider_dm.engine.binlog.kernels.headers import hop
 
         self._hop = hop
-        self._mariadb = flavour is Flavour.MARIADB
-        self._trailer = trailer
+        self._mariadb = log_format.flavour is Flavour.MARIADB
+        self._trailer = log_format.trailer_size
         self._from_bytes = np.frombuffer
         self._do = np.frombuffer(DO, np.uint8)
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
@@ -45,13 +46,13 @@ class Hopper:
         found.newest_timestamp = max(found.newest_timestamp, newest)
         for first, second, low, high in self._ids[:count].tolist():
             if self._mariadb:
-                found.trail.add_mariadb(first, second, high)
+                found.trail.add((first, second, high))
             else:
                 uuid = first.to_bytes(8, "little") + second.to_bytes(8, "little")
                 found.trail.add_run(uuid, low, high)
         return found.end
 
 
-def hopper_for(flavour: Flavour, trailer: int, *, compiled: bool | None = None) -> Hopper | None:
-    """Return a hopper, if the kernels are there (`compiled`: whether to use them; None: if they are ready)."""
-    return Hopper(flavour, trailer) if (build.ready() if compiled is None else compiled) else None
+def hopper_for(log_format: BinlogFormat) -> Hopper | None:
+    """Return a hopper, if the kernels are there."""
+    return Hopper(log_format) if build.ready() else None

@@ -16,7 +16,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.table_map import cells_of, parse_map
-from airflow_provider_dm.engine.schema.codec import Codec, Style, codec_for
+from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
@@ -45,19 +45,14 @@ class Field(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The cells and codecs of a table map's rows: `cells[i]` reads column i of `table`; `codecs[i]` writes it.
-
-    Hidden columns have cells only, at the end.
-    """
+    """The cells of a table map's rows: `cells[i]` reads column i of `table`; those of hidden columns are at the end."""
 
     table: Table
     cells: tuple[Cell, ...]
-    codecs: tuple[Codec, ...]
 
     @cached_property
     def for_kernels(self) -> LayoutArrays:
-        hidden = len(self.cells) - len(self.codecs)
-        return LayoutArrays.of(self.cells, (*self.codecs, *[Codec(Style.PLAIN, None)] * hidden))
+        return LayoutArrays.of(self.cells)
 
     @property
     def bitmap_size(self) -> int:
@@ -67,7 +62,7 @@ class Layout:
     @property
     def everything(self) -> range:
         """All columns of the table."""
-        return range(len(self.codecs))
+        return range(len(self.cells) - self.table.hidden)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,48 +81,27 @@ class LayoutArrays:
     plain_only: frozenset[int]
 
     @classmethod
-    def of(cls, cells: Sequence[Cell], codecs: Sequence[Codec]) -> LayoutArrays:
-        texts, room = _Texts(), _SLACK
+    def of(cls, cells: Sequence[Cell]) -> LayoutArrays:
+        texts, room = list[bytes](), _SLACK
         columns: list[tuple[int, ...]] = []
-        members: list[tuple[int, ...]] = []
         for cell in cells:
-            first, named = len(members), _members(cell)
+            first, named = len(texts), _members(cell)
             room += _room(cell, named)
-            members += map(texts.add, named)
+            texts += named
             columns.append((cell.kind, cell.size, cell.prefix, cell.precision, cell.scale, first, len(named)))
+        sizes = np.array([len(text) for text in texts], np.int64)
         return cls(
             np.array(columns, np.int64).reshape(len(cells), len(Field)),
-            np.frombuffer(texts.joined(), np.uint8),
-            np.array(members, np.int64).reshape(len(members), 2),
+            np.frombuffer(b"".join(texts) + bytes(8), np.uint8),  # so that there is always something to point at
+            np.column_stack([np.cumsum(sizes) - sizes, sizes]),
             room,
-            frozenset(
-                index
-                for index, (cell, codec) in enumerate(zip(cells, codecs, strict=True))
-                if cell.kind in PLAIN_ONLY or codec.style is Style.JSON
-            ),
+            frozenset(index for index, cell in enumerate(cells) if cell.kind in PLAIN_ONLY),
         )
 
 
 def _members(cell: Cell) -> tuple[bytes, ...]:
     """Return the texts by the index of an ENUM, or by the bit of a SET."""
     return (INVALID_MEMBER, *cell.members) if cell.kind is CellKind.ENUM else cell.members
-
-
-class _Texts:
-    """Texts one behind the other."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def add(self, text: bytes) -> tuple[int, int]:
-        """Add a text and return its (start, size)."""
-        self._parts.append(text)
-        self._size += len(text)
-        return self._size - len(text), len(text)
-
-    def joined(self) -> bytes:
-        return b"".join(self._parts) + bytes(8)  # so that there is always something to point at
 
 
 def _room(cell: Cell, members: Sequence[bytes]) -> int:
@@ -144,9 +118,9 @@ def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
     key = (map_text, table)
     found = _layouts.get(key)
     if found is None:
-        cells = cells_of(parse_map(map_text, at), table, at)
-        codecs = tuple(codec_for(table.name, column) for column in table.columns)
-        found = Layout(table, cells, codecs)
+        found = Layout(table, cells_of(parse_map(map_text, at), table, at))
+        for column in table.columns:
+            codec_for(table.name, column)  # what nobody could write is not read
         if len(_layouts) >= _KEPT_LAYOUTS:
             _layouts.clear()
         _layouts[key] = found

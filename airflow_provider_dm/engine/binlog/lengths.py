@@ -1,4 +1,4 @@
-"""Length-encoded integers, and bytes read from left to right, never past their end."""
+"""Bytes of an event read from left to right, never past their end, and the integers in them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Lengths:
     """One pass over `data`, which is `what` of the event at `at`. Raises MalformedEvent where its bytes are too few."""
 
     def __init__(self, data: bytes | memoryview, at: str, what: str) -> None:
+        self.at = at
+        self.what = what
+        self.position = 0
         self._data = memoryview(data)
         self._end = len(data)
-        self._at = at
-        self._what = what
-        self.position = 0
 
     @property
     def left(self) -> int:
@@ -26,12 +26,20 @@ class Lengths:
     def take(self, size: int) -> memoryview:
         start = self.position
         if start + size > self._end:
-            raise MalformedEvent(self._at, f"{self._what} lacks {start + size - self._end} bytes")
+            raise MalformedEvent(self.at, f"{self.what} lacks {start + size - self._end} bytes")
         self.position = start + size
         return self._data[start : self.position]
 
     def rest(self) -> memoryview:
         return self.take(self.left)
+
+    def fixed(self, size: int) -> int:
+        """Read an integer of `size` bytes."""
+        return int.from_bytes(self.take(size), "little")
+
+    def prefixed(self) -> bytes:
+        """Read a text behind a byte with its length."""
+        return bytes(self.take(self.fixed(1)))
 
     def number(self) -> int:
         """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
@@ -39,5 +47,5 @@ class Lengths:
         if first < 0xFB:
             return first
         if first not in _SIZES:
-            raise MalformedEvent(self._at, f"{self._what} has a length that begins with {first:#x}")
-        return int.from_bytes(self.take(_SIZES[first]), "little")
+            raise MalformedEvent(self.at, f"{self.what} has a length that begins with {first:#x}")
+        return self.fixed(_SIZES[first])

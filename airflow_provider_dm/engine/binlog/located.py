@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
-from uuid import UUID
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, Do
-from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
+from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, gtid_text, tagged_gtid
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
+from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes
 
 
 class Event(NamedTuple):
@@ -40,12 +39,7 @@ class Events:
     def __init__(self, byte_range: ByteRange, gtid: str | None = None) -> None:
         self._range = byte_range
         self._stack = ExitStack()
-        window: Bytes
-        if byte_range.data is not None:
-            window = MemoryWindow(byte_range.data, byte_range.start)
-        else:
-            window = self._stack.enter_context(Window(byte_range.path, byte_range.end))
-        self._walk = _walk(byte_range, window, gtid)
+        self._walk = _walk(byte_range, self._stack.enter_context(byte_range.opened()), gtid)
         self._last: Event | None = None
 
     def at(self, position: int) -> Event:
@@ -103,13 +97,12 @@ def _gtid(code: int, server_id: int, body: bytes, known: str | None, at: str) ->
     match code:
         case codes.GTID if len(body) >= MYSQL_GTID.size:
             _flags, uuid, number = MYSQL_GTID.unpack_from(body)
-            return f"{UUID(bytes=uuid)}:{number}"
+            return gtid_text((uuid, number))
         case codes.GTID_TAGGED:
-            tagged = tagged_gtid(body, at)
-            return ":".join([str(UUID(bytes=tagged.uuid)), *([tagged.tag] if tagged.tag else []), str(tagged.number)])
+            return gtid_text(tagged_gtid(body, at))
         case codes.MARIADB_GTID if len(body) >= MARIADB_GTID.size:
             sequence, domain, _flags = MARIADB_GTID.unpack_from(body)
-            return f"{domain}-{server_id}-{sequence}"
+            return gtid_text((domain, server_id, sequence))
         case codes.ANONYMOUS_GTID:
             return None
     return known

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from pymysqlreplication.constants import FIELD_TYPE
+
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.charsets import decoder
 from airflow_provider_dm.engine.binlog.client_charsets import charset_name
@@ -21,12 +23,10 @@ from airflow_provider_dm.engine.schema.codec import enum_members
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 _DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS = 2, 3, 5, 6
-KINDS: Final = frozenset({_DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS})
-"""The optional fields of a map that this is about."""
 
-_TEXTS: Final = frozenset({cells.VARCHAR, cells.VAR_STRING, cells.BLOB, cells.STRING})
+_TEXTS: Final = frozenset({FIELD_TYPE.VARCHAR, FIELD_TYPE.VAR_STRING, FIELD_TYPE.BLOB, FIELD_TYPE.STRING})
 _UNCERTAIN: Final = frozenset(
-    {cells.GEOMETRY, cells.VECTOR, cells.MARIADB_BLOB_COMPRESSED, cells.MARIADB_VARCHAR_COMPRESSED}
+    {FIELD_TYPE.GEOMETRY, cells.VECTOR, cells.MARIADB_BLOB_COMPRESSED, cells.MARIADB_VARCHAR_COMPRESSED}
 )
 _NO_TEXTS: Final = frozenset({"uuid", "inet4", "inet6", "vector"})
 """Types of MariaDB that are strings to the log."""
@@ -40,14 +40,14 @@ def contradictions(
     columns = list(zip(table.columns, map(_stored_as, types, metadata), strict=False))
     if _UNCERTAIN.isdisjoint(types) and not any(column.data_type in _NO_TEXTS for column, _ in columns):
         yield from _other_charsets(fields, [column for column, code in columns if code in _TEXTS], at)
-    for kind, code in ((_ENUM_MEMBERS, cells.ENUM), (_SET_MEMBERS, cells.SET)):
+    for kind, code in ((_ENUM_MEMBERS, FIELD_TYPE.ENUM), (_SET_MEMBERS, FIELD_TYPE.SET)):
         if kind in fields:
             named = [column for column, stored in columns if stored == code]
             yield from _other_members(table, named, Lengths(fields[kind], at, "a TABLE_MAP's list of members"))
 
 
 def _stored_as(code: int, metadata: bytes) -> int:
-    return cells.real_type(metadata)[0] if code == cells.STRING else code
+    return cells.real_type(metadata)[0] if code == FIELD_TYPE.STRING else code
 
 
 def _other_charsets(fields: Mapping[int, bytes], columns: Sequence[Column], at: str) -> Iterator[tuple[Column, str]]:

@@ -48,28 +48,19 @@ def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Ite
             partial = int.from_bytes(reader.take((len(documents) + 7) // 8), "little")
         after_at = options_at + reader.position
         after = locate(layout.cells, data, after_at, end)
-        changed = {index for bit, index in enumerate(documents) if partial >> bit & 1}
-        yield _before(layout, data, start, before), _after(layout, data, after_at, before, after, changed)
+        changed = [index for bit, index in enumerate(documents) if partial >> bit & 1]
+        texts = {index: _changed(data, index, before[index], after[index]) for index in changed}
+        yield _image(layout, data, start, before, {}), _image(layout, data, after_at, after, texts)
         start = image_end(layout.cells, data, after_at, end)
 
 
-def _before(layout: Layout, data: bytes, start: int, places: list[Place | None]) -> bytes:
-    return _image(layout, data, start, places, {})
-
-
-def _after(
-    layout: Layout, data: bytes, start: int, before: list[Place | None], after: list[Place | None], changed: set[int]
-) -> bytes:
-    texts = {}
-    for index in changed:
-        old, new = before[index], after[index]
-        if old is None or new is None:
-            raise MalformedCells(f"column {index + 1} has differences to or from NULL")
-        try:
-            texts[index] = apply_diffs(data[slice(*old)], data[slice(*new)])
-        except MalformedJson as error:
-            raise MalformedCells(f"column {index + 1}: {error}") from error
-    return _image(layout, data, start, after, texts)
+def _changed(data: bytes, index: int, old: Place | None, new: Place | None) -> bytes:
+    if old is None or new is None:
+        raise MalformedCells(f"column {index + 1} has differences to or from NULL")
+    try:
+        return apply_diffs(data[slice(*old)], data[slice(*new)])
+    except MalformedJson as error:
+        raise MalformedCells(f"column {index + 1}: {error}") from error
 
 
 def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], texts: dict[int, bytes]) -> bytes:

@@ -16,17 +16,11 @@ _WRITTEN_ANEW: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE (?:IF NOT EXIS
 
 
 class QueryEvent(NamedTuple):
-    """A QUERY event. `sql` as its session sent it, in the client's charset.
-
-    `seconds`: how long it ran; `error`: how it ended.
-    """
+    """A QUERY event. `sql` as its session sent it, in the client's charset."""
 
     schema: bytes
     sql: bytes
     session: Session = Session()
-    thread: int = 0
-    seconds: int = 0
-    error: int = 0
 
     @property
     def schema_name(self) -> str:
@@ -58,7 +52,7 @@ def query_of(body: bytes, at: str) -> QueryEvent:
     """Parse a QUERY event from its bytes between header and checksum. Raises MalformedEvent."""
     if len(body) < _POST_HEADER.size:
         raise MalformedEvent(at, "a QUERY event without its fixed part")
-    thread, seconds, schema_size, error, variables_size = _POST_HEADER.unpack_from(body)
+    _thread, _seconds, schema_size, _error, variables_size = _POST_HEADER.unpack_from(body)
     schema_start = _POST_HEADER.size + variables_size
     schema_end = schema_start + schema_size
     if len(body) <= schema_end or body[schema_end]:
@@ -66,8 +60,7 @@ def query_of(body: bytes, at: str) -> QueryEvent:
     schema = body[schema_start:schema_end]
     if not _is_utf8(schema):
         raise MalformedEvent(at, "the name of its schema is not UTF-8")
-    session = read_session(body[_POST_HEADER.size : schema_start], at)
-    return QueryEvent(schema, body[schema_end + 1 :], session, thread, seconds, error)
+    return QueryEvent(schema, body[schema_end + 1 :], read_session(body[_POST_HEADER.size : schema_start], at))
 
 
 def _is_utf8(data: bytes) -> bool:

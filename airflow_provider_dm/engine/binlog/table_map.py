@@ -11,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from pymysqlreplication.constants import FIELD_TYPE
+
 from airflow_provider_dm.engine.binlog import map_texts
 from airflow_provider_dm.engine.binlog.cells import (
-    LONGLONG,
     METADATA_SIZE,
+    NUMERIC,
     Cell,
     CellKind,
     Contradiction,
     cell_for,
-    is_numeric,
 )
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
@@ -49,8 +51,9 @@ class SchemaMismatch(DmError):
 
 @dataclass(frozen=True)
 class TableMap:
-    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them, and
-    so the fields of `map_texts`.
+    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them.
+
+    `fields`: all that stands behind it, by its kind, of which `map_texts` reads more.
     """
 
     name: TableName
@@ -58,27 +61,37 @@ class TableMap:
     metadata: tuple[bytes, ...]
     unsigned: tuple[bool, ...] | None = None
     names: tuple[str, ...] | None = None
-    texts: Mapping[int, bytes] = field(default_factory=dict)
+    fields: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def map_name(body: bytes, at: str) -> TableName:
     """Read the table of a map, from its body behind id and flags. Raises MalformedEvent."""
-    return _Reader(body, at).name()
+    return _name(Lengths(body, at, "a TABLE_MAP"))
 
 
 def parse_map(body: bytes, at: str) -> TableMap:
     """Parse a whole map, from its body behind id and flags. Raises MalformedEvent."""
-    reader = _Reader(body, at)
-    name = reader.name()
-    count = reader.length()
-    types = reader.take(count)
-    block = _Reader(reader.take(reader.length()), at)
-    metadata = tuple(block.take(_metadata_size(code, at)) for code in types)
+    reader = Lengths(body, at, "a TABLE_MAP")
+    name = _name(reader)
+    types = bytes(reader.take(reader.number()))
+    block = Lengths(reader.take(reader.number()), at, "the column metadata of a TABLE_MAP")
+    metadata = tuple(bytes(block.take(_metadata_size(code, at))) for code in types)
     if block.left:
         raise MalformedEvent(at, f"{block.left} bytes of column metadata too many")
-    reader.take((count + 7) // 8)  # which columns may be NULL
-    unsigned, names, texts = _optional(reader, types)
-    return TableMap(name, types, metadata, unsigned, names, texts)
+    reader.take((len(types) + 7) // 8)  # which columns may be NULL
+    fields: dict[int, bytes] = {}  # a server may write none, some or all
+    while reader.left:
+        kind = reader.fixed(1)
+        fields[kind] = bytes(reader.take(reader.number()))
+    return TableMap(name, types, metadata, _signs(fields, types), _names(fields, at), fields)
+
+
+def _name(reader: Lengths) -> TableName:
+    schema = reader.prefixed()
+    reader.take(1)
+    table = reader.prefixed()
+    reader.take(1)
+    return TableName(schema.decode("utf-8", "replace"), table.decode("utf-8", "replace"))
 
 
 def _metadata_size(code: int, at: str) -> int:
@@ -87,29 +100,20 @@ def _metadata_size(code: int, at: str) -> int:
     return METADATA_SIZE[code]
 
 
-def _optional(
-    reader: _Reader, types: bytes
-) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None, dict[int, bytes]]:
-    """Read (unsigned, names, texts) from the fields behind the map, of which a server may write none, some or all."""
-    unsigned: tuple[bool, ...] | None = None
-    names: tuple[str, ...] | None = None
-    texts: dict[int, bytes] = {}
+def _signs(fields: Mapping[int, bytes], types: bytes) -> tuple[bool, ...] | None:
+    if _SIGNEDNESS not in fields:
+        return None
+    bits = [bool(byte >> (7 - bit) & 1) for byte in fields[_SIGNEDNESS] for bit in range(8)]
+    return tuple(bits[: sum(code in NUMERIC for code in types)])
+
+
+def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
+    if _COLUMN_NAME not in fields:
+        return None
+    reader, found = Lengths(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
     while reader.left:
-        kind = reader.take(1)[0]
-        value = reader.take(reader.length())
-        if kind == _SIGNEDNESS:
-            numeric = sum(is_numeric(code) for code in types)
-            bits = [bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8)]
-            unsigned = tuple(bits[:numeric])
-        elif kind == _COLUMN_NAME:
-            part = _Reader(value, reader.at)
-            found = []
-            while part.left:
-                found.append(part.take(part.length()).decode("utf-8", "replace"))
-            names = tuple(found)
-        elif kind in map_texts.KINDS:
-            texts[kind] = value
-    return unsigned, names, texts
+        found.append(bytes(reader.take(reader.number())).decode("utf-8", "replace"))
+    return tuple(found)
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
@@ -123,7 +127,7 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
             ours_text = f"{column.name} {column.column_type}"
             raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
     _check_signs(table_map, table, at)
-    for column, log in map_texts.contradictions(table_map.texts, table_map.types, table_map.metadata, table, at):
+    for column, log in map_texts.contradictions(table_map.fields, table_map.types, table_map.metadata, table, at):
         ours_text = f"{column.name} {column.column_type} CHARACTER SET {column.charset or 'binary'}"
         raise SchemaMismatch(at, str(table.name), f"{column.name} with {log}", ours_text)
     return (*cells, *[Cell(CellKind.HIDDEN, _HASH_SIZE)] * table.hidden)
@@ -136,7 +140,7 @@ def _check_columns(table_map: TableMap, table: Table, at: str) -> None:
     if len(types) != len(ours) + table.hidden:
         hidden = f" and {table.hidden} hidden" if table.hidden else ""
         raise SchemaMismatch(at, str(table.name), f"{len(types)} columns", f"{len(ours)}{hidden}: {', '.join(ours)}")
-    if any(code != LONGLONG for code in types[len(ours) :]):
+    if any(code != FIELD_TYPE.LONGLONG for code in types[len(ours) :]):
         raise SchemaMismatch(at, str(table.name), f"a hidden column that is no hash ({types.hex()})", ", ".join(ours))
     if names is not None and not (len(names) == len(types) and _agree(names, ours)):
         raise SchemaMismatch(at, str(table.name), ", ".join(names), ", ".join(ours))
@@ -150,44 +154,8 @@ def _agree(names: Sequence[str], ours: Sequence[str]) -> bool:
 def _check_signs(table_map: TableMap, table: Table, at: str) -> None:
     if table_map.unsigned is None:
         return
-    numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if is_numeric(code)]
+    numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if code in NUMERIC]
     for column, unsigned in zip(numeric, table_map.unsigned, strict=False):
         if column.unsigned != unsigned and column.data_type != "year":  # a YEAR is called unsigned
             sign = "unsigned" if unsigned else "signed"
             raise SchemaMismatch(at, str(table.name), f"{column.name} {sign}", f"{column.name} {column.column_type}")
-
-
-class _Reader:
-    """Bytes from left to right, never past their end."""
-
-    def __init__(self, data: bytes, at: str) -> None:
-        self._data = data
-        self._position = 0
-        self.at = at
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._position
-
-    def take(self, size: int) -> bytes:
-        if size > self.left:
-            raise MalformedEvent(self.at, f"a TABLE_MAP that lacks {size - self.left} bytes")
-        self._position += size
-        return self._data[self._position - size : self._position]
-
-    def length(self) -> int:
-        """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
-        first = self.take(1)[0]
-        if first < 0xFB:
-            return first
-        sizes = {0xFC: 2, 0xFD: 3, 0xFE: 8}
-        if first not in sizes:
-            raise MalformedEvent(self.at, f"a length that begins with {first:#x}")
-        return int.from_bytes(self.take(sizes[first]), "little")
-
-    def name(self) -> TableName:
-        schema = self.take(self.take(1)[0])
-        self.take(1)
-        table = self.take(self.take(1)[0])
-        self.take(1)
-        return TableName(schema.decode("utf-8", "replace"), table.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What every configuration model of ours shares, besides being strict: how empty keys and plain numbers read.
+"""What every configuration model of ours shares: it is strict, and how empty keys and plain numbers read.
 
 DM reads YAML with Go's rules: a key without a value is a key not given, and a number is good enough where text is
 asked for (`tidb_skip_utf8_check: 1`). Both hold here, whether a model is built from a file or from a dictionary."""
@@ -8,12 +8,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, ConfigDict, model_validator
-
-from airflow_provider_dm.engine.config.strict import Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Strict(BaseModel):
+    """A frozen model, of which an unknown key is an error. Fields may be given by DM's key (alias) or by their name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 def kebab(name: str) -> str:

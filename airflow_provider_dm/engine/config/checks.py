@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.config.explain import nearest
+from airflow_provider_dm.engine.config.explain import did_you_mean
 from airflow_provider_dm.engine.config.problems import Path, Problem, path_text
 from airflow_provider_dm.engine.config.yaml_lines import Document
 
@@ -72,8 +72,7 @@ def source_problems(document: Document) -> Iterator[Problem]:
 
 def _sharding(document: Document, task: Raw) -> Iterator[Problem]:
     if _true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
-        at: Path = ("shard-mode",) if "shard-mode" in task else ()
-        line = document.line(at) if at else None
+        line = document.line(("shard-mode",)) if "shard-mode" in task else None
         where = f" (line {line})" if line else ""
         text = f'"strict-optimistic-shard-mode" needs "shard-mode"{where} to be optimistic'
         yield Problem(("strict-optimistic-shard-mode",), text)
@@ -115,9 +114,8 @@ def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
         names = _names(instance.get(key))
         for index, name in enumerate(names):
             if name not in defined:
-                near = nearest(name, tuple(defined))
                 text = f'"{key}" in {path_text(path, "")} names "{name}", which is not in {section}'
-                yield Problem(here, f'{text}; did you mean "{near}"?' if near else text)
+                yield Problem(here, text + did_you_mean(name, tuple(defined)))
             elif name in names[:index]:
                 yield Problem(here, f'"{key}" in {path_text(path, "")} names "{name}" twice')
         used.update(names)

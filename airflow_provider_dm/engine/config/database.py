@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from pydantic import Field, SecretStr
 
@@ -20,16 +19,13 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
-@dataclass(eq=False)
 class PasswordUnreadable(DmError):
-    """A referenced password cannot be had."""
-
     reference: str
     reason: str
 
-    code: ClassVar[str] = "DM-1302"
-    what: ClassVar[str] = "the password cannot be read from {reference}: {reason}."
-    hint: ClassVar[str] = "Set it, or use an Airflow connection."
+    code = "DM-1302"
+    what = "the password cannot be read from {reference}: {reason}."
+    hint = "Set it, or use an Airflow connection."
 
 
 class Security(DmModel):
@@ -49,8 +45,7 @@ class Security(DmModel):
     @property
     def embedded(self) -> bool:
         """Tell whether TLS material is in the file itself, instead of in files that it names."""
-        texts = (self.ssl_ca_base64, self.ssl_cert_base64, self.ssl_key_base64)
-        return any(texts) or any((self.ssl_ca_bytes, self.ssl_cert_bytes, self.ssl_key_bytes))
+        return any(getattr(self, name) for name in _EMBEDDED)
 
     def tls(self) -> Tls | None:
         """Return the TLS files; None when no file is named: DM's examples carry empty `security` keys."""
@@ -60,7 +55,7 @@ class Security(DmModel):
 
 
 class DatabaseConfig(DmModel):
-    """One server to log in to."""
+    """One server to log in to, as the `from` section of source.yaml has it."""
 
     host: str = Field(min_length=1)
     port: int = Field(default=3306, ge=1, le=65535)
@@ -103,14 +98,8 @@ class DatabaseConfig(DmModel):
         return self.model_copy(update={"password": None, "security": security})
 
 
-_NO_KEYS: Final = {
-    **dict.fromkeys(("ssl_ca_base64", "ssl_cert_base64", "ssl_key_base64")),
-    **dict.fromkeys(("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes"), ()),
-}
-
-
-class SourceDatabase(DatabaseConfig):
-    """The `from` section of source.yaml."""
+_EMBEDDED: Final = tuple(f"ssl_{what}_{form}" for what in ("ca", "cert", "key") for form in ("base64", "bytes"))
+_NO_KEYS: Final = {name: Security.model_fields[name].default for name in _EMBEDDED}
 
 
 class TargetDatabase(DatabaseConfig):

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.config.pattern import is_name
+
 _LONG: Final = {
     "-t": "--threads",
     "-r": "--rows",
@@ -44,7 +46,7 @@ class DumpArguments:
         >>> parse_extra_args("-B one,two").narrowing(["two"])
         ()
         """
-        if not self.databases or (do_dbs and {*do_dbs} <= {*self.databases} and not any(map(_is_pattern, do_dbs))):
+        if not self.databases or (do_dbs and {*do_dbs} <= {*self.databases} and all(map(is_name, do_dbs))):
             return self.selecting
         return ("-B", *self.selecting)
 
@@ -74,10 +76,6 @@ def parse_extra_args(text: str) -> DumpArguments:
             selecting.append(_shown(word, flag, value))
     threads, rows = (numbers.get(flag) or None for flag in ("--threads", "--rows"))
     return DumpArguments(threads, rows, tuple(databases), tuple(selecting))
-
-
-def _is_pattern(name: str) -> bool:
-    return name.startswith("~") or any(sign in name for sign in "*?[")
 
 
 def _flag(word: str, rest: Iterator[str]) -> tuple[str, str]:

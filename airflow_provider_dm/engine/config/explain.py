@@ -16,18 +16,12 @@ _LOOKS: Final = 0.6
 _MANY: Final = 12
 
 _KINDS: Final[Mapping[str, str]] = {
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number or a duration such as 30s",
-    "float_type": "a number or a duration such as 30s",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number or a duration such as 30s"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
     "string_type": "text",
     "tuple_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping of keys to values"),
 }
 
 
@@ -46,21 +40,18 @@ def unknown_keys(model: Model, data: object, top: str) -> Iterator[Problem]:
 
 
 def _unknown(key: str, where: str, known: Sequence[str]) -> str:
-    near = nearest(key, known)
-    if near:
-        return f'unknown key "{key}" in {where}; did you mean "{near}"?'
     choices = f"; it may have {one_of(known)}" if len(known) <= _MANY else ""
-    return f'unknown key "{key}" in {where}{choices}'
+    return f'unknown key "{key}" in {where}{did_you_mean(key, known) or choices}'
 
 
-def nearest(word: str, known: Sequence[str]) -> str | None:
-    """Return the valid word that was probably meant.
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence that names the valid word that was probably meant; "" where none is near.
 
-    >>> nearest("worker_count", ["batch", "worker-count"])
-    'worker-count'
+    >>> did_you_mean("worker_count", ["batch", "worker-count"])
+    '; did you mean "worker-count"?'
     """
     found = get_close_matches(word.lower().replace("_", "-"), known, n=1, cutoff=_LOOKS)
-    return found[0] if found else None
+    return f'; did you mean "{found[0]}"?' if found else ""
 
 
 def invalid_values(model: Model, error: ValidationError, top: str) -> Iterator[Problem]:
@@ -91,7 +82,9 @@ def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
         case kind if kind in _KINDS:
             return f"must be {_KINDS[kind]}{given}"
         case "enum" | "literal_error":
-            return f"must be {_expected(context)}{given}{_perhaps(found['input'], context)}"
+            choices = _choices(context)
+            perhaps = did_you_mean(found["input"], choices) if isinstance(found["input"], str) else ""
+            return f"must be {one_of(choices)}{given}{perhaps}"
         case "greater_than_equal":
             return f"must be at least {context['ge']}{given}"
         case "less_than_equal":
@@ -128,12 +121,3 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
     """Return the choices: pydantic gives `'full', 'incremental' or 'all'`; the empty choice means "leave it out"."""
     quoted = str(context.get("expected", "")).replace(" or ", ", ").split(", ")
     return [choice.strip("'") for choice in quoted if choice.strip("'")]
-
-
-def _expected(context: Mapping[str, Any]) -> str:
-    return one_of(_choices(context))
-
-
-def _perhaps(value: object, context: Mapping[str, Any]) -> str:
-    near = nearest(value, _choices(context)) if isinstance(value, str) else None
-    return f'; did you mean "{near}"?' if near else ""

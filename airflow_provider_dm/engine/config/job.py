@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
+from airflow_provider_dm.engine.config.base import Strict
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
@@ -33,16 +32,13 @@ def place_of(until: str) -> Location | None:
     return None if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else Location.parse(until)
 
 
-@dataclass(eq=False)
 class SecretMissing(DmError):
-    """The environment lacks a secret that the job names."""
-
     variable: str
     wanted_by: str
 
-    code: ClassVar[str] = "DM-1301"
-    what: ClassVar[str] = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
-    hint: ClassVar[str] = "Launch the app through an operator or dmctl, which set it."
+    code = "DM-1301"
+    what = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
+    hint = "Launch the app through an operator or dmctl, which set it."
 
 
 class SecretRef(Strict):
@@ -131,7 +127,4 @@ class JobSpec(SpecFile):
 
     def source(self, source_id: str) -> SourceSpec:
         """Return the source with this id. Raises KeyError."""
-        for source in self.sources:
-            if source.config.source_id == source_id:
-                return source
-        raise KeyError(source_id)
+        return {source.config.source_id: source for source in self.sources}[source_id]

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
 
 
-@dataclass(eq=False)
 class InvalidPattern(DmError):
-    """Text that is no pattern."""
-
     pattern: str
     why: str
 
-    code: ClassVar[str] = "DM-1103"
-    what: ClassVar[str] = "{pattern!r} cannot be used as a pattern: {why}."
-    hint: ClassVar[str] = "Correct the pattern in the rules of the task."
+    code = "DM-1103"
+    what = "{pattern!r} cannot be used as a pattern: {why}."
+    hint = "Correct the pattern in the rules of the task."
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,7 @@ class Pattern:
 
     @property
     def is_name(self) -> bool:
-        """True if it is a name as it stands, and no pattern of several."""
-        return not self.text.startswith("~") and not set(self.text) & set("*?[")
+        return is_name(self.text)
 
     def matches(self, name: str) -> bool:
         """Tell whether the pattern matches a name.
@@ -56,6 +53,32 @@ class Pattern:
         True
         """
         return self._matcher.search(name) is not None
+
+
+@dataclass(frozen=True)
+class TableMatcher:
+    """A pattern of schemas, and one of their tables; without the latter the schema itself and all of its tables."""
+
+    schema: Pattern
+    table: Pattern | None
+
+    @classmethod
+    def compile(cls, schema: str, table: str, *, case_sensitive: bool) -> TableMatcher:
+        """Compile both; `table` may be empty. Raises InvalidPattern."""
+        ours = Pattern.compile(schema, case_sensitive=case_sensitive)
+        return cls(ours, Pattern.compile(table, case_sensitive=case_sensitive) if table else None)
+
+    def matches(self, name: TableName) -> bool:
+        """Tell whether a table is meant; a name without a table is a schema."""
+        return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
+
+    def __str__(self) -> str:
+        return f"{self.schema.text}.{self.table.text}" if self.table else self.schema.text
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text is a name as it stands, and no pattern of several."""
+    return not text.startswith("~") and not set(text) & set("*?[")
 
 
 def _expression(text: str) -> str:

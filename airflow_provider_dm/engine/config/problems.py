@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -22,15 +21,14 @@ class Problem:
     """1-based; None: looked up by `path`."""
 
 
-@dataclass(eq=False)
 class ConfigError(DmError):
     """A configuration that cannot be used. `problems` are lines of the form `FILE:LINE: what is wrong`."""
 
     file: str
     problems: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-1001"
-    hint: ClassVar[str] = "Correct the file, and run the same again."
+    code = "DM-1001"
+    hint = "Correct the file, and run the same again."
 
     def happened(self) -> str:
         return "\n".join(self.problems)

@@ -13,22 +13,22 @@ from airflow_provider_dm.engine.config.base import DmModel, one_or_many
 from airflow_provider_dm.engine.config.pattern import InvalidPattern, Pattern
 
 
-def _readable(text: str) -> str:
+def _readable(text: str, sign: str = "") -> str:
     try:
         if text:
-            Pattern.compile(text, case_sensitive=True)
+            Pattern.compile(sign + text, case_sensitive=True)
     except InvalidPattern as error:
         raise ValueError(error.why) from None
     return text
 
 
+def _regular_expression(text: str) -> str:
+    return _readable(text, "~")
+
+
 def _names_a_table(text: str) -> str:
     """Check a rule that makes a real table's name of a tool's table: a regular expression, as it is, with one group."""
-    try:
-        Pattern.compile(f"~{text}", case_sensitive=True)
-    except InvalidPattern as error:
-        raise ValueError(error.why) from None
-    if (groups := re.compile(text).groups) != 1:
+    if (groups := re.compile(_regular_expression(text)).groups) != 1:
         raise ValueError(f"it has {groups} groups in parentheses, and one has to be the real table's name")
     return text
 
@@ -36,30 +36,19 @@ def _names_a_table(text: str) -> str:
 PatternText = Annotated[str, Field(min_length=1), AfterValidator(_readable)]
 OptionalPattern = Annotated[str, AfterValidator(_readable)]
 """Empty: no pattern, which is something else than one that matches everything."""
-Patterns = Annotated[tuple[PatternText, ...], BeforeValidator(one_or_many)]
-ToolTableRules = Annotated[
-    tuple[Annotated[str, Field(min_length=1), AfterValidator(_names_a_table)], ...], BeforeValidator(one_or_many)
-]
-
-SHADOW_TABLE_RULES: Final = (r"^_(.+)_(?:new|gho)$",)
-TRASH_TABLE_RULES: Final = (r"^_(.+)_(?:ghc|del|old)$",)
-"""DM's defaults: the names that gh-ost and pt-online-schema-change give."""
+RegularExpression = Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)]
+Several = BeforeValidator(one_or_many)
+Patterns = Annotated[tuple[PatternText, ...], Several]
+ToolTableRules = Annotated[tuple[Annotated[str, Field(min_length=1), AfterValidator(_names_a_table)], ...], Several]
 
 
 @dataclass(frozen=True)
 class OnlineDdlConfig:
-    """Names that online DDL tools give their tables: regular expressions whose group is the real table."""
+    """Names that online DDL tools give their tables: regular expressions whose group is the real table. DM's defaults
+    are the names that gh-ost and pt-online-schema-change give."""
 
-    shadow: tuple[str, ...] = SHADOW_TABLE_RULES
-    trash: tuple[str, ...] = TRASH_TABLE_RULES
-
-
-def _regular_expression(text: str) -> str:
-    try:
-        Pattern.compile(f"~{text}", case_sensitive=False)
-    except InvalidPattern as error:
-        raise ValueError(error.why) from None
-    return text
+    shadow: tuple[str, ...] = (r"^_(.+)_(?:new|gho)$",)
+    trash: tuple[str, ...] = (r"^_(.+)_(?:ghc|del|old)$",)
 
 
 class TablePattern(DmModel):
@@ -81,8 +70,8 @@ class BlockAllowConfig(DmModel):
 class ExtractColumn(DmModel):
     """`extract-table`, `extract-schema` or `extract-source` of a route: a column filled from a name's captures."""
 
-    regexp: Annotated[str, AfterValidator(_regular_expression)] = Field(
-        validation_alias=AliasChoices("table-regexp", "schema-regexp", "source-regexp", "regexp"), min_length=1
+    regexp: RegularExpression = Field(
+        validation_alias=AliasChoices("table-regexp", "schema-regexp", "source-regexp", "regexp")
     )
     target_column: str = Field(min_length=1)
 
@@ -128,16 +117,9 @@ def _event(text: str) -> str:
     if name not in EVENTS:
         near = get_close_matches(name, EVENTS, 1)
         raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return name.replace("schema", "database") if name in _SCHEMA_EVENTS else name
+    return re.sub("^(create|drop|alter) schema$", r"\1 database", name)
 
 
-_SCHEMA_EVENTS: Final = frozenset({"create schema", "drop schema", "alter schema"})
-"""Other names of the same with `database`."""
-
-
-RegularExpressions = Annotated[
-    tuple[Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)], ...], BeforeValidator(one_or_many)
-]
 Action = Annotated[
     Literal["Do", "Ignore", "Error"],
     BeforeValidator(lambda value: value.capitalize() if isinstance(value, str) else value),
@@ -149,8 +131,8 @@ class FilterRule(DmModel):
 
     schema_pattern: PatternText
     table_pattern: OptionalPattern = ""
-    events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], BeforeValidator(one_or_many)] = ()
-    sql_pattern: RegularExpressions = ()
+    events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], Several] = ()
+    sql_pattern: Annotated[tuple[RegularExpression, ...], Several] = ()
     action: Action
 
 

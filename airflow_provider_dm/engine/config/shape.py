@@ -8,9 +8,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from airflow_provider_dm.engine.config.base import aliases_of
+from airflow_provider_dm.engine.config.base import Strict, aliases_of
 from airflow_provider_dm.engine.config.problems import Path
-from airflow_provider_dm.engine.config.strict import Strict
 
 Model = type[Strict]
 

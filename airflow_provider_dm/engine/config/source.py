@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from airflow_provider_dm.engine.config.base import DmModel, Seconds
-from airflow_provider_dm.engine.config.database import SourceDatabase
+from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.config.unsupported import gaps_of_source, refuse
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -44,7 +44,7 @@ class SourceConfig(DmModel):
 
     source_id: str = Field(min_length=1, max_length=32)
     enable: bool = True
-    from_: SourceDatabase | None = Field(default=None, validation_alias="from", serialization_alias="from")
+    from_: DatabaseConfig | None = Field(default=None, validation_alias="from", serialization_alias="from")
     flavor: Literal["", "mysql", "mariadb"] = ""
     """Empty: the server is asked."""
     server_id: int = Field(default=0, ge=0, le=4294967295)
@@ -79,7 +79,7 @@ class SourceConfig(DmModel):
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
         """Return what this file asks for that this release cannot do."""
-        return gaps_of_source(self)
+        return tuple(gaps_of_source(self))
 
     def require_supported(self) -> None:
         """Raise the first of `unsupported`, if there is one."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, field_validator
 
@@ -40,29 +40,25 @@ from airflow_provider_dm.engine.mysql.location import Location
 DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
-@dataclass(eq=False)
 class UnknownSource(DmError):
-    """A source that the task does not name."""
-
     source: str
     task: str
     known: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-1102"
-    what: ClassVar[str] = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
-    hint: ClassVar[str] = "Name one of these, or add the source to mysql-instances."
+    code = "DM-1102"
+    what = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
+    hint = "Name one of these, or add the source to mysql-instances."
 
 
-@dataclass(eq=False)
 class SourceFilesDiffer(DmError):
     """The source files given are not those that the task names, each once. `found`: what is wrong with them."""
 
     task: str
     found: str
 
-    code: ClassVar[str] = "DM-1310"
-    what: ClassVar[str] = "task {task}: {found}."
-    hint: ClassVar[str] = "Give one source.yaml for each of the task's mysql-instances."
+    code = "DM-1310"
+    what = "task {task}: {found}."
+    hint = "Give one source.yaml for each of the task's mysql-instances."
 
 
 class TaskMode(StrEnum):
@@ -285,7 +281,6 @@ class TaskConfig(DmModel):
         """Return what `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
         instance = self.instance(source_id)
         refuse((*gaps_of_task(self), *gaps_of_instance(self, instance)))
-        block_allow = self.block_allow_list[instance.block_allow_list] if instance.block_allow_list else None
         return SubtaskConfig(
             task=self.name,
             source_id=source_id,
@@ -293,11 +288,11 @@ class TaskConfig(DmModel):
             mode=self.task_mode,
             shard_mode=self.sharding,
             case_sensitive=self.case_sensitive,
-            block_allow=block_allow or BlockAllowConfig(),
+            block_allow=self.lists_of(instance),
             routes=tuple(self.routes[name] for name in instance.route_rules),
-            syncer=self._syncer(instance),
-            loader=self._loader(instance),
-            mydumper=self._mydumper(instance),
+            syncer=self.syncer_of(instance),
+            loader=self.loader_of(instance),
+            mydumper=self.mydumper_of(instance),
             # As in DM, `meta` means nothing to a task that copies first.
             start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
             online_ddl=self.online,
@@ -306,17 +301,21 @@ class TaskConfig(DmModel):
             strict_collations=self.collation_compatible == "strict",
         )
 
+    def lists_of(self, instance: MysqlInstance) -> BlockAllowConfig:
+        name = instance.block_allow_list
+        return self.block_allow_list[name] if name else BlockAllowConfig()
+
     # An inline configuration wins over a named one; `…-thread` wins over both, and `extra-args` over that, as in DM.
 
-    def _syncer(self, instance: MysqlInstance) -> SyncerConfig:
+    def syncer_of(self, instance: MysqlInstance) -> SyncerConfig:
         chosen = instance.syncer or self.syncers.get(instance.syncer_config_name, SyncerConfig())
         return chosen.model_copy(update={"worker_count": instance.syncer_thread or chosen.worker_count})
 
-    def _loader(self, instance: MysqlInstance) -> LoaderConfig:
+    def loader_of(self, instance: MysqlInstance) -> LoaderConfig:
         chosen = instance.loader or self.loaders.get(instance.loader_config_name, LoaderConfig())
         return chosen.model_copy(update={"pool_size": instance.loader_thread or chosen.pool_size})
 
-    def _mydumper(self, instance: MysqlInstance) -> MydumperConfig:
+    def mydumper_of(self, instance: MysqlInstance) -> MydumperConfig:
         chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
         said = parse_extra_args(chosen.extra_args)
         threads = said.threads or instance.mydumper_thread or chosen.threads

@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config import checks, explain
+from airflow_provider_dm.engine.config.base import Strict
 from airflow_provider_dm.engine.config.problems import ConfigError, Problem
 from airflow_provider_dm.engine.config.shape import Model, mappings
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_lines import Document, read_document
 

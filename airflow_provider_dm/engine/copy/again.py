@@ -20,9 +20,8 @@ target by a run that died is waited for at each of the sources, as any of them m
 
 A merged table that others feed than this run is not this run's to remove: behind `doubt` its tables *leave* it, and in
 `begin` they come back (visiting.py); without a key only those that have no rows there yet, as the log has what comes
-behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace):
-there the log is applied up to P0', and the copy goes on (by_log.py). Task-mode full has no log: such a table stays what
-it is, and is written over once more, if it takes the rows.
+behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite: there the log is applied up to P0'
+(by_log.py); with task-mode full the table stays what it is, and is written over once more.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.by_log import SETTLE_ATTEMPTS, go_behind
 from airflow_provider_dm.engine.copy.design import Design, design
-from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again, unread_newcomers
+from airflow_provider_dm.engine.copy.groups import Groups, Member, strangers, to_copy_again
 from airflow_provider_dm.engine.copy.renewal import (
     Found,
     Renewal,
@@ -55,6 +54,7 @@ from airflow_provider_dm.engine.copy.visiting import (
     unrecorded_visitors,
     visitors,
     why_not_back,
+    widen,
 )
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
@@ -68,7 +68,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
@@ -100,6 +99,8 @@ LOOK_SECONDS: Final = 20.0
 """Between two looks while pages are read: a look asks for every table of the sources."""
 LOOK_SHARE: Final = 20
 """Where there are many tables: so many times longer is copied than looked."""
+SWAP_SECONDS: Final = 3.0
+"""A table may be away for so long while another one takes its place by a second statement."""
 WAIT_LOOK_SECONDS: Final = 3.0
 """Between two looks where nothing is left to copy but tables that wait for each other."""
 WAIT_SECONDS: Final = 600.0
@@ -146,6 +147,8 @@ class Watches:
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
     _idle_since: float | None = None
+    _gone: dict[Member, float] = field(default_factory=dict)
+    """Since when tables are known to be away."""
 
     def look_now_and_then(self) -> bool:
         """Look if the last look is long ago. Tells and raises what `look` does."""
@@ -179,10 +182,9 @@ class Watches:
     def _seen(self, watch: Watch) -> Seen:
         """Return how a source stands, behind what was altered of it there where its log is applied."""
         seen = watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow))
-        if not watch.altered_by_log(seen):
-            return seen
-        self.took = True
-        return go_behind(self.target, watch, self.apply_log)
+        altered = bool(watch.altered_by_log(seen))
+        self.took |= altered
+        return go_behind(self.target, watch, self.apply_log) if altered else seen
 
     def wait(self) -> None:
         """Wait a little where nothing is left to copy but tables that are not alike. Raises ShardsUnlike."""
@@ -202,9 +204,7 @@ class Watches:
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.together)
         for one in seen:
-            for name in sorted(unread_newcomers(one.side, groups)):
-                why = "it is new, others fill its target, and it may be a table that is to be copied again, renamed"
-                raise SchemaChangedDuringCopy(one.side.source, str(name), why)
+            one.watch.check_newcomers(one, groups)
             one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
@@ -214,6 +214,7 @@ class Watches:
         self.took |= any(_was_copied(one) for one in settled)
         for one in settled:
             leave(self.target, one, noted[one.watch.source.id])
+        widen(self.target, settled, groups)
         waits = why_not_back(settled, groups, self.target, noted)
         waits |= why_unlike(settled, groups, self.target) if settled and groups.together else {}
         for target, why in waits.items():
@@ -250,6 +251,9 @@ class Watches:
             again, groups = self._found(seen, closing=closing)
             if not again:
                 return [], groups, {}
+            if (left := self._swapping(again)) > 0:
+                time.sleep(left)
+                continue
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled):
@@ -260,6 +264,13 @@ class Watches:
             log.info("tables are being altered, looking again")
         names = ", ".join(watch.source.id for watch in self.each)
         raise WatermarkBlocked(names, "tables that are altered all the time", time.monotonic() - began)
+
+    def _swapping(self, again: Mapping[str, Altered]) -> float:
+        """Return for how many seconds tables that are away may yet be replaced by others."""
+        now = time.monotonic()
+        gone = {(source, name) for source, found in again.items() for name in found.vanished}
+        self._gone = {one: self._gone.get(one, now) for one in gone}
+        return max(self._gone.values(), default=now - SWAP_SECONDS) + SWAP_SECONDS - now
 
     def _settled(self, one: Seen, found: Altered) -> Settled | None:
         try:
@@ -355,8 +366,7 @@ class Watches:
         for one in removing:
             for name in one.gone:  # what is there may be made after it, and has its rows
                 target = one.seen.stand.schemas[name].target
-                first = shards[target][0] if target in shards else None
-                if first is not None:
+                if first := next(iter(shards.get(target, ())), None):
                     sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
                     shards[target].append(Shard(first.new, one.seen.stand.old(name), sides))
         unfilled = {name for name, some in shards.items() if name in there and all(one.old is None for one in some)}

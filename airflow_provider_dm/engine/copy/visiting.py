@@ -11,7 +11,8 @@
 
 Where nobody is left that feeds the merged table, it is the first one's that looks (groups.py): two runs that copy its
 source tables may both have left. A source that rejoins in another turn of the shards' DDL than the target is in could
-never agree with the others again: so nothing may be held there, and what was alike has to be alike.
+never agree with the others again: so nothing may be held there, and what was alike has to be alike. Where nobody agrees
+(task-mode full, or without `shard-mode`) a table is enough that takes the rows; columns that it lacks are added to it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from airflow_provider_dm.engine.copy.additions import additions
 from airflow_provider_dm.engine.copy.groups import Groups
 from airflow_provider_dm.engine.copy.renewal import Found, Sides
 from airflow_provider_dm.engine.copy.shown import Form, form_after, form_there
@@ -40,10 +42,11 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMi
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import Leave, note_leaves
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.shard_groups import load_members
+from airflow_provider_dm.engine.target.shard_groups import held_shards
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
@@ -99,6 +102,24 @@ def leave(target: Endpoint, one: Settled, noted: Mapping[TableName, Leave]) -> N
         note_leaves(connection, fence.ref, {name: Leave(True, noted[name].alike) for name in going})
 
     run_transaction(target, away)
+
+
+def widen(target: Endpoint, settled: Sequence[Settled], groups: Groups) -> None:
+    """Add the columns to merged tables that this run's tables have got, where nobody agrees on DDL.
+
+    Raises what executing DDL raises.
+    """
+    for one in (one for one in settled if not one.watch.agrees):
+        tables = [table for table in one.survey.tables if table.target in groups.visited]
+        if not tables:
+            continue
+        server, there = _read_there(target, {table.target for table in tables})
+        sides, wanted = _sides(one, server), dict[TableName, TargetDdl]()
+        for table in (table for table in tables if table.target in there):
+            added = additions(table, there[table.target], sides)
+            if added is not None:
+                wanted.setdefault(table.target, added)
+        execute_ddl(target, one.watch.source.fence, one.place.sort_key, list(wanted.values()), [])
 
 
 def why_not_back(
@@ -160,7 +181,7 @@ def _not_shown(one: Settled, new: SourceTable, there: Found, sides: Sides, noted
     except TargetTableMismatch as error:
         return f"the target's table does not take the rows of {name} ({one.watch.source.id}) as it is now: {error}"
     old = one.seen.stand.old(name)
-    if old is None or not old[1]:
+    if old is None or not old[1] or not one.watch.agrees:
         return ""
     shows, now = form_there(there, sides), form_after(new.create, new.table, new.target, new.collation, sides)
     before = form_after(old[1], old[0], new.target, new.collation, sides)
@@ -175,7 +196,7 @@ def _not_ready(one: Settled, there: Table, target: Endpoint) -> str:
     ref, to = one.watch.source.fence.ref, there.name
 
     def body(connection: Connection) -> str:
-        held = [f"{member.table} ({member.source})" for member in load_members(connection, ref, to)]
+        held = [f"{shard.member.table} ({shard.source})" for shard in held_shards(connection, ref, to)]
         if held:
             return f"rows of {', '.join(held)} are held back until its shards have made the same DDL"
         check_may_enter(connection, one, () if there.identity is None else (to,), (one.watch.source.id,))

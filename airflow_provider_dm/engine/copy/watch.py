@@ -10,10 +10,11 @@ from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.copy.altered import Altered, altered
 from airflow_provider_dm.engine.copy.begin import wait_for_relay
 from airflow_provider_dm.engine.copy.design import Design
-from airflow_provider_dm.engine.copy.groups import Side
+from airflow_provider_dm.engine.copy.groups import Groups, Side, plainly_altered, unread_newcomers
 from airflow_provider_dm.engine.copy.loading import Loading, Source
+from airflow_provider_dm.engine.copy.made_anew import made_anew
 from airflow_provider_dm.engine.copy.watermark import high_watermark, low_watermark
-from airflow_provider_dm.engine.copy.whole import comes_by_log, copied_whole, without_rows
+from airflow_provider_dm.engine.copy.whole import copied_whole, was_copied_whole, without_rows
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.reading.births import Births, read_births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -155,6 +155,11 @@ class Watch:
         """Tell whether rows in the target may be others', so that none is removed."""
         return self.source.subtask.overwrites
 
+    @property
+    def agrees(self) -> bool:
+        """Tell whether the sync makes DDL of merged tables, when all their shards have made it."""
+        return self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+
     def see(self, births: Births) -> Seen:
         """Return how the source stands by these births."""
         stand, rules = self.stand(), self.source.rules
@@ -173,6 +178,7 @@ class Watch:
             overwrites=self.source.goes_by_log,
             route=rules.router.route,
             recorded=stand.recorded | without_rows(self.loading.design.mappings[self.source.id], stand.chunks),
+            reads_log=self.reads_log,
         )
         return Seen(self, stand, births, side)
 
@@ -227,6 +233,21 @@ class Watch:
             return replace(place, suffix=start.suffix)
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
 
+    def check_newcomers(self, seen: Seen, groups: Groups) -> None:
+        """Check that new tables which nobody copies come by the log, as it shows that they are new.
+
+        Raises SchemaChangedDuringCopy, and what reading the log raises.
+        """
+        found = unread_newcomers(seen.side, groups)
+        if not found:
+            return
+        anew, altered = frozenset[TableName](), plainly_altered(seen.side, groups).names
+        if self.reads_log:
+            anew = made_anew(self.source, found, altered, self.loading.start, self.end())
+        for name in sorted(found - anew):
+            why = "it is new, others fill its target, and it is or was made like a table that is to be copied again"
+            raise SchemaChangedDuringCopy(self.source.id, str(name), why)
+
     def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
         """Take altered tables that cannot be copied again for what they were, if their rows still are. Those whose log
         is applied are for by_log.py. Raises SchemaChangedDuringCopy, OthersToCopyAgain.
@@ -237,7 +258,7 @@ class Watch:
             return
         copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
         for name in planned:
-            if name not in now.tables and not self._comes_by_log(name, None, stand):
+            if name not in now.tables and not self._comes_by_log(name, stand):
                 raise SchemaChangedDuringCopy(source.id, str(name), "it is gone")
             if name not in copied and name in stand.known and not stand.known[name].birth:
                 raise OthersToCopyAgain(source.id, str(name), str(source.rules.router.route(name)))
@@ -245,7 +266,7 @@ class Watch:
         with connected(source.endpoint) as connection:
             tables = read_tables(connection, there)
         for name in there:
-            same = tables[name] == stand.schemas[name].table or self._comes_by_log(name, tables[name], stand)
+            same = tables[name] == stand.schemas[name].table or self._comes_by_log(name, stand)
             if not same:
                 raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
         fence = source.fence
@@ -275,11 +296,11 @@ class Watch:
         told = (name for name in names if name not in known or known[name].birth)
         return frozenset(name for name in told if self.is_alone(name, seen))
 
-    def _comes_by_log(self, name: TableName, now: Table | None, stand: Stand) -> bool:
-        agree = self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+    def _comes_by_log(self, name: TableName, stand: Stand) -> bool:
+        """Tell whether a table is behind its copy with all that altered it, whatever the sync makes of that."""
         mappings = self.loading.design.mappings[self.source.id]
         keyless = any(one.source.name == name and one.target.identity is None for one in mappings)
-        return agree and keyless and comes_by_log(stand.schemas[name].table, now, stand.chunks)
+        return keyless and was_copied_whole(name, stand.chunks)
 
     def is_alone(self, name: TableName, seen: Seen) -> bool:
         """Tell whether no other source table goes, or may be about to go, where this one goes."""

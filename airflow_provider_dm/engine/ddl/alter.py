@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.create_table import (
     begins_constraint,
     column,
@@ -18,37 +19,6 @@ from airflow_provider_dm.engine.ddl.create_table import (
 )
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.reader import Reader
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    After,
-    ChangeColumn,
-    ColumnDefinition,
-    ConvertCharset,
-    DropColumn,
-    DropConstraint,
-    DropForeignKey,
-    DropKey,
-    DropPartitions,
-    EnforceCheck,
-    ExchangePartition,
-    First,
-    PartitionToTable,
-    Place,
-    RenameColumn,
-    RenameKey,
-    RenameTo,
-    Repartition,
-    SetColumnVisibility,
-    SetDefault,
-    SetKeyVisibility,
-    SetOptions,
-    Spec,
-    SwapTablespace,
-    TableToPartition,
-    TruncatePartitions,
-    Upkeep,
-)
 
 _KEY: Final = ("INDEX", "KEY")
 _LOCAL: Final = ("NO_WRITE_TO_BINLOG", "LOCAL")
@@ -59,9 +29,9 @@ _UPKEEP: Final = (
 )  # fmt: skip
 
 
-def specs_of(reader: Reader) -> tuple[Spec, ...]:
+def specs_of(reader: Reader) -> tuple[ddl.Spec, ...]:
     """Read all parts up to the end of the statement."""
-    found: list[Spec] = []
+    found: list[ddl.Spec] = []
     while not reader.at_end():
         if not found or reader.skip(",") or reader.peek() in ("PARTITION", "REMOVE"):
             found += _spec(reader)
@@ -70,28 +40,24 @@ def specs_of(reader: Reader) -> tuple[Spec, ...]:
     return tuple(found)
 
 
-def _spec(reader: Reader) -> tuple[Spec, ...]:
+def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
     start = reader.at
     for words in _UPKEEP:
         if reader.skip(*words):
-            return (Upkeep(" ".join(words)),)
+            return (ddl.Upkeep(" ".join(words)),)
     if reader.peek() in _OF_PARTITIONS and reader.peek(1) == "PARTITION":
-        return (Repartition(reader.up_to((",",))),)
+        return (ddl.Repartition(reader.up_to((",",))),)
     match reader.word():
         case "ADD":
             return _add(reader)
         case "DROP":
             return (_drop(reader),)
-        case "CHANGE":
+        case "CHANGE" | "MODIFY" as how:
             reader.skip("COLUMN")
             if_exists = reader.skip("IF", "EXISTS")
-            name = reader.identifier()
-            return (ChangeColumn(name, column(reader), _place(reader), if_exists),)
-        case "MODIFY":
-            reader.skip("COLUMN")
-            if_exists = reader.skip("IF", "EXISTS")
+            old = reader.identifier() if how == "CHANGE" else None
             made = column(reader)
-            return (ChangeColumn(made.name, made, _place(reader), if_exists),)
+            return (ddl.ChangeColumn(old or made.name, made, _place(reader), if_exists),)
         case "ALTER":
             return (_alter(reader),)
         case "RENAME":
@@ -102,94 +68,94 @@ def _spec(reader: Reader) -> tuple[Spec, ...]:
             reader.expect("PARTITION")
             partition = reader.identifier()
             reader.expect("WITH", "TABLE")
-            exchanged = ExchangePartition(partition, reader.table())
+            exchanged = ddl.ExchangePartition(partition, reader.table())
             _ = reader.skip("WITH", "VALIDATION") or reader.skip("WITHOUT", "VALIDATION")
             return (exchanged,)
         case "TRUNCATE":
             reader.expect("PARTITION")
             reader.skip_any(_LOCAL)
-            return (TruncatePartitions(() if reader.skip("ALL") else _names(reader)),)
+            return (ddl.TruncatePartitions(() if reader.skip("ALL") else _names(reader)),)
         case "ORDER" if reader.skip("BY"):
-            _ordering(reader)
-            return (Upkeep(reader.code_from(start)),)
+            reader.listed(lambda: _part_of_ordering(reader))
+            return (ddl.Upkeep(reader.code_from(start)),)
         case "DISCARD" | "IMPORT":
-            return (SwapTablespace(_tablespace(reader, start)),)
+            return (ddl.SwapTablespace(_tablespace(reader, start)),)
         case "ALGORITHM" | "LOCK":
             reader.skip("=")
             reader.identifier()
-            return (Upkeep(reader.code_from(start)),)
+            return (ddl.Upkeep(reader.code_from(start)),)
         case "PARTITION" if reader.peek() == "BY":
-            return (Repartition(f"PARTITION {reader.up_to()}"),)
+            return (ddl.Repartition(f"PARTITION {reader.up_to()}"),)
         case "REMOVE" if reader.skip("PARTITIONING"):
-            return (Repartition("REMOVE PARTITIONING"),)
+            return (ddl.Repartition("REMOVE PARTITIONING"),)
     reader.at = start
     options = options_of(reader)
     if not options:
         raise Unreadable(f"{reader.token().text} is not understood")
-    return (SetOptions(options),)
+    return (ddl.SetOptions(options),)
 
 
-def _add(reader: Reader) -> tuple[Spec, ...]:
+def _add(reader: Reader) -> tuple[ddl.Spec, ...]:
     if reader.peek() == "PARTITION" and (reader.peek(1) in ("(", "PARTITIONS", "IF") or reader.peek(1) in _LOCAL):
-        return (Repartition(f"ADD {reader.up_to((',',))}"),)
+        return (ddl.Repartition(f"ADD {reader.up_to((',',))}"),)
     if begins_constraint(reader):
-        return (AddConstraint(*constraint(reader)),)
+        return (ddl.AddConstraint(*constraint(reader)),)
     reader.skip("COLUMN")
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
     if reader.peek() == "(":
         elements = reader.in_parentheses(lambda: element_of(reader))
         return tuple(
-            AddColumn(one, None, if_not_exists) if isinstance(one, ColumnDefinition) else AddConstraint(one)
+            ddl.AddColumn(one, None, if_not_exists) if isinstance(one, ddl.ColumnDefinition) else ddl.AddConstraint(one)
             for one in elements
         )
     if reader.peek() in ("SYSTEM", "PERIOD") and reader.peek(1) in ("VERSIONING", "FOR"):
         raise Unreadable("system versioning is not known")
     made = column(reader)
-    return (AddColumn(made, _place(reader), if_not_exists),)
+    return (ddl.AddColumn(made, _place(reader), if_not_exists),)
 
 
-def _drop(reader: Reader) -> Spec:
+def _drop(reader: Reader) -> ddl.Spec:
     if reader.skip("PRIMARY", "KEY"):
-        return DropKey("PRIMARY")
+        return ddl.DropKey("PRIMARY")
     if reader.skip_any(_KEY):
         if_exists = reader.skip("IF", "EXISTS")
-        return DropKey(reader.identifier(), if_exists)
+        return ddl.DropKey(reader.identifier(), if_exists)
     if reader.skip("FOREIGN", "KEY"):
         if_exists = reader.skip("IF", "EXISTS")
-        return DropForeignKey(reader.identifier(), if_exists)
+        return ddl.DropForeignKey(reader.identifier(), if_exists)
     if reader.skip_any(("CONSTRAINT", "CHECK")):
         if_exists = reader.skip("IF", "EXISTS")
-        return DropConstraint(reader.identifier(), if_exists)
+        return ddl.DropConstraint(reader.identifier(), if_exists)
     if reader.skip("PARTITION"):
         if_exists = reader.skip("IF", "EXISTS")
-        return DropPartitions(_names(reader), if_exists)
+        return ddl.DropPartitions(_names(reader), if_exists)
     if reader.next_is("SYSTEM", "VERSIONING") or reader.next_is("PERIOD", "FOR"):
         raise Unreadable("system versioning is not known")
     reader.skip("COLUMN")
     if_exists = reader.skip("IF", "EXISTS")
     name = reader.identifier()
     reader.skip_any(("RESTRICT", "CASCADE"))
-    return DropColumn(name, if_exists)
+    return ddl.DropColumn(name, if_exists)
 
 
-def _alter(reader: Reader) -> Spec:
+def _alter(reader: Reader) -> ddl.Spec:
     if reader.skip_any(_KEY):
         reader.skip("IF", "EXISTS")
-        return SetKeyVisibility(reader.identifier(), _hidden(reader))
+        return ddl.SetKeyVisibility(reader.identifier(), _hidden(reader))
     if reader.skip_any(("CHECK", "CONSTRAINT")):
         name = reader.identifier()
         enforced = not reader.skip("NOT")
         reader.expect("ENFORCED")
-        return EnforceCheck(name, enforced)
+        return ddl.EnforceCheck(name, enforced)
     reader.skip("COLUMN")
     if_exists = reader.skip("IF", "EXISTS")
     name = reader.identifier()
     if reader.skip("DROP", "DEFAULT"):
-        return SetDefault(name, None, if_exists)
+        return ddl.SetDefault(name, None, if_exists)
     reader.expect("SET")
     if reader.skip("DEFAULT"):
-        return SetDefault(name, default(reader), if_exists)
-    return SetColumnVisibility(name, _hidden(reader))
+        return ddl.SetDefault(name, default(reader), if_exists)
+    return ddl.SetColumnVisibility(name, _hidden(reader))
 
 
 def _hidden(reader: Reader) -> bool:
@@ -201,54 +167,48 @@ def _hidden(reader: Reader) -> bool:
     return not shown
 
 
-def _rename(reader: Reader) -> Spec:
+def _rename(reader: Reader) -> ddl.Spec:
     what = reader.skip_any(("COLUMN", *_KEY))
     if not what:
         reader.skip_any(("TO", "AS", "="))
-        return RenameTo(reader.table())
+        return ddl.RenameTo(reader.table())
     if_exists = reader.skip("IF", "EXISTS")
     old = reader.identifier()
     reader.expect("TO")
-    return (RenameColumn if what == "COLUMN" else RenameKey)(old, reader.identifier(), if_exists)
+    return (ddl.RenameColumn if what == "COLUMN" else ddl.RenameKey)(old, reader.identifier(), if_exists)
 
 
-def _convert(reader: Reader) -> Spec:
+def _convert(reader: Reader) -> ddl.Spec:
     if reader.skip("PARTITION"):
         partition = reader.identifier()
         reader.expect("TO", "TABLE")
-        return PartitionToTable(partition, reader.table())
+        return ddl.PartitionToTable(partition, reader.table())
     if reader.skip("TABLE"):
         table = reader.table()
         reader.expect("TO", "PARTITION")
-        return TableToPartition(table, reader.up_to((",",)))
+        return ddl.TableToPartition(table, reader.up_to((",",)))
     reader.expect("TO")
     if not reader.skip_charset():
         raise Unreadable("what it converts to is not understood")
     charset = None if reader.skip("DEFAULT") else reader.value().lower()
-    return ConvertCharset(charset, reader.value().lower() if reader.skip("COLLATE") else None)
+    return ddl.ConvertCharset(charset, reader.value().lower() if reader.skip("COLLATE") else None)
 
 
-def _place(reader: Reader) -> Place:
+def _place(reader: Reader) -> ddl.Place:
     if reader.skip("FIRST"):
-        return First()
-    return After(reader.identifier()) if reader.skip("AFTER") else None
+        return ddl.First()
+    return ddl.After(reader.identifier()) if reader.skip("AFTER") else None
 
 
 def _names(reader: Reader) -> tuple[str, ...]:
-    found = [reader.identifier()]
-    while reader.skip(","):
-        found.append(reader.identifier())
-    return tuple(found)
+    return reader.listed(reader.identifier)
 
 
-def _ordering(reader: Reader) -> None:
-    while True:
+def _part_of_ordering(reader: Reader) -> None:
+    reader.identifier()
+    while reader.skip("."):
         reader.identifier()
-        while reader.skip("."):
-            reader.identifier()
-        reader.skip_any(("ASC", "DESC"))
-        if not reader.skip(","):
-            return
+    reader.skip_any(("ASC", "DESC"))
 
 
 def _tablespace(reader: Reader, start: int) -> str:

@@ -1,4 +1,4 @@
-"""The type that a server makes of the one that a statement names: lengths, widths, charset and collation.
+"""The type that a server makes of the one that a statement names: lengths, widths, charset and collation; its size.
 
     TEXT(300) CHARACTER SET utf8mb4  ─▶ text (a tinytext holds 255 bytes, and 300 characters may take 1200)
     JSON in MariaDB                  ─▶ longtext, utf8mb4, utf8mb4_bin
@@ -36,18 +36,30 @@ GEOMETRIES: Final = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
     | {"geometrycollection"}
 )
+LARGE: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json"})
+"""Types of values without a limit that a row could hold; not MySQL's vectors."""
 _BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
 """What a type of characters is under the charset `binary`."""
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
 _MOST_VARYING: Final = 0xFFFF
 
-_WIDTHS: Final = {
+WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
 """Integers: the width that they are shown with (signed, unsigned)."""
 _FRACTIONS: Final = frozenset({"time", "datetime", "timestamp"})
 _MYSQL_VECTOR: Final = "2048"
 _VECTOR_ELEMENT: Final = 4
+
+_PACKED: Final = {
+    "tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 1, "date": 3,
+    "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
+}  # fmt: skip
+_GROUP: Final = 9
+"""So many digits of a DECIMAL are 4 bytes in a key; fewer are:"""
+_OF_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4)
+_SMALL_ENUM: Final = 255
+_SET_SIZES: Final = (1, 2, 3, 4, 8)
 
 
 def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> ColumnType:
@@ -62,7 +74,7 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
     if kind.name in OF_CHARACTERS:
         return _of_characters(server, kind, _collation(server, kind, table, chosen))
     kind = replace(kind, charset=None, collation=None, binary=False)
-    if kind.name in _WIDTHS:
+    if kind.name in WIDTHS:
         return _integer(server, kind)
     return replace(_sized(server, kind, 1), arguments=_arguments(server, _sized(server, kind, 1)))
 
@@ -79,7 +91,7 @@ def with_collation(server: Server, kind: ColumnType, collation: Collation) -> Co
         raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
     if kind.name in TEXTS:
         characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
-        kind = replace(kind, name=_smallest(TEXTS, characters * collation.character_bytes))
+        kind = replace(kind, name=_smallest(TEXTS, characters * character_bytes(collation.name)))
     return _of_characters(server, kind, collation)
 
 
@@ -109,7 +121,7 @@ def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> Co
         return kind
     if collation.charset == BINARY:
         kind = replace(kind, name=_BYTES[kind.name], charset=None, collation=None)
-    kind = _sized(server, kind, collation.character_bytes)
+    kind = _sized(server, kind, character_bytes(collation.name))
     return replace(kind, arguments=_arguments(server, kind))
 
 
@@ -137,7 +149,7 @@ def _integer(server: Server, kind: ColumnType) -> ColumnType:
     if not server.shows_widths and not kind.zerofill:
         truth = kind.name == "tinyint" and width == "1" and not kind.unsigned
         return replace(kind, arguments=("1",) if truth else ())
-    return replace(kind, arguments=(width or str(_WIDTHS[kind.name][kind.unsigned]),))
+    return replace(kind, arguments=(width or str(WIDTHS[kind.name][kind.unsigned]),))
 
 
 def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
@@ -175,3 +187,29 @@ def octets(kind: ColumnType) -> int | None:
 
 def _length(kind: ColumnType, member: str) -> int:
     return len(member.encode()) if kind.charset == BINARY else len(member)
+
+
+def packed_bytes(kind: ColumnType) -> int:
+    """Return the bytes that a value that is no string takes in a key: a number, a moment, an ENUM or the like.
+
+    >>> packed_bytes(ColumnType("decimal", ("12", "4"))), packed_bytes(ColumnType("datetime", ("6",)))
+    (6, 8)
+    """
+    sizes = [int(one) for one in kind.arguments if one.isdecimal()]
+    match kind.name:
+        case "decimal":
+            precision, scale = sizes
+            return _digits(precision - scale) + _digits(scale)
+        case "bit":
+            return (sizes[0] + 7) // 8
+        case "enum":
+            return 1 if len(kind.arguments) <= _SMALL_ENUM else 2
+        case "set":
+            return next(size for size in _SET_SIZES if len(kind.arguments) <= size * 8)
+        case "time" | "datetime" | "timestamp":
+            return _PACKED[kind.name] + (sum(sizes) + 1) // 2
+    return _PACKED.get(kind.name, 0)
+
+
+def _digits(count: int) -> int:
+    return count // _GROUP * 4 + _OF_DIGITS[count % _GROUP]

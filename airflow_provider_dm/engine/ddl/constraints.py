@@ -57,19 +57,14 @@ def named_checks(server: Server, table: TableName, old: Iterable[Check], new: Se
 
 def with_table_name(server: Server, definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
     """Return the definition with the names that the server gave, under the table's new name."""
-    keys = [one for one in definition.constraints if isinstance(one, Key)]
-    foreign_keys = [
-        replace(one, constraint=_renamed(str(one.constraint), old, new))
+    constraints = [
+        one if isinstance(one, Key) else replace(one, constraint=name_under(str(one.constraint), old, new))
         for one in definition.constraints
-        if isinstance(one, ForeignKey)
     ]
-    checks = [
-        replace(one, constraint=_renamed(str(one.constraint), old, new))
-        for one in definition.constraints
-        if isinstance(one, Check)
-    ]
-    constraints = (*keys, *_in_order(foreign_keys), *(checks if server.mariadb else _in_order(checks)))
-    return replace(definition, constraints=constraints)
+    keys = [one for one in constraints if isinstance(one, Key)]
+    foreign_keys = _in_order(one for one in constraints if isinstance(one, ForeignKey))
+    checks = [one for one in constraints if isinstance(one, Check)]
+    return replace(definition, constraints=(*keys, *foreign_keys, *(checks if server.mariadb else _in_order(checks))))
 
 
 def with_references(
@@ -99,7 +94,12 @@ def _in_order(constraints: Iterable[_Named]) -> tuple[_Named, ...]:
     return tuple(sorted(constraints, key=lambda one: str(one.constraint)))
 
 
-def _renamed(name: str, old: TableName, new: TableName) -> str:
+def name_under(name: str, old: TableName, new: TableName) -> str:
+    """Return a constraint's name with another table's in it, if the server has given it one that has the table's.
+
+    >>> name_under("orders_1_ibfk_2", TableName("a", "orders_1"), TableName("b", "orders"))
+    'orders_ibfk_2'
+    """
     for middle in (_FOREIGN_KEY, _CHECK):
         number = name.removeprefix(f"{old.table}{middle}")
         if number != name and number.isdecimal():

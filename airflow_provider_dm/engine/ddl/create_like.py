@@ -21,8 +21,8 @@ from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, c
 from airflow_provider_dm.engine.ddl.dialects import adapted
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, Key, TableDefinition
-from airflow_provider_dm.engine.ddl.write import column_sql, key_sql, string_sql
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
+from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -153,11 +153,10 @@ def create_table_like(
         return None if name is None else swaps.get(name.lower(), name)
 
     options["COLLATE"] = swaps.get(options["COLLATE"].lower(), options["COLLATE"])
-    parts = [column_sql(replace(one, type=replace(one.type, collation=swapped(one.type.collation)))) for one in columns]
-    parts += [key_sql(key) for key in table.constraints if isinstance(key, Key)]
-    tail = " ".join(_option_sql(*option) for option in options.items())
+    columns = [replace(one, type=replace(one.type, collation=swapped(one.type.collation))) for one in columns]
+    made = replace(table, columns=tuple(columns), options=tuple(options.items()))
     keyless = not any(key.primary for key in source.unique_keys)
-    sql = f"CREATE TABLE {target.quoted()} ({' , '.join(parts)}) {tail}"
+    sql = f"CREATE TABLE {target.quoted()} {definition_sql(made)}"
     return NewTable(target, sql, tuple(dict.fromkeys(notes)), keyless)
 
 
@@ -185,9 +184,3 @@ def _with_collation(column: ColumnDefinition, source: Table) -> ColumnDefinition
         return column
     known = next((one.collation for one in source.columns if one.name == column.name), None)
     return replace(column, type=replace(column.type, collation=known))
-
-
-def _option_sql(name: str, value: str) -> str:
-    if name == "COMMENT":
-        return f"COMMENT={string_sql(value)}"
-    return f"DEFAULT CHARSET={value}" if name == "CHARSET" else f"{name}={value}"

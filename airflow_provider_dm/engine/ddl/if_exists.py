@@ -11,97 +11,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.keys import PRIMARY, is_hashed
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    ChangeColumn,
-    Constraint,
-    DropColumn,
-    DropConstraint,
-    DropForeignKey,
-    DropKey,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    RenameColumn,
-    RenameKey,
-    SetDefault,
-    Spec,
-    TableDefinition,
-)
 
 
-def without_needless(server: Server, table: TableDefinition, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+def without_needless(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
     """Return the parts that do something."""
-    kept: list[Spec] = []
+    kept: list[ddl.Spec] = []
     for spec in specs:
         kept += [one for one in _apart(spec) if not _is_needless(server, table, one, kept)]
     return tuple(kept)
 
 
-def _apart(spec: Spec) -> tuple[Spec, ...]:
+def _apart(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
     """Return a key that is said with a column as a part of its own: IF [NOT] EXISTS asks for the two one by one."""
     match spec:
-        case AddColumn(column, _, True) | ChangeColumn(_, column, _, True) if column.key is not None:
-            key = Key(column.key, (KeyPart(column.name),))
-            nullable = False if column.key is KeyKind.PRIMARY else column.nullable
+        case ddl.AddColumn(column, _, True) | ddl.ChangeColumn(_, column, _, True) if column.key is not None:
+            key = ddl.Key(column.key, (ddl.KeyPart(column.name),))
+            nullable = False if column.key is ddl.KeyKind.PRIMARY else column.nullable
             plain = replace(spec, column=replace(column, key=None, nullable=nullable))
-            return (plain, AddConstraint(key, if_not_exists=True))
+            return (plain, ddl.AddConstraint(key, if_not_exists=True))
     return (spec,)
 
 
-def _is_needless(server: Server, table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
+def _is_needless(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, before: Sequence[ddl.Spec]) -> bool:
     columns = {column.name.lower() for column in table.columns}
     match spec:
-        case AddColumn(column, _, True):
-            added = {one.column.name.lower() for one in before if isinstance(one, AddColumn | ChangeColumn)}
+        case ddl.AddColumn(column, _, True):
+            added = {one.column.name.lower() for one in before if isinstance(one, ddl.AddColumn | ddl.ChangeColumn)}
             return column.name.lower() in columns | added
-        case DropColumn(name, True):
-            dropped = {one.name.lower() for one in before if isinstance(one, DropColumn)}
+        case ddl.DropColumn(name, True):
+            dropped = {one.name.lower() for one in before if isinstance(one, ddl.DropColumn)}
             return name.lower() not in columns or name.lower() in dropped
-        case ChangeColumn(name, _, _, True) | RenameColumn(name, _, True) | SetDefault(name, _, True):
+        case ddl.ChangeColumn(name, _, _, True) | ddl.RenameColumn(name, _, True) | ddl.SetDefault(name, _, True):
             return name.lower() not in columns
-        case AddConstraint(constraint, True):
-            others = [one.constraint for one in before if isinstance(one, AddConstraint)]
+        case ddl.AddConstraint(constraint, True):
+            others = [one.constraint for one in before if isinstance(one, ddl.AddConstraint)]
             added = {_name(one) for one in others if _kind(one) == _kind(constraint)}
             return _name(constraint) in _names(table, type(constraint)) | added
-        case DropKey(name, True) | RenameKey(name, _, True):
-            return name.lower() not in _names(table, Key)
-        case DropForeignKey(name, True):
-            return name.lower() not in _names(table, ForeignKey)
-        case DropConstraint(name, True):
+        case ddl.DropKey(name, True) | ddl.RenameKey(name, _, True):
+            return name.lower() not in _names(table, ddl.Key)
+        case ddl.DropForeignKey(name, True):
+            return name.lower() not in _names(table, ddl.ForeignKey)
+        case ddl.DropConstraint(name, True):
             found = {_name(one) for one in table.constraints if _is_constraint(server, table, one)}
             return name.lower() not in found
     return False
 
 
-def _is_constraint(server: Server, table: TableDefinition, constraint: Constraint) -> bool:
+def _is_constraint(server: Server, table: ddl.TableDefinition, constraint: ddl.Constraint) -> bool:
     """Tell whether DROP CONSTRAINT IF EXISTS finds it: no plain key, and none that MariaDB keeps a hash for."""
-    if not isinstance(constraint, Key):
+    if not isinstance(constraint, ddl.Key):
         return True
-    return constraint.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and not is_hashed(
+    return constraint.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and not is_hashed(
         server, dict(table.options)["ENGINE"], constraint
     )
 
 
-def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:
+def _names(table: ddl.TableDefinition, *kinds: type[ddl.Constraint]) -> set[str]:
     return {_name(one) for one in table.constraints if isinstance(one, kinds)}
 
 
-def _kind(constraint: Constraint) -> object:
+def _kind(constraint: ddl.Constraint) -> object:
     """Return what is the same in two constraints of one statement of which MariaDB compares the names."""
-    return constraint.kind if isinstance(constraint, Key) else type(constraint)
+    return constraint.kind if isinstance(constraint, ddl.Key) else type(constraint)
 
 
-def _name(constraint: Constraint) -> str:
+def _name(constraint: ddl.Constraint) -> str:
     """Return the name in lower case by which a constraint is looked for; "" for one that has none."""
     match constraint:
-        case Key(KeyKind.PRIMARY):
+        case ddl.Key(ddl.KeyKind.PRIMARY):
             return PRIMARY.lower()
-        case Key(_, parts, name, said):
+        case ddl.Key(_, parts, name, said):
             return (name or said or parts[0].column or "").lower()
-    index = constraint.name if isinstance(constraint, ForeignKey) else None
+    index = constraint.name if isinstance(constraint, ddl.ForeignKey) else None
     return (constraint.constraint or index or "").lower()

@@ -13,33 +13,16 @@ sqlglot was tried for this and does not carry it: see docs/architecture.md for t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.alter import specs_of
 from airflow_provider_dm.engine.ddl.create_table import KEY_KINDS, definition, key, key_options, key_type, options_of
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.reader import AnotherStatement, Reader
-from airflow_provider_dm.engine.ddl.statements import (
-    AlterDatabase,
-    AlterSequence,
-    AlterTable,
-    CreateDatabase,
-    CreateIndex,
-    CreateSequence,
-    CreateTable,
-    CreateTableLike,
-    CreateTableSelect,
-    DropDatabase,
-    DropIndex,
-    DropTables,
-    KeyKind,
-    PassedOver,
-    RenameTables,
-    Statement,
-    TruncateTable,
-)
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _HARMLESS_HEADS: Final = frozenset(
@@ -81,7 +64,7 @@ class NotRead(Unreadable):
         return str(self.args[0])
 
 
-def parse(sql: str, sql_mode: int, schema: str) -> Statement:
+def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
     """Return what a statement says that ran with this sql_mode and default schema. Raises Unreadable."""
     reader = Reader(sql, sql_mode, schema)
     head = reader.word()
@@ -91,18 +74,19 @@ def parse(sql: str, sql_mode: int, schema: str) -> Statement:
     if head == "ANALYZE":
         return _analyze(reader)
     if head in _HARMLESS_HEADS:
-        return PassedOver(head)
+        return ddl.PassedOver(head)
     if head == "TRUNCATE":
         reader.skip("TABLE")
         table = reader.table()
-        return _certain(About((table,)), lambda: _to_the_end(reader, TruncateTable(table)))
+        with _certain(About((table,))):
+            return _to_the_end(reader, ddl.TruncateTable(table))
     if head == "RENAME":
-        return PassedOver("RENAME USER") if reader.skip("USER") else _rename(reader)
+        return ddl.PassedOver("RENAME USER") if reader.skip("USER") else _rename(reader)
     if head not in ("CREATE", "ALTER", "DROP"):
         raise Unreadable("its kind is not known")
     modifiers, kind = _object_kind(reader)
     if kind in _HARMLESS_OBJECTS or "TEMPORARY" in modifiers:
-        return PassedOver(f"{head} {kind}")
+        return ddl.PassedOver(f"{head} {kind}")
     match head, kind:
         case _, "DATABASE" | "SCHEMA":
             return _database(head, modifiers, reader)
@@ -116,7 +100,7 @@ def parse(sql: str, sql_mode: int, schema: str) -> Statement:
             return _alter_table(reader)
         case "ALTER", "SEQUENCE":
             if_exists = reader.skip("IF", "EXISTS")
-            return AlterSequence(reader.table(), reader.up_to(), if_exists)
+            return ddl.AlterSequence(reader.table(), reader.up_to(), if_exists)
     raise Unreadable("its kind is not known")
 
 
@@ -152,10 +136,11 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
     return frozenset(modifiers), reader.word()
 
 
-def _certain(about: About, read: Callable[[], T]) -> T:
-    """Return what `read` returns; where it cannot, what is certain of the statement goes with the error."""
+@contextmanager
+def _certain(about: About) -> Iterator[None]:
+    """Read the rest of a statement: where it cannot be read, what is certain of it goes with the error."""
     try:
-        return read()
+        yield
     except AnotherStatement:
         raise
     except Unreadable as error:
@@ -177,30 +162,30 @@ def _past_waiting(reader: Reader) -> None:
     reader.skip("NOWAIT")
 
 
-def _analyze(reader: Reader) -> PassedOver:
+def _analyze(reader: Reader) -> ddl.PassedOver:
     reader.skip_any(("NO_WRITE_TO_BINLOG", "LOCAL"))
     if reader.peek() not in ("TABLE", "TABLES"):
         raise Unreadable("it may run the statement that it analyzes")  # MariaDB
-    return PassedOver("ANALYZE TABLE")
+    return ddl.PassedOver("ANALYZE TABLE")
 
 
-def _create(kind: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+def _create(kind: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statement:
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
     table = reader.table()
     reader.home = table.schema
-    how = (if_not_exists, "REPLACE" in modifiers)
-    return _certain(About((table,), if_not_exists), lambda: _created(kind, table, how, reader))
+    with _certain(About((table,), if_not_exists)):
+        return _created(kind, table, (if_not_exists, "REPLACE" in modifiers), reader)
 
 
-def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader) -> Statement:
+def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader) -> ddl.Statement:
     if kind == "SEQUENCE":
-        return CreateSequence(table, reader.up_to(), *how)
+        return ddl.CreateSequence(table, reader.up_to(), *how)
     in_parentheses = reader.skip("(", "LIKE")
     if in_parentheses or reader.skip("LIKE"):
         like = reader.table()
         if in_parentheses:
             reader.expect(")")
-        return _to_the_end(reader, CreateTableLike(table, like, *how))
+        return _to_the_end(reader, ddl.CreateTableLike(table, like, *how))
     made = definition(reader)
     reader.skip_any(_BEFORE_QUERY)
     if reader.next_is("WITH", "SYSTEM", "VERSIONING"):
@@ -208,21 +193,21 @@ def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader
     if reader.skip("AS") or reader.peek() in _QUERY:
         if reader.peek() not in _QUERY:
             raise Unreadable("its query is not understood")
-        return CreateTableSelect(table, made, reader.up_to(), *how)
+        return ddl.CreateTableSelect(table, made, reader.up_to(), *how)
     reader.end()
     if not (made.columns or made.constraints):
         raise Unreadable("it has no columns")
-    return CreateTable(table, made, *how)
+    return ddl.CreateTable(table, made, *how)
 
 
-def _alter_table(reader: Reader) -> AlterTable:
+def _alter_table(reader: Reader) -> ddl.AlterTable:
     if_exists = reader.skip("IF", "EXISTS")
     table = reader.table()
     reader.home = table.schema
     _past_waiting(reader)
     start = reader.at
     try:
-        return AlterTable(table, specs_of(reader), if_exists)
+        return ddl.AlterTable(table, specs_of(reader), if_exists)
     except Unreadable as error:
         reader.at = start
         while not reader.at_end():
@@ -232,7 +217,7 @@ def _alter_table(reader: Reader) -> AlterTable:
         raise NotRead(str(error), About((table,))) from None
 
 
-def _index(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statement:
     create = head == "CREATE"
     condition = reader.skip("IF", "NOT", "EXISTS") if create else reader.skip("IF", "EXISTS")
     name = reader.identifier()
@@ -240,40 +225,34 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
     reader.expect("ON")
     table = reader.table()
 
-    def rest() -> Statement:
+    with _certain(About((table,))):
         _past_waiting(reader)
         if not create:
             key_options(reader)  # ALGORITHM and LOCK
-            return _to_the_end(reader, DropIndex(table, name, condition))
-        kind = next((KEY_KINDS[one] for one in modifiers & KEY_KINDS.keys()), KeyKind.PLAIN)
+            return _to_the_end(reader, ddl.DropIndex(table, name, condition))
+        kind = next((KEY_KINDS[one] for one in modifiers & KEY_KINDS.keys()), ddl.KeyKind.PLAIN)
         made = key(reader, kind, name)
         made = replace(made, options=(*using, *made.options))
-        return _to_the_end(reader, CreateIndex(table, made, condition, "REPLACE" in modifiers))
-
-    return _certain(About((table,)), rest)
+        return _to_the_end(reader, ddl.CreateIndex(table, made, condition, "REPLACE" in modifiers))
 
 
-def _drop(kind: str, reader: Reader) -> DropTables:
+def _drop(kind: str, reader: Reader) -> ddl.DropTables:
     if_exists = reader.skip("IF", "EXISTS")
-    tables = [reader.table()]
-    while reader.skip(","):
-        tables.append(reader.table())
+    tables = reader.listed(reader.table)
     reader.skip_any(("RESTRICT", "CASCADE"))
     if reader.peek() not in ("", ";", "WAIT", "NOWAIT"):
         raise Unreadable("its list of tables is not understood")
-    return _to_the_end(reader, DropTables(tuple(tables), if_exists, kind == "SEQUENCE"))
+    return _to_the_end(reader, ddl.DropTables(tables, if_exists, kind == "SEQUENCE"))
 
 
-def _rename(reader: Reader) -> RenameTables:
+def _rename(reader: Reader) -> ddl.RenameTables:
     if not reader.skip_any(("TABLE", "TABLES")):
         raise Unreadable("its kind is not known")
     if_exists = reader.skip("IF", "EXISTS")  # MariaDB
-    pairs = [_renamed(reader)]
-    while reader.skip(","):
-        pairs.append(_renamed(reader))
+    pairs = reader.listed(lambda: _renamed(reader))
     if not reader.at_end():
         raise Unreadable("its list of tables is not understood")
-    return RenameTables(tuple(pairs), if_exists)
+    return ddl.RenameTables(pairs, if_exists)
 
 
 def _renamed(reader: Reader) -> tuple[TableName, TableName]:
@@ -284,19 +263,17 @@ def _renamed(reader: Reader) -> tuple[TableName, TableName]:
     return old, reader.table()
 
 
-def _database(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+def _database(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statement:
     if head == "DROP":
         if_exists = reader.skip("IF", "EXISTS")
-        return _to_the_end(reader, DropDatabase(reader.identifier(), if_exists))
+        return _to_the_end(reader, ddl.DropDatabase(reader.identifier(), if_exists))
 
-    def rest() -> Statement:
+    with _certain(About(())):
         if_not_exists = reader.skip("IF", "NOT", "EXISTS")
         named = head == "CREATE" or reader.peek() not in ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT")
         name = reader.identifier() if named else reader.schema()
         options = options_of(reader)
         reader.end()
         if head == "CREATE":
-            return CreateDatabase(name, options, if_not_exists, "REPLACE" in modifiers)
-        return AlterDatabase(name, options)
-
-    return _certain(About(()), rest)
+            return ddl.CreateDatabase(name, options, if_not_exists, "REPLACE" in modifiers)
+        return ddl.AlterDatabase(name, options)

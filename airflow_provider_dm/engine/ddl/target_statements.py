@@ -8,9 +8,13 @@
                                   ─▶ ALTER TABLE one.a ADD COLUMN c text CHARACTER SET … COLLATE …
     ALTER TABLE a ENGINE=InnoDB   ─▶ nothing: neither rows nor definitions change
 
-Pure: nothing is asked of a server, so what only a server or the tracker knows comes in as functions. The statements are
-meant for a session that has the statement's sql_mode, foreign_key_checks=0, explicit_defaults_for_timestamp=1 and the
-clock, time zone and auto_increment_increment/offset of the source's session; `statement_sql` writes them.
+Pure: nothing is asked of a server, so what only a server or the tracker knows comes in as functions (`Way`). The
+statements are meant for a session that has the statement's sql_mode, foreign_key_checks=0,
+explicit_defaults_for_timestamp=1 and the clock, time zone and auto_increment_increment/offset of the source's session;
+`statement_sql` writes them.
+
+What comes here is what is left of a statement for the tables that are migrated: a table that is created comes as the
+tracker has it, however it was created, and DROP DATABASE as the tables that it drops.
 
 Who runs them decides about merged tables: to a shard's DROP, TRUNCATE or RENAME of a table that others write to as well
 this answers as if it were alone. Where the target has no IF EXISTS in ALTER TABLE, each part of a conditional one is a
@@ -19,33 +23,13 @@ statement of its own, of which the target's "exists already" or "is missing" is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
-from airflow_provider_dm.engine.ddl.statements import (
-    AlterDatabase,
-    AlterSequence,
-    AlterTable,
-    ColumnDefinition,
-    CreateDatabase,
-    CreateIndex,
-    CreateSequence,
-    CreateTable,
-    CreateTableLike,
-    CreateTableSelect,
-    DropDatabase,
-    DropIndex,
-    DropTables,
-    PassedOver,
-    RenameTables,
-    Statement,
-    TruncateTable,
-)
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
-from airflow_provider_dm.engine.mysql.capabilities import Capabilities
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
@@ -53,164 +37,79 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 class ForTarget:
     """Statements for the target, in order. `notes`: differences from the source that a person may want to know."""
 
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[ddl.Statement, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def for_target(
-    statement: Statement,
-    *,
-    sql_mode: int,
-    source: Flavour,
-    target: Capabilities,
-    route: Callable[[TableName], TableName],
-    route_schema: Callable[[str], str | None],
-    allows: Callable[[TableName], bool],
-    resolve: Callable[[TableName, str], ColumnDefinition | None],
-    collation: Callable[[TableName], str | None] = lambda _: None,
-    has_primary_key: Callable[[TableName], bool] = lambda _: False,
-    tables: Collection[TableName] = (),
-    cascades_are_logged: bool = False,
-    strict_collations: bool = False,
-) -> ForTarget:
-    """Return what the target has to run. Raises NotCopyable, whose text names what cannot be carried over.
-
-    `route_schema`: None for a schema that the rules exclude. `resolve`: a column as the source has it behind the
-    statement, by the table's name before it; `collation`: that table's default. `has_primary_key`: before the
-    statement. `tables`: those that the source has, for DROP DATABASE. `cascades_are_logged`: the source's log has the
-    rows that its foreign keys change. `strict_collations`: none is replaced by its nearest.
-    """
-    way = Way(
-        sql_mode, source, target.flavour, route, allows, resolve, collation, cascades_are_logged, strict_collations
-    )
+def for_target(statement: ddl.Statement, way: Way) -> ForTarget:
+    """Return what the target has to run. Raises NotCopyable, whose text names what cannot be carried over."""
     notes: list[str] = []
-    maker = _Maker(way, target, notes, route_schema, has_primary_key, tuple(tables))
-    return ForTarget(tuple(maker.of(statement)), tuple(notes))
+    return ForTarget(tuple(_Maker(way, notes).of(statement)), tuple(notes))
 
 
 @dataclass(frozen=True)
 class _Maker:
     way: Way
-    target: Capabilities
     notes: list[str]
-    route_schema: Callable[[str], str | None]
-    has_primary_key: Callable[[TableName], bool]
-    tables: tuple[TableName, ...]
 
-    def of(self, statement: Statement) -> Iterable[Statement]:
+    def of(self, statement: ddl.Statement) -> list[ddl.Statement]:
         match statement:
-            case PassedOver():
-                return []
-            case DropTables():
-                return self._drops(statement)
-            case RenameTables():
+            case ddl.DropTables(tables):
+                allowed = filter(self.way.allows, tables)
+                return [
+                    ddl.DropTables((table,), if_exists=True) for table in dict.fromkeys(map(self.way.route, allowed))
+                ]
+            case ddl.RenameTables():
                 return self._renames(statement)
-            case CreateDatabase() | AlterDatabase() | DropDatabase():
-                return self._of_schema(statement)
-            case AlterTable():
+            case ddl.AlterTable():
                 return self._alters(statement)
-            case _ if not self.way.allows(statement.table):
-                return []
-            case CreateTable(table, definition):
-                made = CreateTable(self.way.route(table), self._carrier(table).definition(definition))
-                return self._created(made, or_replace=statement.or_replace)
-            case CreateTableLike():
-                return self._like(statement)
-            case CreateIndex():
-                return self._index(statement)
-            case DropIndex(table, name, if_exists):
-                return [DropIndex(self.way.route(table), name, if_exists and self.target.conditional_alters)]
-            case TruncateTable(table):
-                return [TruncateTable(self.way.route(table))]
-            case CreateTableSelect(table):
-                raise NotCopyable(f"the table {table} by a query, which only the source can answer")
-            case CreateSequence(table) | AlterSequence(table):
-                raise NotCopyable(f"the sequence {table}")
+            case ddl.CreateTable(table) | ddl.CreateIndex(table) | ddl.DropIndex(table) | ddl.TruncateTable(table):
+                return [self._of_one(statement)] if self.way.allows(table) else []
+            case _:
+                raise NotCopyable(f"a statement of the kind {type(statement).__name__}")
+
+    def _of_one(
+        self, statement: ddl.CreateTable | ddl.CreateIndex | ddl.DropIndex | ddl.TruncateTable
+    ) -> ddl.Statement:
+        table = self.way.route(statement.table)
+        match statement:
+            case ddl.CreateTable(source, definition):
+                return ddl.CreateTable(table, self._carrier(source).definition(definition), if_not_exists=True)
+            case ddl.CreateIndex():
+                return self._index(statement, table)
+            case ddl.DropIndex(_, name, if_exists):
+                return ddl.DropIndex(table, name, if_exists and self.way.target_can.conditional_alters)
+            case ddl.TruncateTable():
+                return ddl.TruncateTable(table)
 
     def _carrier(self, table: TableName) -> Carrier:
         return Carrier(self.way, table, self.notes)
 
-    # Schemas
-
-    def _of_schema(self, statement: CreateDatabase | AlterDatabase | DropDatabase) -> list[Statement]:
-        schema = self.route_schema(statement.name)
-        if schema is None:
-            return []
-        carrier = self._carrier(TableName(statement.name, ""))
-        match statement:
-            case CreateDatabase(name, options, _, or_replace):
-                dropped = self._emptied(name) if or_replace else []
-                return [*dropped, CreateDatabase(schema, carrier.database_options(options), if_not_exists=True)]
-            case AlterDatabase(_, options):
-                kept = carrier.database_options(options)
-                return [AlterDatabase(schema, kept)] if kept else []
-            case DropDatabase(name):
-                self.notes.append(f"the schema {schema} stays, without the tables that came from {name}")
-                return self._emptied(name)
-
-    def _emptied(self, schema: str) -> list[Statement]:
-        """Drop the schema's tables and not the schema: what others keep in the target's is not ours to drop."""
-        within = [table for table in self.tables if table.schema.casefold() == schema.casefold()]
-        return self._drops(DropTables(tuple(within)))
-
-    # Tables as a whole
-
-    def _created(self, made: CreateTable, *, or_replace: bool) -> list[Statement]:
-        if not or_replace:
-            return [replace(made, if_not_exists=True)]
-        if self.way.target is Flavour.MARIADB:
-            return [replace(made, or_replace=True)]
-        return [DropTables((made.table,), if_exists=True), made]
-
-    def _like(self, statement: CreateTableLike) -> list[Statement]:
-        table, like = self.way.route(statement.table), statement.like
-        if not self.way.allows(like):
-            raise NotCopyable(f"LIKE {like}, which the rules exclude")
-        like = self.way.route(like)
-        if like == table:
-            self.notes.append(f"{statement.table} is merged into {table}, which is there")
-            return []
-        if not statement.or_replace:
-            return [CreateTableLike(table, like, if_not_exists=True)]
-        if self.way.target is Flavour.MARIADB:
-            return [CreateTableLike(table, like, or_replace=True)]
-        return [DropTables((table,), if_exists=True), CreateTableLike(table, like)]
-
-    def _drops(self, statement: DropTables) -> list[Statement]:
-        allowed = [table for table in statement.tables if self.way.allows(table)]
-        if allowed and statement.sequences:
-            raise NotCopyable(f"the sequence {allowed[0]}")
-        return [DropTables((table,), if_exists=True) for table in dict.fromkeys(map(self.way.route, allowed))]
-
-    def _renames(self, statement: RenameTables) -> list[Statement]:
+    def _renames(self, statement: ddl.RenameTables) -> list[ddl.Statement]:
         found = [self._carrier(old).renamed(new) for old, new in statement.pairs]
         ours = [pair for pair in found if pair is not None]
-        if statement.if_exists:  # a pair that is missing takes no other with it
-            return [RenameTables((pair,), self.target.conditional_alters) for pair in ours]
-        return [RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
+        return [ddl.RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
 
-    # What is in a table
-
-    def _index(self, statement: CreateIndex) -> list[Statement]:
+    def _index(self, statement: ddl.CreateIndex, table: TableName) -> ddl.Statement:
         key = self._carrier(statement.table).key(statement.key)
-        if statement.or_replace and not self.target.conditional_alters:
+        conditional = self.way.target_can.conditional_alters
+        if statement.or_replace and not conditional:
             raise NotCopyable(f"CREATE OR REPLACE of the key {key.name}")
-        made = CreateIndex(self.way.route(statement.table), key, statement.if_not_exists, statement.or_replace)
-        return [made if self.target.conditional_alters else replace(made, if_not_exists=False)]
+        return ddl.CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)
 
-    def _alters(self, statement: AlterTable) -> list[Statement]:
+    def _alters(self, statement: ddl.AlterTable) -> list[ddl.Statement]:
         if not self.way.allows(statement.table):
             self._stop_if_it_comes_to_us(statement)
             return []
         table = self.way.route(statement.table)
-        specs = altered(statement, self._carrier(statement.table), has_primary_key=self.has_primary_key)
-        conditional = statement.if_exists and self.target.conditional_alters
-        said = specs if self.target.conditional_alters else tuple(map(unconditional, specs))
-        if self.target.alters_one_change_at_a_time or said != specs:
-            return [AlterTable(table, (spec,), conditional) for spec in one_by_one(said)]
-        return [AlterTable(table, specs, conditional)] if specs else []
+        specs = altered(statement, self._carrier(statement.table))
+        conditional = statement.if_exists and self.way.target_can.conditional_alters
+        said = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
+        if self.way.target_can.alters_one_change_at_a_time or said != specs:
+            return [ddl.AlterTable(table, (spec,), conditional) for spec in one_by_one(said)]
+        return [ddl.AlterTable(table, specs, conditional)] if specs else []
 
-    def _stop_if_it_comes_to_us(self, statement: AlterTable) -> None:
+    def _stop_if_it_comes_to_us(self, statement: ddl.AlterTable) -> None:
         comes = next((table for table in statement.tables[1:] if self.way.allows(table)), None)
         if comes is not None:
             raise NotCopyable(f"{statement.table}, which the rules exclude, and which is to become or fill {comes}")

@@ -14,64 +14,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
 from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
-from airflow_provider_dm.engine.ddl.create_sql import create_table_sql
 from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
 from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server, SessionDefaults
-from airflow_provider_dm.engine.ddl.statements import (
-    AddConstraint,
-    AlterDatabase,
-    AlterSequence,
-    AlterTable,
-    ChangeColumn,
-    Check,
-    CreateDatabase,
-    CreateIndex,
-    CreateSequence,
-    CreateTable,
-    CreateTableLike,
-    CreateTableSelect,
-    DropDatabase,
-    DropIndex,
-    DropKey,
-    DropTables,
-    Key,
-    PartitionToTable,
-    PassedOver,
-    RenameColumn,
-    RenameTables,
-    RenameTo,
-    Spec,
-    Statement,
-    TableDefinition,
-    TableToPartition,
-    TruncateTable,
-)
 from airflow_provider_dm.engine.ddl.table_of import table_of
+from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
-_Tables: TypeAlias = dict[TableName, tuple[TableName, TableDefinition]]
+_Tables: TypeAlias = dict[TableName, tuple[TableName, ddl.TableDefinition]]
 """Name and definition of each table, by the name as it is compared."""
-_AS_SHOWN = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
+AS_SHOWN: Final = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
 """The session of a server's own text, which says all that a session could decide."""
 
 
-def _new_names(specs: Iterable[Spec]) -> dict[str, str]:
+def _new_names(specs: Iterable[ddl.Spec]) -> dict[str, str]:
     """Return the columns that get other names, by their old ones in lower case."""
     found: dict[str, str] = {}
     for spec in specs:
         match spec:
-            case RenameColumn(old, new):
+            case ddl.RenameColumn(old, new):
                 found[old.lower()] = new
-            case ChangeColumn(old, column):
+            case ddl.ChangeColumn(old, column):
                 found[old.lower()] = column.name
     return {old: new for old, new in found.items() if old != new.lower()}
 
@@ -103,7 +75,7 @@ class Tracker:
         """Return the tables' names as the server keeps them."""
         return frozenset(name for name, _ in self._tables.values())
 
-    def definition(self, name: TableName) -> TableDefinition:
+    def definition(self, name: TableName) -> ddl.TableDefinition:
         """Return the definition with all that the server decided. Raises KeyError."""
         return self._tables[self._key(name)][1]
 
@@ -127,9 +99,9 @@ class Tracker:
             statement = parse(create_sql, 0, name.schema)
         except Unreadable as error:
             raise CannotTrack(f"the definition of {name} is not understood: {error}") from error
-        if not isinstance(statement, CreateTable):
+        if not isinstance(statement, ddl.CreateTable):
             raise CannotTrack(f"the definition of {name} is no CREATE TABLE")
-        context = self._context(name, _AS_SHOWN)
+        context = self._context(name, AS_SHOWN)
         return self._with(name, created(context, statement.definition, shown=True))
 
     def without(self, names: Collection[TableName]) -> Tracker:
@@ -139,40 +111,40 @@ class Tracker:
 
     # Statements
 
-    def after(self, statement: Statement, session: SessionDefaults) -> Tracker:
+    def after(self, statement: ddl.Statement, session: SessionDefaults) -> Tracker:
         """Return the tables after a statement that the server has run. Raises CannotTrack."""
         match statement:
-            case CreateTable() | CreateTableLike() | CreateTableSelect():
+            case ddl.CreateTable() | ddl.CreateTableLike() | ddl.CreateTableSelect():
                 return self._after_create(statement, session)
-            case AlterTable(table, specs, if_exists):
+            case ddl.AlterTable(table, specs, if_exists):
                 return self._after_alter(table, specs, session, if_exists=if_exists)
-            case CreateIndex(table, key, if_not_exists, or_replace):
-                again: tuple[Spec, ...] = (DropKey(str(key.name), if_exists=True),) if or_replace else ()
-                return self._after_alter(table, (*again, AddConstraint(key, if_not_exists)), session)
-            case DropIndex(table, name, if_exists):
-                return self._after_alter(table, (DropKey(name, if_exists),), session)
-            case DropTables(tables, if_exists, sequences):
+            case ddl.CreateIndex(table, key, if_not_exists, or_replace):
+                again: tuple[ddl.Spec, ...] = (ddl.DropKey(str(key.name), if_exists=True),) if or_replace else ()
+                return self._after_alter(table, (*again, ddl.AddConstraint(key, if_not_exists)), session)
+            case ddl.DropIndex(table, name, if_exists):
+                return self._after_alter(table, (ddl.DropKey(name, if_exists),), session)
+            case ddl.DropTables(tables, if_exists, sequences):
                 for table in tables:
                     if not (if_exists or sequences):
                         self._known(table)
                 return self.without(tables)
-            case RenameTables(pairs, if_exists):
+            case ddl.RenameTables(pairs, if_exists):
                 found = self
                 for old, new in pairs:
                     found = found._renamed(old, new) if found._has(old) or not if_exists else found
                 return found
-            case TruncateTable(table):
+            case ddl.TruncateTable(table):
                 self._known(table)
                 return self
-            case CreateSequence(table, _, _, or_replace):
+            case ddl.CreateSequence(table, _, _, or_replace):
                 return self.without([table]) if or_replace else self
-            case CreateDatabase() | AlterDatabase() | DropDatabase():
+            case ddl.CreateDatabase() | ddl.AlterDatabase() | ddl.DropDatabase():
                 return self._after_database(statement, session)
-            case AlterSequence() | PassedOver():
+            case ddl.AlterSequence() | ddl.PassedOver():
                 return self
 
     def _after_create(
-        self, statement: CreateTable | CreateTableLike | CreateTableSelect, session: SessionDefaults
+        self, statement: ddl.CreateTable | ddl.CreateTableLike | ddl.CreateTableSelect, session: SessionDefaults
     ) -> Tracker:
         name = statement.table
         if self._has(name) and statement.if_not_exists:
@@ -180,26 +152,26 @@ class Tracker:
         if self._has(name) and not statement.or_replace:
             raise CannotTrack(f"{name} is created, and is known already")
         match statement:
-            case CreateTable(_, said):
+            case ddl.CreateTable(_, said):
                 return self._with(name, created(self._context(name, session), said))
-            case CreateTableLike(_, like):
+            case ddl.CreateTableLike(_, like):
                 return self._with(name, self._like(like, name))
-            case CreateTableSelect():
+            case ddl.CreateTableSelect():
                 raise CannotTrack(f"the columns of {name} are those of a query")
 
-    def _like(self, like: TableName, name: TableName) -> TableDefinition:
+    def _like(self, like: TableName, name: TableName) -> ddl.TableDefinition:
         """Return the table without foreign keys and with keys made anew; MySQL gives all CHECKs new names."""
         _, definition = self._known(like)
-        keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, Key))
-        checks = [one for one in definition.constraints if isinstance(one, Check)]
+        keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.Key))
+        checks = [one for one in definition.constraints if isinstance(one, ddl.Check)]
         if not self.server.mariadb:
             checks = [replace(one, constraint=None) for one in checks]
         options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))
         empty = replace(definition, constraints=keys, options=options)
-        return settled(self._context(name, _AS_SHOWN), empty, checks)
+        return settled(self._context(name, AS_SHOWN), empty, checks)
 
     def _after_alter(
-        self, table: TableName, specs: tuple[Spec, ...], session: SessionDefaults, *, if_exists: bool = False
+        self, table: TableName, specs: tuple[ddl.Spec, ...], session: SessionDefaults, *, if_exists: bool = False
     ) -> Tracker:
         if if_exists and not self._has(table):
             return self
@@ -208,25 +180,25 @@ class Tracker:
         found = self._with(name, definition)._pointing(name, name, _new_names(specs))
         for spec in specs:
             match spec:
-                case PartitionToTable(_, new):
+                case ddl.PartitionToTable(_, new):
                     found = found._with(new, replace(definition, partitioning=None))
-                case TableToPartition(gone, _):
+                case ddl.TableToPartition(gone, _):
                     found = found.without([gone])
-                case RenameTo(new):
+                case ddl.RenameTo(new):
                     found = found._renamed(name, new)
                     name = new
         return found
 
     def _after_database(
-        self, statement: CreateDatabase | AlterDatabase | DropDatabase, session: SessionDefaults
+        self, statement: ddl.CreateDatabase | ddl.AlterDatabase | ddl.DropDatabase, session: SessionDefaults
     ) -> Tracker:
         key = self._folded(statement.name)
-        if isinstance(statement, DropDatabase):
+        if isinstance(statement, ddl.DropDatabase):
             others = {name: one for name, one in self._collations.items() if name != key}
             return replace(self, _tables=self._outside_of(key), _collations=others)
         current: str | None = self._collations.get(key)
         tables = self._tables
-        if isinstance(statement, CreateDatabase):
+        if isinstance(statement, ddl.CreateDatabase):
             if current is not None and statement.if_not_exists:
                 return self
             tables = self._outside_of(key) if statement.or_replace else tables
@@ -237,7 +209,7 @@ class Tracker:
         return replace(self, _tables=tables, _collations={**self._collations, key: collation})
 
     def _schema_collation(
-        self, statement: CreateDatabase | AlterDatabase, session: SessionDefaults, current: str | None
+        self, statement: ddl.CreateDatabase | ddl.AlterDatabase, session: SessionDefaults, current: str | None
     ) -> str | None:
         """Return the schema's default after the statement; None: not known, which matters where a table needs it."""
         said = tuple(option for option in statement.options if option[0] in ("CHARSET", "COLLATE"))
@@ -273,13 +245,13 @@ class Tracker:
         known: Collation | None = None if collation is None else collation_named(self.server, collation)
         return Context(self.server, session, self._stored(name), known)
 
-    def _with(self, name: TableName, definition: TableDefinition) -> Tracker:
+    def _with(self, name: TableName, definition: ddl.TableDefinition) -> Tracker:
         return replace(self, _tables={**self._tables, self._key(name): (self._stored(name), definition)})
 
     def _outside_of(self, schema: str) -> _Tables:
         return {key: one for key, one in self._tables.items() if key.schema != schema}
 
-    def _known(self, name: TableName) -> tuple[TableName, TableDefinition]:
+    def _known(self, name: TableName) -> tuple[TableName, ddl.TableDefinition]:
         if not self._has(name):
             raise CannotTrack(f"{name} is not known")
         return self._tables[self._key(name)]

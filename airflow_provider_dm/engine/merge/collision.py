@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.merge.writer import key_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.text_rows import Cells
@@ -32,7 +31,6 @@ LONGEST_VALUE: Final = 60
 """Characters of a key value in a message."""
 
 
-@dataclass(eq=False)
 class RowsCollide(DmError):
     """Two source tables have rows that cannot both be in the target. It shows values, those of the key: they are what a
     person has to look at."""
@@ -46,13 +44,13 @@ class RowsCollide(DmError):
     columns: tuple[str, ...]
     values: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6027"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6027"
+    scope = Scope.UPSTREAM
+    what = (
         "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
         "({columns}) of {target}, where both go: {values}. The rows of {source} are kept back; nothing was overwritten."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
         "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
     )
@@ -131,7 +129,8 @@ def verdict_on(
     """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     if not holders:
-        return Verdict.NOBODYS if _keys_unseen(mapping) else Verdict.WAITS
+        unseen = any(key.expression for key in mapping.target.unique_keys)  # of which `find_holders` can ask nothing
+        return Verdict.NOBODYS if unseen else Verdict.WAITS
     found = [(one, _verdict_on_holder(row, one, mapping, feeders, answers)) for one in holders]
     collisions = [verdict for _, verdict in found if isinstance(verdict, Collides)]
     known = [one.holder.identity for one in collisions]  # by one of its values is enough
@@ -178,14 +177,9 @@ def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bo
     return mine == list(holder.identity.values()) or not comparable
 
 
-def _keys_unseen(mapping: TableMapping) -> bool:
-    """Tell whether the target has a unique key of which `find_holders` can ask nothing."""
-    return any(key.expression for key in mapping.target.unique_keys)
-
-
 def identity_of(row: Row, mapping: TableMapping) -> Values:
     """Return the identity values of a row, by the names of their columns."""
-    return {mapping.source.columns[position].name: row[position] for position in key_positions(mapping)}
+    return {mapping.source.columns[position].name: row[position] for position in mapping.key_places}
 
 
 def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
@@ -211,7 +205,8 @@ def find_holders(
         if None in values.values():
             continue
         names = list(dict.fromkeys((*identity.columns, *key.columns)))
-        sql = select_rows(mapping.target, names, condition(mapping.source, values, _prefixes(key)))
+        prefixes = {name.lower(): length for name, length in key.parts if length is not None}
+        sql = select_rows(mapping.target, names, condition(mapping.source, values, prefixes))
         for cells in select(connection, sql):
             known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
             found.append(
@@ -252,16 +247,8 @@ def condition(table: Table, values: Values, prefixes: dict[str, int] | None = No
     return b" AND ".join(parts)
 
 
-def _prefixes(key: Index) -> dict[str, int]:
-    return {name.lower(): length for name, length in zip(key.columns, key.prefixes, strict=False) if length is not None}
-
-
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return values of a key for people."""
-    return tuple(map(_shortened, values))
-
-
-def _shortened(value: Value) -> str:
-    text = (value or b"").decode("utf-8", "backslashreplace")
-    text = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    """Return values of a key for people, cut short."""
+    texts = ((value or b"").decode("utf-8", "backslashreplace") for value in values)
+    plain = ("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text) for text in texts)
+    return tuple(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…" for text in plain)

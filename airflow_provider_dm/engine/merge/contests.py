@@ -16,10 +16,9 @@ sync/last_wins.py), or when the same answer has come twice (`settles`: sync/taki
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, verdict_on
@@ -49,60 +48,52 @@ LOOKS: Final = 2
 """The first may have begun before it was asked for."""
 
 
-@dataclass(eq=False)
 class RowsStillWait(DmError):
-    """A run is over, and rows were not written since their places are taken."""
-
     source: str
     rows: int
     why: str
 
-    code: ClassVar[str] = "DM-6028"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6028"
+    scope = Scope.UPSTREAM
+    what = (
         "{rows} rows of {source} could not go to their places in merged tables, as rows of other source tables hold "
         "them: {why}."
     )
-    hint: ClassVar[str] = "They wait in dm_contested_row and nothing is lost."
+    hint = "They wait in dm_contested_row and nothing is lost."
 
 
-@dataclass(eq=False)
 class OtherSourcesWanted(RowsStillWait):
     """A source that may give the places free takes no part in this run."""
 
-    code: ClassVar[str] = "DM-6029"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    hint: ClassVar[str] = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
+    code = "DM-6029"
+    reaction = Reaction.RETRY
+    hint = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
 
 
-@dataclass(eq=False)
 class WrittenToMeanwhile(RowsStillWait):
     """Task-mode full has no log by which rows could still find their places."""
 
-    code: ClassVar[str] = "DM-7021"
-    hint: ClassVar[str] = (
+    code = "DM-7021"
+    hint = (
         "Use task-mode all for sources that are written to, or copy again, with an empty target and another task name, "
         "while nobody writes."
     )
 
 
-@dataclass(eq=False)
 class RowBehindHeldOne(DmError):
-    """A row waits for a place that only rows of a shard give free which are held back, and their DDL waits for it."""
-
     source: str
     table: str
     target: str
     held: str
 
-    code: ClassVar[str] = "DM-6057"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6057"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has. Rows of "
         "{held} are held back until all shards have made the same DDL, and that waits for rows that wait. They have "
         "been looked into: nothing tells that one of them gives the place free."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing is lost. If somebody else has written that row to the target, delete it there. If the DDL is about a "
         "key, or the key's columns have other types in the target than at the sources, the row may have moved from a "
         "shard that had made the DDL, and has to stay in the target: delete the row that waits at its source (see "
@@ -110,14 +101,11 @@ class RowBehindHeldOne(DmError):
     )
 
 
-class Surroundings(Protocol):
+class Surroundings(Answers, Protocol):
     """Target and sources, as far as a driver asks them. The model test has others."""
 
     @property
     def transactions(self) -> Transactions: ...
-
-    @property
-    def answers(self) -> Answers: ...
 
     def access(self) -> Access: ...
 
@@ -150,14 +138,6 @@ class Surroundings(Protocol):
         ...
 
 
-def _none(_mapping: TableMapping) -> bool:
-    return False
-
-
-def _stops(_collides: Collides) -> bool:
-    return False
-
-
 @dataclass
 class Contests:
     """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
@@ -167,10 +147,10 @@ class Contests:
     most: int
     own_only: bool = False
     """See `Settler`."""
-    spares: Callable[[TableMapping], bool] = _none
+    spares: Callable[[TableMapping], bool] | None = None
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
-    settles: Callable[[Collides], bool] = _stops
-    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can."""
+    settles: Callable[[Collides], bool] | None = None
+    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can; None: of none."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     _settler: Settler = field(init=False)
@@ -202,9 +182,9 @@ class Contests:
             for known in (self._seen, self._held, self._looks):
                 known.clear()
         elif now or over or self.around.now() >= self._due:
-            many = now or self.settles is not _stops
+            many = now or self.settles is not None
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if many else ROWS_LOOKED_INTO)
-            if self.settles is not _stops:
+            if self.settles is not None:
                 self._count()
         return self.rows
 
@@ -273,10 +253,10 @@ class Contests:
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.around.mapped(row.source, row.table, row.target)
-            if self.spares(mapping):
+            if self.spares is not None and self.spares(mapping):
                 continue
-            found = verdict_on(row, mapping, there, self.around.answers)
-            if isinstance(found, Collides) and self.settles is not _stops and found.beside not in (None, Verdict.PAST):
+            found = verdict_on(row, mapping, there, self.around)
+            if isinstance(found, Collides) and self.settles is not None and found.beside not in (None, Verdict.PAST):
                 found = found.beside  # who does not collide is not to go
             if isinstance(found, Collides):
                 collisions.append(found)
@@ -296,7 +276,7 @@ class Contests:
         now = self.around.now()
         self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
         sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
-        stop = [one for one in sure if not self.settles(one)]
+        stop = [one for one in sure if self.settles is None or not self.settles(one)]
         if stop:
             raise stop[0].error(stop)
         for one in sure:
@@ -305,7 +285,7 @@ class Contests:
     def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
         ends, windows = self._held.get(row.id, (None, 0))
         if ends is not None and all(is_in_log_of(self.around.applied(source), end) for source, end in ends.items()):
-            if not self._all_applied(ends):
+            if not have_come({source: self.around.applied(source) for source in ends}, ends):
                 return
             windows += 1
             if windows == WINDOWS:
@@ -328,12 +308,6 @@ class Contests:
             then.setdefault(source, looks.get(source, 0))
         return all(looks.get(source, 0) >= then[source] + LOOKS for source in sources)
 
-    def _all_applied(self, ends: Mapping[str, Location]) -> bool:
-        here = {source: self.around.applied(source) for source in ends}
-        return all(
-            place is not None and has_passed(place, end_in(place, ends[source])) for source, place in here.items()
-        )
-
 
 def end_in(place: Location, end: Location) -> Location:
     """Return `end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
@@ -345,5 +319,9 @@ def is_in_log_of(place: Location | None, end: Location) -> bool:
     return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
 
 
-def clock() -> float:
-    return time.monotonic()
+def have_come(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
+    """Tell whether all sources have come to these ends of their logs; one whose place or end is not known has not."""
+    return all(
+        place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
+        for source, place in here.items()
+    )

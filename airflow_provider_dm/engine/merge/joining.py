@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -29,57 +28,50 @@ from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, load_feeders, save_table_schemas
 
 
-@dataclass(eq=False)
 class OwnerNotReady(DmError):
-    """Another source table of the same target has begun alone and is not exact yet."""
-
     source: str
     table: str
     other_source: str
     other_table: str
     target: str
 
-    code: ClassVar[str] = "DM-6025"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-6025"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: {table} goes to {target}, as {other_table} of {other_source} does. That one began alone, and its "
         "load or the catch-up behind it is not over yet: until then it would overwrite rows of {source}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Run the task with the other source alone until its sync has caught up with the end of its load (its run shows "
         "`catch_up_mode: false`), then with both."
     )
 
 
-@dataclass(eq=False)
 class OwnerCopiedAgain(OwnerNotReady):
     """The rows of all source tables of the target are about to be removed there."""
 
-    code: ClassVar[str] = "DM-6058"
-    what: ClassVar[str] = (
+    code = "DM-6058"
+    what = (
         "{source}: {table} goes to {target}, as {other_table} of {other_source} does. Tables of it were altered while "
         "they were copied, so {target} is emptied and copied again: until then nobody can begin there."
     )
-    hint: ClassVar[str] = "Run the task with the other source until its copy goes on, then with both."
+    hint = "Run the task with the other source until its copy goes on, then with both."
 
 
-@dataclass(eq=False)
 class PastNotOurs(DmError):
-    """A start location in the past, in a table that others have been writing to without records."""
-
     source: str
     table: str
     other_source: str
     other_table: str
     target: str
 
-    code: ClassVar[str] = "DM-6026"
-    what: ClassVar[str] = (
+    code = "DM-6026"
+    what = (
         "{source}: {table} is to be synced from a location in the past (`meta`) into {target}, where {other_table} of "
         "{other_source} has been writing already: whose the rows are that stand there cannot be told."
     )
-    hint: ClassVar[str] = "Begin with all sources of a merged table in one run, or migrate with task-mode all."
+    hint = "Begin with all sources of a merged table in one run, or migrate with task-mode all."
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -14,23 +12,20 @@ from airflow_provider_dm.engine.target.owner_keys import noted_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 
-@dataclass(eq=False)
 class RecordedKeyChanged(DmError):
-    """Records name the rows of a table by a key that the target has no more."""
-
     source: str
     table: str
     target: str
     recorded: str
     now: str
 
-    code: ClassVar[str] = "DM-6085"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6085"
+    scope = Scope.DOWNSTREAM
+    what = (
         "{source}: which rows of {target} are those of {table} is recorded by its key {recorded}, and the key of "
         "{target} is {now}. By that the records would name rows of other tables, so nothing is removed or written."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Give {target} the key {recorded} again until this source has caught up with the end of its load (its run "
         "shows `catch_up_mode: false`), or migrate with another task (another name) into an empty table."
     )

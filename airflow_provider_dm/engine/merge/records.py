@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from airflow_provider_dm.engine.merge.contests import Surroundings, end_in, is_in_log_of
+from airflow_provider_dm.engine.merge.contests import Surroundings, have_come, is_in_log_of
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.owner_numbers import give_up_owner, lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import forget_some
@@ -92,10 +92,7 @@ class Records:
         if ends is None or not all(is_in_log_of(here.get(source), end) for source, end in ends.items()):
             self._ends = self.around.ends(sources)
         ends = self._ends
-        return ends is not None and all(
-            place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
-            for source, place in here.items()
-        )
+        return ends is not None and have_come(here, ends)
 
     def _give_up(self, connection: Connection) -> list[Feeder]:
         """Give up numbers that nobody needs, in one transaction. Return this subtask's tables that have a number."""

@@ -11,7 +11,7 @@ from functools import partial
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.collision import Answers, Holder, Values, condition, find_holders
+from airflow_provider_dm.engine.merge.collision import Holder, Values, condition, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -28,8 +28,7 @@ from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
-from airflow_provider_dm.engine.target.shard_groups import applied_form, load_members
-from airflow_provider_dm.engine.target.shard_looks import load_looks
+from airflow_provider_dm.engine.target.shard_groups import applied_form, held_shards, load_looks
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
@@ -57,10 +56,6 @@ class Servers:
     def transactions(self) -> Transactions:
         return partial(run_transaction, self.target)
 
-    @property
-    def answers(self) -> Answers:
-        return self
-
     def access(self) -> Access:
         return target_access(self.target)
 
@@ -85,8 +80,8 @@ class Servers:
         return self.transactions(lambda connection: load_feeders(connection, self.ref))
 
     def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
-        members = self.transactions(lambda connection: load_members(connection, self.ref, target))
-        return [(one.source, one.table) for one in members]
+        members = self.transactions(lambda connection: held_shards(connection, self.ref, target))
+        return [(one.source, one.member.table) for one in members]
 
     def looks(self, target: TableName) -> dict[str, int]:
         return self.transactions(lambda connection: load_looks(connection, self.ref, target))

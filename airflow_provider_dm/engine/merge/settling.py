@@ -54,16 +54,13 @@ class Settler:
         """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced or TargetWentBack."""
         settled = 0
         for _ in range(MOST // ROWS_OF_A_TRANSACTION):
-            ids = self.transactions(self._next_ids)
+            ids = self.transactions(lambda tx: ids_behind(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
             if ids:
                 settled += self.transactions(partial(self._move, ids=ids))
             self.behind = ids[-1] if len(ids) == ROWS_OF_A_TRANSACTION else 0
             if not self.behind:
                 break
         return settled
-
-    def _next_ids(self, connection: Connection) -> list[int]:
-        return ids_behind(connection, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION)
 
     def _move(self, connection: Connection, ids: list[int]) -> int:
         """Move those of the rows that find their places, in one transaction; return how many."""

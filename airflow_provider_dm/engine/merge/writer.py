@@ -18,10 +18,10 @@ recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.merge.recorded_key import check_recorded_key
@@ -61,7 +61,6 @@ MOST_WHILE_SYNCING: Final = 10_000
 """Rows of one owner that may wait for their places in one table. Shards that move rows to each other stay far below."""
 
 
-@dataclass(eq=False)
 class TooManyContested(DmError):
     """Rows that find their places taken, so many that something else than moving rows must be going on."""
 
@@ -70,14 +69,14 @@ class TooManyContested(DmError):
     target: str
     most: int
 
-    code: ClassVar[str] = "DM-6023"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-6023"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: more than {most} rows of {table} have a key that a row of another table has in {target}, and wait "
         "for it to go."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
         "the keys distinct, or route to different tables."
     )
@@ -96,6 +95,18 @@ class Access:
     count: Callable[[Connection, Statement], int] = count
     select: Callable[[Connection, bytes], list[Cells]] = _select
     """Rows of a SELECT, cells as the server sends them."""
+
+    def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Delete rows by identity key. Return how many there were."""
+        return sum(self.execute(connection, one) for one in delete_rows(mapping, keys, dialect=self.dialect))
+
+    def count_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Lock the rows with these identity keys, and return how many there are."""
+        return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
+
+    def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
+        """Write rows. Return how many were affected, as `verb` counts them."""
+        return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
 @dataclass(frozen=True)
@@ -117,9 +128,6 @@ class Rows:
             [self.keys[number] for number in numbers],
         )
 
-    def by_key(self) -> Iterator[tuple[bytes, Row]]:
-        return zip(self.keys, self.values, strict=True)
-
 
 @dataclass(frozen=True)
 class OwnerWriter:
@@ -140,12 +148,7 @@ class OwnerWriter:
     @cached_property
     def key(self) -> tuple[int, ...]:
         """The positions of a row's identity values."""
-        return key_positions(self.mapping)
-
-    @cached_property
-    def _key_literals(self) -> Callable[[Literals], Literals]:
-        key = self.key
-        return lambda row: tuple([row[position] for position in key])
+        return self.mapping.key_places
 
     def check_key(self, connection: Connection) -> None:
         """Check that records of the owner are by this key. Raises RecordedKeyChanged."""
@@ -153,14 +156,14 @@ class OwnerWriter:
             check_recorded_key(connection, self.owner, self.mapping.target)
 
     def key_literals(self, found: Rows) -> list[Literals]:
-        return [self._key_literals(row) for row in found.literals]
+        key = self.key
+        return [tuple([row[position] for position in key]) for row in found.literals]
 
     def key_of(self, row: Row) -> bytes:
         return row_key([row[position] or b"" for position in self.key])  # columns of an identity key are not null
 
     def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> Rows:
-        key_of = self.key_of
-        return Rows(values, literals, [key_of(row) for row in values])
+        return Rows(values, literals, list(map(self.key_of, values)))
 
     # Exact
 
@@ -192,12 +195,23 @@ class OwnerWriter:
             )
         return self.insert(connection, waiting, new)
 
-    def insert(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
-        """Insert rows that are neither in the target nor wait. Return how many of them have to wait.
+    def insert(self, connection: Connection, waiting: Collection[bytes], new: Rows, *, evict: bool = False) -> int:
+        """Insert rows that are neither in the target nor wait. Return how many of them have to wait. `evict`: rows of
+        this owner that hold their places go.
 
         Raises TooManyContested.
         """
-        return self._insert(connection, waiting, new, evict=False)
+        taken = self.place(connection, new, evict=evict)
+        if taken:
+            most = self.most - len(taken)
+            if len(waiting) > most and rows_that_wait(connection, self.owner) > most:
+                raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
+            contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
+        if self.owner.number:
+            left_out = set(taken)
+            placed = [key for number, key in enumerate(new.keys) if number not in left_out] if taken else new.keys
+            self.owner.record(connection, placed)
+        return len(taken)
 
     # Catch-up and copy
 
@@ -215,13 +229,13 @@ class OwnerWriter:
         doomed = {key: literals[key] for key in mine}
         if self.adopts:
             doomed |= self._nobodys(connection, {key: literals[key] for key in keys - here - mine})
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return written.where(lambda key: key not in here)
 
     def put(self, connection: Connection, waiting: Collection[bytes], written: Rows) -> int:
         """Insert what `clear` gave, and record it. Return how many rows have to wait. Raises TooManyContested."""
-        return self._insert(connection, waiting, written, evict=True)
+        return self.insert(connection, waiting, written, evict=True)
 
     def copy(self, connection: Connection, waiting: Collection[bytes], copied: Rows) -> int:
         """Insert rows as a page of the copy has found them. Return how many have to wait. Raises TooManyContested and
@@ -273,19 +287,6 @@ class OwnerWriter:
         insert(range(len(new.keys)), evict=evict)
         return taken
 
-    def _insert(self, connection: Connection, waiting: Collection[bytes], new: Rows, *, evict: bool) -> int:
-        taken = self.place(connection, new, evict=evict)
-        if taken:
-            most = self.most - len(taken)
-            if len(waiting) > most and rows_that_wait(connection, self.owner) > most:
-                raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
-            contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
-        if self.owner.number:
-            left_out = set(taken)
-            placed = [key for number, key in enumerate(new.keys) if number not in left_out] if taken else new.keys
-            self.owner.record(connection, placed)
-        return len(taken)
-
     def _evict(self, connection: Connection, new: Rows) -> bool:
         """Delete those rows of this owner that hold a place of `new`. Tell whether there were any."""
         same = self._literals_by_key(new)
@@ -295,7 +296,7 @@ class OwnerWriter:
         if self.adopts:
             taken = self.owner.recorded_for_others(connection, self.mapping.target.name, others.keys())
             doomed |= {key: literals for key, literals in others.items() if key not in taken}
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return bool(doomed)
 
@@ -330,12 +331,8 @@ class OwnerWriter:
 
     # Helpers
 
-    def _delete(self, connection: Connection, doomed: Mapping[bytes, Literals]) -> None:
-        for statement in delete_rows(self.mapping, list(doomed.values()), dialect=self.access.dialect):
-            self.access.execute(connection, statement)
-
     def _literals_by_key(self, found: Rows) -> dict[bytes, Literals]:
-        return {key: self._key_literals(row) for key, row in zip(found.keys, found.literals, strict=True)}
+        return dict(zip(found.keys, self.key_literals(found), strict=True))
 
     def _nobodys(self, connection: Connection, keys: Mapping[bytes, Literals]) -> dict[bytes, Literals]:
         """Return the rows that stand in the target at these keys and that no other owner is recorded for.
@@ -352,8 +349,7 @@ class OwnerWriter:
             return {key: literals for key, literals in found.items() if key not in taken}
         found = {}
         for key, literals in keys.items():
-            (statement,) = count_rows(self.mapping, [literals], dialect=self.access.dialect)
-            there = self.access.count(connection, statement)
+            there = self.access.count_rows(connection, self.mapping, [literals])
             if there and not self.owner.recorded_for_others(connection, target, [key]):
                 found[key] = literals
         return found
@@ -364,29 +360,22 @@ class OwnerWriter:
         return lock_contested(connection, self.owner, [key for key in keys if key in waiting])
 
     def _images(self, found: Rows) -> Iterator[tuple[bytes, Row]]:
-        order = self.own_order
+        order, pairs = self.own_order, zip(found.keys, found.values, strict=True)
         if order is None:
-            return found.by_key()
-        return ((key, tuple([row[place] for place in order])) for key, row in found.by_key())
+            return pairs
+        return ((key, tuple([row[place] for place in order])) for key, row in pairs)
 
     def unrecorded(self) -> OwnerWriter:
         """Return this writer without a look at dm_row_owner: where the log is exact and nobody else needs to know."""
         return replace(self, owner=replace(self.owner, number=0)) if self.owner.number else self
 
 
-def key_positions(mapping: TableMapping) -> tuple[int, ...]:
-    """Return where the values of the target's identity key stand in a row of the source. For a target that has one."""
-    identity = mapping.target.identity
-    assert identity is not None
-    return tuple(mapping.source.column(name).position for name in identity.columns)
-
-
 def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | None:
     """Return where a unique key's values of the target stand in a source row. None: they are not whole columns."""
-    names = {column.name.lower(): column.position for column in mapping.source.columns}
-    if index.expression or any(index.prefixes) or any(name.lower() not in names for name in index.columns):
+    ours = mapping.source.by_name
+    if index.expression or any(index.prefixes) or any(name.lower() not in ours for name in index.columns):
         return None
-    return tuple(names[name.lower()] for name in index.columns)
+    return tuple(ours[name.lower()].position for name in index.columns)
 
 
 def identity_reader(

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Delete, Row, Table, Update, and_, insert, select, update
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.clock import db_now
+from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.mysql.location import Location
 
 
-@dataclass(eq=False)
 class LostRace(DmError):
     """Somebody else wrote first. The only repair is to read again and to decide again."""
 
     what_row: str
     expected: str
 
-    code: ClassVar[str] = "DM-8004"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{what_row} was changed by somebody else: expected {expected}."
-    hint: ClassVar[str] = "Run the same again: it reads what the other one wrote."
+    code = "DM-8004"
+    reaction = Reaction.RETRY
+    what = "{what_row} was changed by somebody else: expected {expected}."
+    hint = "Run the same again: it reads what the other one wrote."
 
 
-def must_hit_one(rowcount: int, row: str, expected: str) -> None:
-    """Check that a write has matched one row. Raises LostRace."""
-    if rowcount != 1:
-        raise LostRace(row, expected)
+class StorePart:
+    """A part of MetaStore: the statements about its module's noun."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _rows(self, table: Table, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
+        """Return rows with a further column `now`: the DB's clock while reading."""
+        return self._database.read(lambda tx: read_with_now(tx, table, *conditions))
+
+    def _row(self, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
+        """Return the row of a key, with `now`."""
+        rows = self._rows(table, matching(table, key))
+        return rows[0] if rows else None
 
 
 def put(
@@ -62,9 +71,17 @@ def put_over(
     if found is None:
         connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return
-    statement = update(table).where(matching(table, key), table.c.version == found.version)
-    result = connection.execute(statement.values(**values, version=found.version + 1))
-    must_hit_one(result.rowcount, f"{table.name} {dict(key)}", f"version {found.version}")
+    changed = update(table).values(**values, version=found.version + 1)
+    write_over(connection, table, key, found, changed)
+
+
+def write_over(
+    connection: Connection, table: Table, key: Mapping[str, str], found: Row[Any], statement: Update | Delete
+) -> None:
+    """Run a statement on the row that was read, if it has its version still. Raises LostRace."""
+    result = connection.execute(statement.where(matching(table, key), table.c.version == found.version))
+    if result.rowcount != 1:
+        raise LostRace(f"{table.name} {dict(key)}", f"version {found.version}")
 
 
 def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:

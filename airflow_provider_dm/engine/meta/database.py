@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -23,9 +22,11 @@ from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.url import shown
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 from airflow_provider_dm.engine.mysql.pinning import pin_answers
+from airflow_provider_dm.engine.mysql.tls import tls_context
 
 log = logging.getLogger(__name__)
 
@@ -36,44 +37,39 @@ BUSY_SECONDS: Final = 30
 CONNECT_SECONDS: Final = 10
 ATTEMPTS: Final = 8
 
+_TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
+"""As SQLAlchemy names them in a URL of MySQL; `ssl=true` asks for TLS without any."""
 _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
-@dataclass(eq=False)
 class MetaUnreachable(DmError):
-    """The metadata DB did not answer, or refused."""
-
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8002"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the metadata DB {url} cannot be used: {reason}."
-    hint: ClassVar[str] = "Check that it runs, and the dm_meta connection."
+    code = "DM-8002"
+    reaction = Reaction.RETRY
+    what = "the metadata DB {url} cannot be used: {reason}."
+    hint = "Check that it runs, and the dm_meta connection."
 
 
-@dataclass(eq=False)
 class MetaRefused(DmError):
     """A statement that can never succeed: a value that does not fit, a missing right."""
 
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8011"
-    what: ClassVar[str] = "the metadata DB {url} refuses: {reason}."
-    hint: ClassVar[str] = "Give its account all rights on its tables; if a value does not fit, please report it."
+    code = "DM-8011"
+    what = "the metadata DB {url} refuses: {reason}."
+    hint = "Give its account all rights on its tables; if a value does not fit, please report it."
 
 
-@dataclass(eq=False)
 class MetaDriverMissing(DmError):
-    """The Python driver for this kind of metadata DB is not installed."""
-
     driver: str
 
-    code: ClassVar[str] = "DM-8003"
-    what: ClassVar[str] = "the driver {driver} is not installed."
-    hint: ClassVar[str] = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
+    code = "DM-8003"
+    what = "the driver {driver} is not installed."
+    hint = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
 
 
 class Database:
@@ -103,10 +99,13 @@ class Database:
             self._engine = None
 
     @contextmanager
-    def connection(self, *, write: bool) -> Iterator[Connection]:
-        """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
-        with self._translated(), self._current_engine().connect() as connection:
-            yield connection.execution_options(**{_WRITE: write})
+    def connection(self) -> Iterator[Connection]:
+        """Open a connection to write with, errors translated. For transactions of ours use `read` and `write`."""
+        try:
+            with self._current_engine().connect() as connection:
+                yield connection.execution_options(**{_WRITE: True})
+        except DBAPIError as error:
+            raise self._translate(error) from None
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
         for attempt in range(1, ATTEMPTS + 1):
@@ -121,13 +120,6 @@ class Database:
                 log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            raise self._translate(error) from None
 
     def _translate(self, error: DBAPIError) -> MetaUnreachable | MetaRefused:
         # Only the driver's words: SQLAlchemy's text repeats the statement.
@@ -169,7 +161,16 @@ def _engine(url: URL) -> Engine:
 def _mysql_engine(url: URL) -> Engine:
     password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
     seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
-    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+    files = [str(url.query[name]) if name in url.query else None for name in _TLS_FILES]
+    tls = Tls(*files) if any(files) or url.query.get("ssl") == "true" else None
+    plain = url.difference_update_query(["ssl", *_TLS_FILES])
+    engine = _server_engine(plain, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+
+    @event.listens_for(engine, "do_connect")
+    def encrypt(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
+        if tls is not None:  # its files are read anew: certificates are renewed while a sync runs
+            where = Endpoint("the metadata DB", url.host or "", url.port or 3306, url.username or "", tls=tls)
+            options["ssl"] = tls_context(where)
 
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
     def configure(connection: Any, _record: object) -> None:

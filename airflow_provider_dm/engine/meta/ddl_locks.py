@@ -13,54 +13,44 @@ from collections.abc import Callable
 from sqlalchemy import Connection, delete
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import (
-    from_text,
-    matching,
-    must_hit_one,
-    put_over,
-    read_for_update,
-    read_with_now,
-    to_text,
-)
+from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, read_for_update, to_text, write_over
 from airflow_provider_dm.engine.meta.clock import db_now
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import Json
 
 Change = Callable[[Json | None], Json | None]
 """What is there (None: nothing) -> what shall be there (None: nothing). May be called again."""
 
 
-def change(database: Database, task: str, lock: str, number: int, how: Change) -> Json | None:
-    """Change the lock of this id and number; return what is there now. Raises what `how` raises; then nothing is
-    changed.
-    """
-    key = {"task": task, "lock_key": lock_key(lock, number)}
+class DdlLocks(StorePart):
+    def change_ddl_lock(self, task: str, lock: str, number: int, how: Change) -> Json | None:
+        """Change the lock of this id and number; return what is there now. Raises what `how` raises; then nothing is
+        changed.
+        """
+        key = {"task": task, "lock_key": lock_key(lock, number)}
 
-    def body(tx: Connection) -> Json | None:
-        found = read_for_update(tx, tables.ddl_lock, key)
-        before = None if found is None else from_text(found.body)
-        after = how(before)
-        if after == before:
+        def body(tx: Connection) -> Json | None:
+            found = read_for_update(tx, tables.ddl_lock, key)
+            before = None if found is None else from_text(found.body)
+            after = how(before)
+            if after == before:
+                return after
+            if after is None:
+                assert found is not None
+                write_over(tx, tables.ddl_lock, key, found, delete(tables.ddl_lock))
+                return None
+            values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
+            put_over(tx, tables.ddl_lock, key, found, values, at_first={"created_at": db_now()})
             return after
-        if after is None:
-            assert found is not None
-            condition = (matching(tables.ddl_lock, key), tables.ddl_lock.c.version == found.version)
-            gone = tx.execute(delete(tables.ddl_lock).where(*condition))
-            must_hit_one(gone.rowcount, f"DDL lock {lock}", f"version {found.version}")
-            return None
-        values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
-        put_over(tx, tables.ddl_lock, key, found, values, at_first={"created_at": db_now()})
-        return after
 
-    return database.write(body)
+        return self._database.write(body)
 
-
-def list_of(database: Database, task: str | None) -> list[tuple[Json, float]]:
-    """Return the locks of a task (None: of all), each with its age in seconds; the oldest number of an id first."""
-    conditions = () if task is None else (tables.ddl_lock.c.task == task,)
-    rows = database.read(lambda tx: read_with_now(tx, tables.ddl_lock, *conditions))
-    ordered = sorted(rows, key=lambda row: (row.task, row.lock_id, row.number))
-    return [(from_text(row.body) or {}, max(0.0, (row.now - row.created_at) / 1e6)) for row in ordered]
+    def ddl_locks(self, task: str | None = None) -> list[tuple[Json, float]]:
+        """Return the locks of a task (None: of all) as JSON, each with its age in seconds; the oldest number of an id
+        first.
+        """
+        rows = self._rows(tables.ddl_lock, *(() if task is None else (tables.ddl_lock.c.task == task,)))
+        ordered = sorted(rows, key=lambda row: (row.task, row.lock_id, row.number))
+        return [(from_text(row.body) or {}, max(0.0, (row.now - row.created_at) / 1e6)) for row in ordered]
 
 
 def lock_key(lock: str, number: int) -> str:

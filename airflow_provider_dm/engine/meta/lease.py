@@ -5,30 +5,26 @@ driver, of an attempt that the scheduler has given up) finds a newer generation 
 
 A lease says who may work; it expires by the DB's clock, unless renewed. It is not the fence: a holder may sleep through
 its expiry. The fence is the generation, which every acquisition raises and every transaction on the target checks.
-`decide` is pure; `acquire` reads, decides, and writes only if nobody wrote in between."""
+`decide` is pure; `acquire_lease` reads, decides, and writes only if nobody wrote in between."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from dataclasses import asdict
+from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, update
+from sqlalchemy import Connection, Row, update
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import LostRace, matching, read_with_now
+from airflow_provider_dm.engine.meta.cas import LostRace, StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import Holder, Lease
 
 ROUNDS: Final = 100
 """A lost round means that somebody else won it, so this many losses in a row mean that something is wrong."""
 
 
-@dataclass(eq=False)
 class LeaseHeld(DmError):
-    """Somebody else works on this subtask."""
-
     task: str
     source: str
     holder: str
@@ -38,16 +34,15 @@ class LeaseHeld(DmError):
     remaining_seconds: float
     """The time until it expires, unless renewed."""
 
-    code: ClassVar[str] = "DM-8005"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-8005"
+    reaction = Reaction.RETRY
+    what = (
         "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
         "its lease expires in {remaining_seconds:.1f} s unless it is renewed."
     )
-    hint: ClassVar[str] = "Stop that run, or wait until it has ended."
+    hint = "Stop that run, or wait until it has ended."
 
 
-@dataclass(eq=False)
 class RunOvertaken(DmError):
     """Another run claimed after this one was launched, and has ended: this one was asleep, or slower.
 
@@ -60,16 +55,15 @@ class RunOvertaken(DmError):
     generation: int
     launched_behind: int
 
-    code: ClassVar[str] = "DM-8013"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-8013"
+    reaction = Reaction.RETRY
+    what = (
         "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
         "behind generation {launched_behind}."
     )
-    hint: ClassVar[str] = "Nothing was written by this run. Start it again if there is anything left to do."
+    hint = "Nothing was written by this run. Start it again if there is anything left to do."
 
 
-@dataclass(eq=False)
 class LeaseLost(DmError):
     """Somebody newer holds the lease: this process must end."""
 
@@ -78,138 +72,110 @@ class LeaseLost(DmError):
     generation: int
     newer: int | None
 
-    code: ClassVar[str] = "DM-8006"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = (
+    code = "DM-8006"
+    reaction = Reaction.FENCED
+    what = (
         "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
         "(generation now: {newer})."
     )
-    hint: ClassVar[str] = "Another run has taken the task over: look at that one. Nothing was written twice."
+    hint = "Another run has taken the task over: look at that one. Nothing was written twice."
 
 
-@dataclass(frozen=True)
-class Grant:
-    """The lease is free: take it with this generation."""
+def decide(found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None) -> int:
+    """Return the generation with which to take the lease of a row (with the DB's `now`): expired, released or our own.
 
-    generation: int
-
-
-@dataclass(frozen=True)
-class Refuse:
-    """The lease is held. Microseconds by the DB's clock."""
-
-    holder: Holder
-    age: int
-    remaining: int
-
-
-@dataclass(frozen=True)
-class Overtaken:
-    """The lease is free, and was another's since the run was launched."""
-
-    holder: Holder
-    generation: int
-
-
-def decide(
-    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None
-) -> Grant | Refuse | Overtaken:
-    """Decide what a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
-    if found is None:
-        return Grant(at_least + 1)
-    if found.identity != holder.identity and found.expires_at > found.now:
-        other = Holder(found.identity, found.attempt, found.host)
-        return Refuse(other, age=found.now - found.acquired_at, remaining=found.expires_at - found.now)
-    if launched_behind is not None and found.generation > launched_behind:
-        return Overtaken(Holder(found.identity, found.attempt, found.host), found.generation)
-    return Grant(max(found.generation, at_least) + 1)
-
-
-def acquire(
-    database: Database,
-    task: str,
-    source: str,
-    holder: Holder,
-    *,
-    ttl_seconds: float,
-    at_least: int,
-    launched_behind: int | None,
-) -> Lease:
-    """Acquire the lease with a generation above `at_least` and above all before. `launched_behind`: the one that was
-    the last when this run was launched; None: it does not matter.
-
-    Raises LeaseHeld, RunOvertaken, LostRace.
+    Raises LeaseHeld, RunOvertaken.
     """
-    key = {"task": task, "source": source}
-    for _ in range(ROUNDS):
-        rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
-        found = rows[0] if rows else None
-        match decide(found, holder, at_least=at_least, launched_behind=launched_behind):
-            case Refuse() as refuse:
-                raise _held(task, source, refuse)
-            case Overtaken(other, newer):
-                raise RunOvertaken(task, source, str(other), newer, launched_behind or 0)
-            case Grant(generation):
-                wanted = Lease(task, source, generation, holder, ttl_seconds)
-                if _take(database, wanted, found):
-                    return wanted
-    raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {ROUNDS} rounds")
-
-
-def _take(database: Database, wanted: Lease, found: Row[Any] | None) -> bool:
-    """Take the lease; tell whether we were first to write after `found` was read."""
-    key = {"task": wanted.task, "source": wanted.source}
-    values = {
-        "generation": wanted.generation,
-        **asdict(wanted.holder),
-        "ttl_seconds": wanted.ttl_seconds,
-        "acquired_at": db_now(),
-        "renewed_at": db_now(),
-        "expires_at": db_now() + int(wanted.ttl_seconds * SECOND),
-    }
-
-    def insert_if_absent(tx: Connection) -> bool:
-        if read_with_now(tx, tables.lease, matching(tables.lease, key)):
-            return False
-        tx.execute(insert(tables.lease).values(**key, **values, version=1))
-        return True
-
-    def replace(tx: Connection, version: int) -> bool:
-        condition = (matching(tables.lease, key), tables.lease.c.version == version)
-        return tx.execute(update(tables.lease).where(*condition).values(**values, version=version + 1)).rowcount == 1
-
     if found is None:
-        return database.write(insert_if_absent)
-    version = found.version
-    return database.write(lambda tx: replace(tx, version))
+        return at_least + 1
+    other = Holder(found.identity, found.attempt, found.host)
+    if other.identity != holder.identity and found.expires_at > found.now:
+        age, remaining = (found.now - found.acquired_at) / SECOND, (found.expires_at - found.now) / SECOND
+        raise LeaseHeld(found.task, found.source, str(other), other.host, age, remaining)
+    if launched_behind is not None and found.generation > launched_behind:
+        raise RunOvertaken(found.task, found.source, str(other), found.generation, launched_behind)
+    return max(int(found.generation), at_least) + 1
 
 
-def held_by_another(database: Database, task: str, source: str, holder: Holder) -> LeaseHeld | None:
-    """Return what `acquire` would raise now, as somebody else works on it; None: nobody does. Nothing is written."""
-    key = {"task": task, "source": source}
-    rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
-    found = decide(rows[0] if rows else None, holder, at_least=0, launched_behind=None)
-    return _held(task, source, found) if isinstance(found, Refuse) else None
+class Leases(StorePart):
+    def acquire_lease(
+        self,
+        task: str,
+        source: str,
+        holder: Holder,
+        *,
+        ttl_seconds: float,
+        at_least: int,
+        launched_behind: int | None = None,
+    ) -> Lease:
+        """Acquire the lease with a generation above `at_least` and above all before. The same identity takes over at
+        once. `launched_behind`: `last_generation` when this run was launched; None: it does not matter.
 
+        Raises LeaseHeld, RunOvertaken, LostRace.
+        """
+        for _ in range(ROUNDS):
+            found = self._lease(task, source)
+            generation = decide(found, holder, at_least=at_least, launched_behind=launched_behind)
+            wanted = Lease(task, source, generation, holder, ttl_seconds)
+            if self._take(wanted, found):
+                return wanted
+        raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {ROUNDS} rounds")
 
-def _held(task: str, source: str, by: Refuse) -> LeaseHeld:
-    return LeaseHeld(task, source, str(by.holder), by.holder.host, by.age / SECOND, by.remaining / SECOND)
+    def _lease(self, task: str, source: str) -> Row[Any] | None:
+        return self._row(tables.lease, {"task": task, "source": source})
 
+    def _take(self, wanted: Lease, found: Row[Any] | None) -> bool:
+        """Take the lease; tell whether we were first to write after `found` was read."""
+        key = {"task": wanted.task, "source": wanted.source}
+        values = {
+            "generation": wanted.generation,
+            **asdict(wanted.holder),
+            "ttl_seconds": wanted.ttl_seconds,
+            "acquired_at": db_now(),
+            "renewed_at": db_now(),
+            "expires_at": db_now() + int(wanted.ttl_seconds * SECOND),
+        }
 
-def renew(database: Database, lease: Lease) -> None:
-    """Renew the lease by `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises LeaseLost."""
+        def body(tx: Connection) -> bool:
+            now = read_for_update(tx, tables.lease, key)
+            if _version(now) != _version(found):
+                return False
+            put_over(tx, tables.lease, key, now, values)
+            return True
 
-    def body(tx: Connection) -> int:
+        return self._database.write(body)
+
+    def lease_held(self, task: str, source: str, holder: Holder) -> LeaseHeld | None:
+        """Return what `acquire_lease` would raise now, as somebody else works on it; None: nobody does. Nothing is
+        written.
+        """
+        try:
+            decide(self._lease(task, source), holder, at_least=0, launched_behind=None)
+        except LeaseHeld as held:
+            return held
+        return None
+
+    def last_generation(self, task: str, source: str) -> int:
+        """Return the last one that was given out; 0: none ever was."""
+        row = self._lease(task, source)
+        return 0 if row is None else int(row.generation)
+
+    def renew_lease(self, lease: Lease) -> None:
+        """Renew the lease by `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises
+        LeaseLost.
+        """
         expires = db_now() + int(lease.ttl_seconds * SECOND)
-        return _update_own(tx, lease, renewed_at=db_now(), expires_at=expires)
+        if self._database.write(lambda tx: _update_own(tx, lease, renewed_at=db_now(), expires_at=expires)) != 1:
+            newer = self.last_generation(lease.task, lease.source) or None
+            raise LeaseLost(lease.task, lease.source, lease.generation, newer)
 
-    if database.write(body) != 1:
-        raise LeaseLost(lease.task, lease.source, lease.generation, generation(database, lease.task, lease.source))
+    def release_lease(self, lease: Lease) -> None:
+        """Release the lease: the next one need not wait. Nothing happens if it is no longer ours."""
+        self._database.write(lambda tx: _update_own(tx, lease, expires_at=0))
 
 
-def release(database: Database, lease: Lease) -> None:
-    """Release the lease: the next one need not wait. Nothing happens if it is no longer ours."""
-    database.write(lambda tx: _update_own(tx, lease, expires_at=0))
+def _version(row: Row[Any] | None) -> int | None:
+    return None if row is None else row.version
 
 
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
@@ -217,10 +183,3 @@ def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount
-
-
-def generation(database: Database, task: str, source: str) -> int | None:
-    """Return the last one that was given out; None: none ever was."""
-    key = {"task": task, "source": source}
-    rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
-    return int(rows[0].generation) if rows else None

@@ -11,8 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, text
 
@@ -34,16 +33,15 @@ _LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
 
 
-@dataclass(eq=False)
 class NoWayBack(DmError):
     """Alembic was asked for an older schema. A lease's generation must never be forgotten: with a number that was
     given away before, a process that has lost its lease could write again."""
 
     revision: str
 
-    code: ClassVar[str] = "DM-8012"
-    what: ClassVar[str] = "revision {revision} of the metadata DB cannot be undone: leases would begin anew."
-    hint: ClassVar[str] = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
+    code = "DM-8012"
+    what = "revision {revision} of the metadata DB cannot be undone: leases would begin anew."
+    hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
 def migrate(url: Secret | str) -> None:
@@ -52,7 +50,7 @@ def migrate(url: Secret | str) -> None:
     Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing."""
     database = Database(parse_url(url))
     try:
-        with database.connection(write=True) as connection:
+        with database.connection() as connection:
             _prepare(connection)
             with _alone(connection, shown(database.url)):
                 if schema_version(connection) != SCHEMA_VERSION:
@@ -98,12 +96,10 @@ def _prepare(connection: Connection) -> None:
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
     """Open a transaction beside which nobody migrates: others begin when it has ended and they see what it did."""
-    if connection.dialect.name == "sqlite":  # BEGIN IMMEDIATE waits for the file's one writer
+    if connection.dialect.name in ("sqlite", "postgresql"):  # SQLite's BEGIN IMMEDIATE waits for the one writer
         with connection.begin():
-            yield
-    elif connection.dialect.name == "postgresql":
-        with connection.begin():
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
     else:
         held = {"prefix": _LOCK_NAME, "seconds": BUSY_SECONDS}

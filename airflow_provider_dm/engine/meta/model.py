@@ -70,7 +70,6 @@ class Run:
     app: str
     holder: Holder
     stage: Stage
-    stop_requested: bool
     started_at: datetime
     heartbeat_at: datetime
     heartbeat_age_seconds: float
@@ -150,10 +149,6 @@ class Operator:
     used_at: Location | None = None
     """The transaction that it was bound to."""
     created_at: datetime | None = None
-
-    @property
-    def place_key(self) -> str:
-        return place_key(self.place)
 
 
 def place_key(place: Place) -> str:

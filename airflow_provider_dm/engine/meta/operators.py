@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from sqlalchemy import Connection, Row, delete, update
+from sqlalchemy import ColumnElement, Connection, Row, delete
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
     LostRace,
+    StorePart,
     location_from,
     location_text,
     matching,
-    must_hit_one,
     put,
+    put_over,
     read_for_update,
     read_with_now,
 )
 from airflow_provider_dm.engine.meta.clock import db_now, moment
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import (
     Operator,
     OperatorKind,
@@ -39,82 +38,88 @@ from airflow_provider_dm.engine.meta.model import (
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
-@dataclass(eq=False)
 class OperatorMissing(DmError):
-    """There is no operator to be taken back."""
-
     task: str
     source: str
     place: str
 
-    code: ClassVar[str] = "DM-8014"
-    what: ClassVar[str] = "operator not exist: task {task!r} on source {source!r} has none for {place}."
-    hint: ClassVar[str] = "`dmctl binlog list TASK --all` shows those that wait, and those that the task has passed."
+    code = "DM-8014"
+    what = "operator not exist: task {task!r} on source {source!r} has none for {place}."
+    hint = "`dmctl binlog list TASK --all` shows those that wait, and those that the task has passed."
 
 
-def put_operators(database: Database, operators: Iterable[Operator]) -> None:
-    """Write all of them, or none; each takes the place of what was wanted there before."""
-    wanted = list(operators)
+class BinlogOperators(StorePart):
+    def put_operators(self, operators: Iterable[Operator]) -> None:
+        """Write all of them, or none; each takes the place of what was wanted there before."""
+        wanted = list(operators)
 
-    def body(tx: Connection) -> None:
-        for one in wanted:
-            values = {
-                "kind": one.kind.value,
-                "location": location_text(one.place) if isinstance(one.place, Location) else None,
-                "pattern": one.place.text if isinstance(one.place, SqlPattern) else None,
-                "statements": json.dumps(one.statements, ensure_ascii=False),
-                "state": OperatorState.WAITING.value,
-                "used_at": None,
-                "created_at": db_now(),
-                "updated_at": db_now(),
-            }
-            put(tx, tables.binlog_operator, _key(one.task, one.source, one.place), values)
+        def body(tx: Connection) -> None:
+            for one in wanted:
+                values = {
+                    "kind": one.kind.value,
+                    "location": location_text(one.place) if isinstance(one.place, Location) else None,
+                    "pattern": one.place.text if isinstance(one.place, SqlPattern) else None,
+                    "statements": json.dumps(one.statements, ensure_ascii=False),
+                    "state": OperatorState.WAITING.value,
+                    "used_at": None,
+                    "created_at": db_now(),
+                    "updated_at": db_now(),
+                }
+                put(tx, tables.binlog_operator, _key(one.task, one.source, one.place), values)
 
-    database.write(body)
+        self._database.write(body)
 
+    def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
+        """Return the operators of a subtask, the oldest first. `passed`: also those that are only a record."""
+        rows = self._rows(tables.binlog_operator, *_of(task, source))
+        found = [_operator(row) for row in sorted(rows, key=lambda row: (row.created_at, row.place_key))]
+        return [one for one in found if passed or one.state is not OperatorState.PASSED]
 
-def list_of(database: Database, task: str, source: str, *, passed: bool) -> list[Operator]:
-    """Return the operators of a subtask, the oldest first. `passed`: also those that are only a record."""
-    conditions = (tables.binlog_operator.c.task == task, tables.binlog_operator.c.source == source)
-    rows = database.read(lambda tx: read_with_now(tx, tables.binlog_operator, *conditions))
-    found = [_operator(row) for row in sorted(rows, key=lambda row: (row.created_at, row.place_key))]
-    return [one for one in found if passed or one.state is not OperatorState.PASSED]
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        """Bind the operator to the transaction that begins at `at`. To be called before anything is done there.
 
+        Again for the same place: nothing happens. Raises LostRace where it was taken back, replaced by another one or
+        bound elsewhere since it was read.
+        """
 
-def mark_used(database: Database, operator: Operator, at: Location) -> None:
-    """Bind the operator to the transaction that begins at `at`. To be called before anything is done there.
+        def body(tx: Connection) -> None:
+            found = read_for_update(tx, tables.binlog_operator, _key(operator.task, operator.source, operator.place))
+            if found is None or _wanted(_operator(found)) != _wanted(operator):
+                raise LostRace(f"the operator for {operator.place}", "to find it as it was read")
+            bound = location_from(found.used_at)
+            if bound is not None and compare(bound, at) is not Order.SAME:
+                raise LostRace(f"the operator for {operator.place}", f"to use it at {at}, it is used at {bound}")
+            _update(tx, found, state=OperatorState.USED.value, used_at=location_text(at))
 
-    Again for the same place: nothing happens. Raises LostRace where it was taken back, replaced by another one or bound
-    elsewhere since it was read.
-    """
+        self._database.write(body)
 
-    def body(tx: Connection) -> None:
-        found = read_for_update(tx, tables.binlog_operator, _key(operator.task, operator.source, operator.place))
-        if found is None or _wanted(_operator(found)) != _wanted(operator):
-            raise LostRace(f"the operator for {operator.place}", "to find it as it was read")
-        bound = location_from(found.used_at)
-        if bound is not None and compare(bound, at) is not Order.SAME:
-            raise LostRace(f"the operator for {operator.place}", f"to use it at {at}, it is used at {bound}")
-        _update(tx, found, state=OperatorState.USED.value, used_at=location_text(at))
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        """Mark what lies before `applied`, up to which everything is in the target. Return what was marked: one without
+        `used_at` named a place where nothing was found.
+        """
 
-    database.write(body)
+        def body(tx: Connection) -> list[Operator]:
+            marked = []
+            for row in read_with_now(tx, tables.binlog_operator, *_of(task, source)):
+                if is_behind(_operator(row), applied):
+                    _update(tx, row, state=OperatorState.PASSED.value)
+                    marked.append(_operator(row))
+            return marked
 
+        return self._database.write(body)
 
-def mark_passed(database: Database, task: str, source: str, applied: Location) -> list[Operator]:
-    """Mark what lies before `applied`, up to which everything is in the target. Return what was marked: one without
-    `used_at` named a place where nothing was found.
-    """
+    def revert_operator(self, task: str, source: str, place: Place) -> Operator:
+        """Remove what is wanted at a place, and return it. Raises OperatorMissing, also for what is passed."""
 
-    def body(tx: Connection) -> list[Operator]:
-        conditions = (tables.binlog_operator.c.task == task, tables.binlog_operator.c.source == source)
-        marked = []
-        for row in read_with_now(tx, tables.binlog_operator, *conditions):
-            if is_behind(_operator(row), applied):
-                _update(tx, row, state=OperatorState.PASSED.value)
-                marked.append(_operator(row))
-        return marked
+        def body(tx: Connection) -> Operator:
+            key = _key(task, source, place)
+            found = read_for_update(tx, tables.binlog_operator, key)
+            if found is None or found.state == OperatorState.PASSED:
+                raise OperatorMissing(task, source, str(place))
+            tx.execute(delete(tables.binlog_operator).where(matching(tables.binlog_operator, key)))
+            return _operator(found)
 
-    return database.write(body)
+        return self._database.write(body)
 
 
 def is_behind(operator: Operator, applied: Location) -> bool:
@@ -128,25 +133,12 @@ def is_behind(operator: Operator, applied: Location) -> bool:
             return False
 
 
-def revert(database: Database, task: str, source: str, place: Place) -> Operator:
-    """Remove what is wanted at a place, and return it. Raises OperatorMissing, also for what the task has passed."""
-
-    def body(tx: Connection) -> Operator | None:
-        key = _key(task, source, place)
-        found = read_for_update(tx, tables.binlog_operator, key)
-        if found is None or found.state == OperatorState.PASSED:
-            return None
-        tx.execute(delete(tables.binlog_operator).where(matching(tables.binlog_operator, key)))
-        return _operator(found)
-
-    removed = database.write(body)
-    if removed is None:
-        raise OperatorMissing(task, source, str(place))
-    return removed
-
-
 def _key(task: str, source: str, place: Place) -> dict[str, str]:
     return {"task": task, "source": source, "place_key": place_key(place)}
+
+
+def _of(task: str, source: str) -> tuple[ColumnElement[bool], ...]:
+    return tables.binlog_operator.c.task == task, tables.binlog_operator.c.source == source
 
 
 def _wanted(operator: Operator) -> tuple[OperatorKind, tuple[str, ...]]:
@@ -155,10 +147,7 @@ def _wanted(operator: Operator) -> tuple[OperatorKind, tuple[str, ...]]:
 
 def _update(tx: Connection, found: Row[Any], **values: Any) -> None:
     key = {"task": found.task, "source": found.source, "place_key": found.place_key}
-    condition = (matching(tables.binlog_operator, key), tables.binlog_operator.c.version == found.version)
-    changed = {**values, "version": found.version + 1, "updated_at": db_now()}
-    result = tx.execute(update(tables.binlog_operator).where(*condition).values(**changed))
-    must_hit_one(result.rowcount, f"the operator {key}", f"version {found.version}")
+    put_over(tx, tables.binlog_operator, key, found, {**values, "updated_at": db_now()})
 
 
 def _operator(row: Row[Any]) -> Operator:

@@ -2,79 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row
-
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
+    StorePart,
     from_text,
     location_from,
     location_text,
     put,
-    read_with_now,
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 
 _NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
 
 
-def put_status(database: Database, status: RelayStatus) -> None:
-    """Write the relay's report, stamped with the DB's clock. The desired stage is left alone.
+class Relays(StorePart):
+    def put_relay_status(self, status: RelayStatus) -> None:
+        """Write the relay's report, stamped with the DB's clock. The desired stage is left alone.
 
-    So is the sub-directory that was known, where a relay does not know yet which one it writes: the statement does not
-    name that column then. What nobody remembers of a log would have to be guessed.
-    """
-    values = {
-        "stage": status.stage.value,
-        "master": location_text(status.master),
-        "relay": location_text(status.relay),
-        "caught_up": status.caught_up,
-        "error": to_text(status.error),
-        "pid": status.pid,
-        "host": status.host,
-        "heartbeat_at": db_now(),
-    }
-    if status.sub_dir:
-        values["sub_dir"] = status.sub_dir
-    database.write(lambda tx: put(tx, tables.relay, {"source": status.source}, values, at_first=_NOTHING_SAID))
+        So is the sub-directory that was known, where a relay does not know yet which one it writes: the statement does
+        not name that column then. What nobody remembers of a log would have to be guessed.
+        """
+        values = {
+            "stage": status.stage.value,
+            "master": location_text(status.master),
+            "relay": location_text(status.relay),
+            "caught_up": status.caught_up,
+            "error": to_text(status.error),
+            "pid": status.pid,
+            "host": status.host,
+            "heartbeat_at": db_now(),
+        }
+        if status.sub_dir:
+            values["sub_dir"] = status.sub_dir
+        key = {"source": status.source}
+        self._database.write(lambda tx: put(tx, tables.relay, key, values, at_first=_NOTHING_SAID))
 
+    def set_relay_desired(self, source: str, stage: Stage) -> None:
+        """Write the stage that people want. The relay's own report is left alone."""
+        values = {"desired": stage.value}
+        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_NOTHING_SAID))
 
-def set_desired(database: Database, source: str, stage: Stage) -> None:
-    """Write the stage that people want. The relay's own report is left alone."""
-    values = {"desired": stage.value}
-    database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_NOTHING_SAID))
+    def relay_desired(self, source: str) -> Stage | None:
+        """Return the stage that people want; None: nobody has said anything."""
+        row = self._row(tables.relay, {"source": source})
+        return Stage(row.desired) if row is not None and row.desired else None
 
-
-def desired(database: Database, source: str) -> Stage | None:
-    """Return the stage that people want; None: nobody has said anything."""
-    row = _row(database, source)
-    return Stage(row.desired) if row is not None and row.desired else None
-
-
-def status(database: Database, source: str) -> RelayStatus | None:
-    """Return the relay's last report; None: no relay has ever reported."""
-    row = _row(database, source)
-    if row is None or row.stage is None:
-        return None
-    return RelayStatus(
-        source=row.source,
-        stage=Stage(row.stage),
-        master=location_from(row.master),
-        relay=location_from(row.relay),
-        sub_dir=row.sub_dir,
-        caught_up=bool(row.caught_up),
-        error=from_text(row.error),
-        pid=row.pid,
-        host=row.host,
-        heartbeat_at=moment(row.heartbeat_at),
-        heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
-    )
-
-
-def _row(database: Database, source: str) -> Row[Any] | None:
-    rows = database.read(lambda tx: read_with_now(tx, tables.relay, tables.relay.c.source == source))
-    return rows[0] if rows else None
+    def relay_status(self, source: str) -> RelayStatus | None:
+        """Return the relay's last report; None: no relay has ever reported."""
+        row = self._row(tables.relay, {"source": source})
+        if row is None or row.stage is None:
+            return None
+        return RelayStatus(
+            source=row.source,
+            stage=Stage(row.stage),
+            master=location_from(row.master),
+            relay=location_from(row.relay),
+            sub_dir=row.sub_dir,
+            caught_up=bool(row.caught_up),
+            error=from_text(row.error),
+            pid=row.pid,
+            host=row.host,
+            heartbeat_at=moment(row.heartbeat_at),
+            heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
+        )

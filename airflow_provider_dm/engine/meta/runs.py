@@ -2,127 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import Any
 
-from sqlalchemy import Connection, Row, insert, update
+from sqlalchemy import Connection, Row
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
     LostRace,
+    StorePart,
     from_text,
-    matching,
-    must_hit_one,
+    put_over,
     read_for_update,
-    read_with_now,
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 
-@dataclass(eq=False)
 class RunUnknown(DmError):
-    """Error: no run has this id."""
-
     run_id: str
 
-    code: ClassVar[str] = "DM-8007"
-    what: ClassVar[str] = "the metadata DB knows no run {run_id!r}."
-    hint: ClassVar[str] = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
+    code = "DM-8007"
+    what = "the metadata DB knows no run {run_id!r}."
+    hint = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
 
 
-@dataclass(eq=False)
 class RunTaken(DmError):
-    """The id belongs to somebody else's run."""
-
     run_id: str
     holder: str
 
-    code: ClassVar[str] = "DM-8008"
-    what: ClassVar[str] = "the run {run_id!r} belongs to {holder}."
-    hint: ClassVar[str] = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
+    code = "DM-8008"
+    what = "the run {run_id!r} belongs to {holder}."
+    hint = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
 
 
-def start(database: Database, run_id: str, *, task: str, app: str, holder: Holder) -> None:
-    """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
-    values: dict[str, Any] = {
-        "task": task,
-        "app": app,
-        **asdict(holder),
-        "stage": Stage.RUNNING.value,
-        "stop_requested": False,
-        "progress": "{}",
-        "result": None,
-        "error": None,
-        "started_at": db_now(),
-        "heartbeat_at": db_now(),
-        "finished_at": None,
-    }
+class Runs(StorePart):
+    def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
+        """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
+        values: dict[str, Any] = {
+            "task": task,
+            "app": app,
+            **asdict(holder),
+            "stage": Stage.RUNNING.value,
+            "stop_requested": False,  # nobody reads it any more; older releases do
+            "progress": "{}",
+            "result": None,
+            "error": None,
+            "started_at": db_now(),
+            "heartbeat_at": db_now(),
+            "finished_at": None,
+        }
 
-    def body(tx: Connection) -> None:
-        found = read_for_update(tx, tables.run, {"run_id": run_id})
-        if found is None:
-            tx.execute(insert(tables.run).values(run_id=run_id, **values, version=1))
-            return
-        if found.identity != holder.identity:
-            raise RunTaken(run_id, str(Holder(found.identity, found.attempt, found.host)))
-        _update(tx, found, values)
+        def body(tx: Connection) -> None:
+            found = read_for_update(tx, tables.run, {"run_id": run_id})
+            if found is not None and found.identity != holder.identity:
+                raise RunTaken(run_id, str(Holder(found.identity, found.attempt, found.host)))
+            put_over(tx, tables.run, {"run_id": run_id}, found, values)
 
-    database.write(body)
+        self._database.write(body)
 
+    def heartbeat_run(self, run_id: str, progress: Json) -> None:
+        """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (it is not Running now)."""
 
-def heartbeat(database: Database, run_id: str, progress: Json) -> None:
-    """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (the run is not Running now)."""
+        def body(tx: Connection) -> None:
+            found = _found(tx, run_id)
+            if found.stage != Stage.RUNNING:
+                raise LostRace(f"the run {run_id!r}", f"stage Running, found {found.stage}")
+            values = {"heartbeat_at": db_now(), "progress": to_text(progress)}
+            put_over(tx, tables.run, {"run_id": run_id}, found, values)
 
-    def body(tx: Connection) -> None:
-        found = _found(tx, run_id)
-        if found.stage != Stage.RUNNING:
-            raise LostRace(f"the run {run_id!r}", f"stage Running, found {found.stage}")
-        _update(tx, found, {"heartbeat_at": db_now(), "progress": to_text(progress)})
+        self._database.write(body)
 
-    database.write(body)
+    def finish_run(self, run_id: str, *, stage: Stage, result: Json | None = None, error: Json | None = None) -> None:
+        """Write the outcome, once. The same outcome again changes nothing. Raises RunUnknown, LostRace (it had
+        another).
+        """
+        outcome = {"stage": stage.value, "result": to_text(result), "error": to_text(error)}
 
+        def body(tx: Connection) -> None:
+            found = _found(tx, run_id)
+            if found.finished_at is None:
+                put_over(tx, tables.run, {"run_id": run_id}, found, {**outcome, "finished_at": db_now()})
+            elif {name: getattr(found, name) for name in outcome} != outcome:
+                raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {found.stage}")
 
-def finish(database: Database, run_id: str, *, stage: Stage, result: Json | None, error: Json | None) -> None:
-    """Write the outcome, once. The same outcome again changes nothing. Raises RunUnknown, LostRace (it had another)."""
-    outcome = {"stage": stage.value, "result": to_text(result), "error": to_text(error)}
+        self._database.write(body)
 
-    def body(tx: Connection) -> None:
-        found = _found(tx, run_id)
-        if found.finished_at is None:
-            _update(tx, found, {**outcome, "finished_at": db_now()})
-        elif {name: getattr(found, name) for name in outcome} != outcome:
-            raise LostRace(f"the run {run_id!r}", f"no outcome yet, found {found.stage}")
+    def get_run(self, run_id: str) -> Run | None:
+        row = self._row(tables.run, {"run_id": run_id})
+        return None if row is None else _run(row)
 
-    database.write(body)
-
-
-def request_stop(database: Database, run_id: str) -> None:
-    """Ask a run to stop; the app sees it with its next heartbeat. Raises RunUnknown."""
-    database.write(lambda tx: _update(tx, _found(tx, run_id), {"stop_requested": True}))
-
-
-def stop_requested(database: Database, run_id: str) -> bool:
-    """Tell whether the run was asked to stop. Raises RunUnknown."""
-    found = get(database, run_id)
-    if found is None:
-        raise RunUnknown(run_id)
-    return found.stop_requested
-
-
-def get(database: Database, run_id: str) -> Run | None:
-    rows = database.read(lambda tx: read_with_now(tx, tables.run, tables.run.c.run_id == run_id))
-    return _run(rows[0]) if rows else None
-
-
-def list_of(database: Database, task: str | None) -> list[Run]:
-    """Return the runs of a task (None: of all), the newest first."""
-    conditions = (tables.run.c.task == task,) if task else ()
-    rows = database.read(lambda tx: read_with_now(tx, tables.run, *conditions))
-    return sorted((_run(row) for row in rows), key=lambda run: run.started_at, reverse=True)
+    def list_runs(self, *, task: str | None = None) -> list[Run]:
+        """Return the runs of a task (None: of all), the newest first."""
+        rows = self._rows(tables.run, *((tables.run.c.task == task,) if task else ()))
+        return sorted(map(_run, rows), key=lambda run: run.started_at, reverse=True)
 
 
 def _found(tx: Connection, run_id: str) -> Row[Any]:
@@ -132,12 +107,6 @@ def _found(tx: Connection, run_id: str) -> Row[Any]:
     return found
 
 
-def _update(tx: Connection, found: Row[Any], values: dict[str, Any]) -> None:
-    condition = (matching(tables.run, {"run_id": found.run_id}), tables.run.c.version == found.version)
-    result = tx.execute(update(tables.run).where(*condition).values(**values, version=found.version + 1))
-    must_hit_one(result.rowcount, f"the run {found.run_id!r}", f"version {found.version}")
-
-
 def _run(row: Row[Any]) -> Run:
     return Run(
         run_id=row.run_id,
@@ -145,7 +114,6 @@ def _run(row: Row[Any]) -> Run:
         app=row.app,
         holder=Holder(row.identity, row.attempt, row.host),
         stage=Stage(row.stage),
-        stop_requested=bool(row.stop_requested),
         started_at=moment(row.started_at),
         heartbeat_at=moment(row.heartbeat_at),
         heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,

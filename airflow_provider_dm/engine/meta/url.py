@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -21,15 +20,14 @@ DRIVERS: Final = {
 }
 
 
-@dataclass(eq=False)
 class MetaUrlInvalid(DmError):
     """Text that is no address of a metadata DB. The text itself is not repeated: it may hold a password."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-8001"
-    what: ClassVar[str] = "the URL of the metadata DB cannot be used: {reason}."
-    hint: ClassVar[str] = "Write sqlite:////absolute/path, mysql://user:password@host/db or postgresql://… ."
+    code = "DM-8001"
+    what = "the URL of the metadata DB cannot be used: {reason}."
+    hint = "Write sqlite:////absolute/path, mysql://user:password@host/db or postgresql://… ."
 
 
 def parse_url(url: Secret | str) -> URL:

@@ -6,7 +6,7 @@ The statements differ by family and release (`capabilities`), the answers do not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pymysql
 
@@ -22,16 +22,13 @@ _STEADY_READS: Final = 5
 _NO_BINARY_LOGGING: Final = 1381
 
 
-@dataclass(eq=False)
 class BinlogDisabled(DmError):
-    """The server writes no binlog, so there is nothing to follow."""
-
     server: str
 
-    code: ClassVar[str] = "DM-2110"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{server} writes no binlog."
-    hint: ClassVar[str] = "Set log_bin and binlog_format=ROW in its configuration and restart it."
+    code = "DM-2110"
+    scope = Scope.UPSTREAM
+    what = "{server} writes no binlog."
+    hint = "Set log_bin and binlog_format=ROW in its configuration and restart it."
 
 
 class BinlogSize(NamedTuple):

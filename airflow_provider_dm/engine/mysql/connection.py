@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pymysql
 from pymysql.constants import CLIENT
@@ -35,31 +35,43 @@ else:
     Connection = pymysql.connections.Connection
 
 
-@dataclass(eq=False)
 class ServerUnreachable(DmError):
-    """Error: no connection could be made."""
-
     server: str
     reason: str
 
-    code: ClassVar[str] = "DM-2001"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "cannot connect to {server}: {reason}."
-    hint: ClassVar[str] = "Check host, port and firewall, and that the server is running."
+    code = "DM-2001"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "cannot connect to {server}: {reason}."
+    hint = "Check host, port and firewall, and that the server is running."
 
 
-@dataclass(eq=False)
 class AccessDenied(DmError):
-    """The server refused the login or a statement."""
-
     server: str
     reason: str
 
-    code: ClassVar[str] = "DM-2002"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{server} denies access: {reason}."
-    hint: ClassVar[str] = "Check user and password, and grant what the precheck lists."
+    code = "DM-2002"
+    scope = Scope.UPSTREAM
+    what = "{server} denies access: {reason}."
+    hint = (
+        "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
+        "certificate (ssl-cert, ssl-key) as well."
+    )
+
+
+def login(endpoint: Endpoint) -> dict[str, Any]:
+    """Return with what any connection to a server is made. Raises TlsFilesUnusable."""
+    return {
+        "asked_for_tls": endpoint.tls is not None,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "password": endpoint.password.reveal().encode(),  # PyMySQL would take latin1, which no server expects
+        "charset": "utf8mb4",
+        "local_infile": False,
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+        "ssl": tls_context(endpoint),
+    }
 
 
 def connect(
@@ -72,21 +84,13 @@ def connect(
     """
     try:
         connection = GuardedConnection(
-            asked_for_tls=endpoint.tls is not None,
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            password=endpoint.password.reveal().encode(),  # PyMySQL would take latin1, which no server expects
+            **login(endpoint),
             database=database,
-            charset="utf8mb4",
             use_unicode=False,
             autocommit=None,  # pinned with the rest
-            local_infile=False,
-            connect_timeout=CONNECT_TIMEOUT_SECONDS,
             read_timeout=read_timeout,
             # Matched, not changed, rows are what the row-count checks reason about.
             client_flag=CLIENT.FOUND_ROWS,
-            ssl=tls_context(endpoint),
         )
         try:
             pin(connection, endpoint, isolation=isolation)
@@ -147,18 +151,15 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]
         connection.close()
 
 
-@dataclass(eq=False)
 class AnswerCut(DmError):
-    """A SELECT gives fewer rows than there are."""
-
     question: str
     rows: int
     counted: int | None
 
-    code: ClassVar[str] = "DM-2012"
-    scope: ClassVar[Scope] = Scope.INTERNAL
-    what: ClassVar[str] = "an answer was cut off: {rows} rows came of {counted} ({question})."
-    hint: ClassVar[str] = "Look for a proxy that limits results, and for sql_select_limit in what it sets."
+    code = "DM-2012"
+    scope = Scope.INTERNAL
+    what = "an answer was cut off: {rows} rows came of {counted} ({question})."
+    hint = "Look for a proxy that limits results, and for sql_select_limit in what it sets."
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -26,16 +26,13 @@ _INTERVAL: Final = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
 _MARIADB: Final = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})", re.ASCII)
 
 
-@dataclass(eq=False)
 class InvalidGtidSet(DmError):
-    """Text that is no GTID set of its flavour."""
-
     text: str
     flavour: str
 
-    code: ClassVar[str] = "DM-1110"
-    what: ClassVar[str] = "{text!r} is not a GTID set of {flavour}."
-    hint: ClassVar[str] = "MySQL: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7. MariaDB: 0-1-42,1-7-9."
+    code = "DM-1110"
+    what = "{text!r} is not a GTID set of {flavour}."
+    hint = "MySQL: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7. MariaDB: 0-1-42,1-7-9."
 
 
 class Sid(NamedTuple):
@@ -153,14 +150,10 @@ class MysqlGtidSet(GtidSet):
         return MysqlGtidSet.of([*self.flat(), *theirs.flat()])
 
     def contains(self, other: GtidSet) -> bool:
-        return not self._lacks(_same_family(self, other))
-
-    def _lacks(self, other: MysqlGtidSet) -> bool:
-        for sid, interval in other.flat():
-            mine = self.intervals.get(sid, ())
-            if not any(one.first <= interval.first and interval.last <= one.last for one in mine):
-                return True
-        return False
+        return all(
+            any(mine.first <= one.first and one.last <= mine.last for mine in self.intervals.get(sid, ()))
+            for sid, one in _same_family(self, other).flat()
+        )
 
     def minus(self, other: GtidSet) -> MysqlGtidSet:
         theirs = _same_family(self, other)

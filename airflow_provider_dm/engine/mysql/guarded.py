@@ -14,9 +14,8 @@ import re
 import ssl
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, ER
@@ -25,35 +24,29 @@ from pymysql.cursors import Cursor
 from airflow_provider_dm.engine.errors import DmError, Scope
 
 
-@dataclass(eq=False)
 class FileAskedFor(DmError):
-    """The server answers a statement by asking for a file of this machine."""
-
     server: str
 
-    code: ClassVar[str] = "DM-2004"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
-    hint: ClassVar[str] = "No server in its right mind does: check what answers at this address."
+    code = "DM-2004"
+    scope = Scope.UPSTREAM
+    what = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
+    hint = "No server in its right mind does: check what answers at this address."
 
 
-@dataclass(eq=False)
 class PacketTooLarge(DmError):
-    """A statement that the server would not take as a whole."""
-
     server: str
     statement: str
     """Its beginning, without values."""
     bytes: int
     limit: int
 
-    code: ClassVar[str] = "DM-2013"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-2013"
+    scope = Scope.DOWNSTREAM
+    what = (
         "a statement of {bytes} bytes ({statement} …) is more than {server} takes at a time (max_allowed_packet is "
         "{limit}); it was not sent."
     )
-    hint: ClassVar[str] = "Raise max_allowed_packet there, in its configuration too, then start again."
+    hint = "Raise max_allowed_packet there, in its configuration too, then start again."
 
 
 class _NeverInClear:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 
+SYSTEM_SCHEMAS: Final = frozenset(
+    {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
+)
+"""The servers' own, in lower case: none of them is ever migrated."""
 
-@dataclass(eq=False)
+
 class InvalidIdentifier(DmError):
-    """A name that no server accepts."""
-
     name: str
 
-    code: ClassVar[str] = "DM-5001"
-    what: ClassVar[str] = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
-    hint: ClassVar[str] = "Correct the name in the task's files; if it comes from a server, please report it."
+    code = "DM-5001"
+    what = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
+    hint = "Correct the name in the task's files; if it comes from a server, please report it."
 
 
 @lru_cache(4096)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -33,15 +33,12 @@ class Order(Enum):
     UNRELATED = "unrelated"
 
 
-@dataclass(eq=False)
 class InvalidLocation(DmError):
-    """Text that is no location."""
-
     text: str
 
-    code: ClassVar[str] = "DM-1101"
-    what: ClassVar[str] = "{text!r} is not a binlog location."
-    hint: ClassVar[str] = "Write it as FILE:POSITION, for example mysql-bin.000003:1234."
+    code = "DM-1101"
+    what = "{text!r} is not a binlog location."
+    hint = "Write it as FILE:POSITION, for example mysql-bin.000003:1234."
 
 
 @dataclass(frozen=True, slots=True)

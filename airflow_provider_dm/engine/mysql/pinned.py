@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
@@ -227,22 +227,17 @@ _ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "null": "non
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
-@dataclass(eq=False)
 class SessionConflict(DmError):
-    """A user's session variable would take away what exactness needs."""
-
     server: str
     variable: str
     value: str
     pinned: str
     why: str
 
-    code: ClassVar[str] = "DM-2010"
-    scope: ClassVar[Scope] = Scope.INTERNAL
-    what: ClassVar[str] = (
-        "the session of {server} sets {variable} to {value!r}, which cannot be: {why}. It is {pinned!r} here."
-    )
-    hint: ClassVar[str] = "Leave it out of `session` (or of the connection's session variables)."
+    code = "DM-2010"
+    scope = Scope.INTERNAL
+    what = "the session of {server} sets {variable} to {value!r}, which cannot be: {why}. It is {pinned!r} here."
+    hint = "Leave it out of `session` (or of the connection's session variables)."
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR, ER
@@ -33,19 +33,16 @@ _WHAT_CANNOT_BE_SET: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect
 _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
 
 
-@dataclass(eq=False)
 class SessionRefused(DmError):
-    """The server does not let a session variable be set to what it has to be, or to what a user wants."""
-
     server: str
     variable: str
     value: str
     reason: str
 
-    code: ClassVar[str] = "DM-2011"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{server} does not set the session variable {variable} to {value!r}: {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-2011"
+    scope = Scope.UPSTREAM
+    what = "{server} does not set the session variable {variable} to {value!r}: {reason}."
+    hint = (
         "If it stands in `session`, correct it or leave it out. Else grant the account what the server asks for, or "
         "set the variable globally."
     )

@@ -16,9 +16,8 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR
@@ -27,7 +26,6 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 
-@dataclass(eq=False)
 class TlsFilesUnusable(DmError):
     """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
 
@@ -35,15 +33,15 @@ class TlsFilesUnusable(DmError):
     files: tuple[str, ...]
     reason: str
 
-    code: ClassVar[str] = "DM-2003"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
-    hint: ClassVar[str] = (
-        "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
+    code = "DM-2003"
+    scope = Scope.UPSTREAM
+    what = "TLS to {server} cannot be set up from {files}: {reason}."
+    hint = (
+        "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
+        "and a certificate file may hold both."
     )
 
 
-@dataclass(eq=False)
 class TlsRefused(DmError):
     """The server answers, and TLS with it cannot be had or is not to be trusted. No password was sent."""
 
@@ -51,12 +49,10 @@ class TlsRefused(DmError):
     reason: str
     way_out: str
 
-    code: ClassVar[str] = "DM-2005"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "no TLS with {server}: {reason}."
-
-    def workaround(self) -> str:
-        return self.way_out
+    code = "DM-2005"
+    scope = Scope.UPSTREAM
+    what = "no TLS with {server}: {reason}."
+    hint = "{way_out}"
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
@@ -82,6 +78,10 @@ def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused
         return TlsRefused(str(endpoint), *_untrusted(cause, endpoint.tls))
     if isinstance(cause, ssl.SSLError) and not _is_lost(cause):
         return TlsRefused(str(endpoint), f"the handshake fails ({cause.reason or cause})", _NO_HANDSHAKE)
+    # By TLS 1.3 a server looks at the client's certificate when the handshake is over for us: what comes next fails.
+    late = error.__context__
+    if isinstance(late, ssl.SSLError) and "ALERT" in (late.reason or ""):
+        return TlsRefused(str(endpoint), f"it refuses our certificate ({late.reason})", _NO_HANDSHAKE)
     return None
 
 
@@ -99,7 +99,10 @@ _NOT_OFFERED: Final = (
     "Give the server a certificate (ssl_cert, ssl_key), or leave `security` out of its login: what is sent can then be "
     "read on the way."
 )
-_NO_HANDSHAKE: Final = "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts."
+_NO_HANDSHAKE: Final = (
+    "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts: valid now, "
+    "and signed by the CA in the server's ssl_ca."
+)
 _NOT_SIGNED: Final = (
     "Give as ssl-ca the certificate of the CA that signed the server's. MySQL keeps that of the certificates that it "
     "makes itself as ca.pem in its data directory. MariaDB makes a new one at each start if it has none: give it one "
@@ -134,7 +137,7 @@ class _HostCheckingContext(ssl.SSLContext):
         if tls.ca is not None:
             context.load_verify_locations(tls.ca)
         if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key)
+            context.load_cert_chain(tls.cert, tls.key, password=_nobody_to_ask)
         return context
 
     def wrap_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
@@ -149,6 +152,13 @@ class _HostCheckingContext(ssl.SSLContext):
         return wrapped
 
 
+def _nobody_to_ask() -> str:
+    """Raise OSError for a key with a pass phrase: OpenSSL would ask for it at the terminal, at each connection."""
+    raise OSError(
+        "the key is encrypted, and its pass phrase cannot be given; write it without one (openssl pkey -in … -out …)"
+    )
+
+
 _HOST_NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE)
 
 
@@ -161,15 +171,12 @@ def named_hosts(certificate: Mapping[str, Any]) -> tuple[str, ...]:
     ()
     """
     alternative = tuple(str(name) for kind, name in certificate.get("subjectAltName", ()) if kind in _HOST_KINDS)
-    return alternative or tuple(name for name in _common_names(certificate) if _HOST_NAME.fullmatch(name))
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    common = (str(value) for key, value in subject if key == "commonName")
+    return alternative or tuple(filter(_HOST_NAME.fullmatch, common))
 
 
 _HOST_KINDS: Final = ("DNS", "IP Address")
-
-
-def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
-    for part in certificate.get("subject", ()):
-        yield from (str(value) for key, value in part if key == "commonName")
 
 
 def is_host(name: str, host: str) -> bool:

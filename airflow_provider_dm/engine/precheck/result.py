@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -19,6 +19,11 @@ class State(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
+
+
+Finding: TypeAlias = tuple[State, str, str]
+"""What a check has found: how bad it is, what it is, and the remedy."""
+Findings: TypeAlias = Iterable[Finding]
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,6 @@ class CheckResult:
         return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message}{end} {self.remedy}".rstrip()
 
 
-@dataclass(eq=False)
 class PrecheckFailed(DmError):
     """The failure of at least one check: the task cannot run. `remedies`: what to do about each, in the same order."""
 
@@ -44,9 +48,9 @@ class PrecheckFailed(DmError):
     failures: tuple[str, ...]
     remedies: tuple[str, ...] = ()
 
-    code: ClassVar[str] = "DM-7401"
-    what: ClassVar[str] = "the precheck of task {task} found what must be changed first"
-    hint: ClassVar[str] = "`dmctl check-task` shows all results. Nothing was changed."
+    code = "DM-7401"
+    what = "the precheck of task {task} found what must be changed first"
+    hint = "`dmctl check-task` shows all results. Nothing was changed."
 
     def happened(self) -> str:
         return f"{super().happened()}: {'; '.join(one.rstrip('.') for one in self.failures)}."
@@ -100,6 +104,11 @@ def named(items: Sequence[str]) -> str:
     """
     more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
     return ", ".join(items[:MOST_NAMED]) + more
+
+
+def verdict(wrong: object, state: State, message: str, remedy: str, *, fine: str) -> Findings:
+    """Return the one finding of a check: what is wrong, or what is fine."""
+    return [(state, message, remedy) if wrong else (State.OK, fine, "")]
 
 
 def said(error: DmError) -> tuple[str, str]:

@@ -6,7 +6,7 @@ or by those that are shown (`all`: everything but the connections and the config
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -19,25 +19,14 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
-from airflow_provider_dm.engine.precheck.checks import (
-    binlog,
-    connections,
-    privileges,
-    server_id,
-    shards,
-    side_effects,
-    tables,
-    version,
-)
-from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
+from airflow_provider_dm.engine.precheck.checks import binlog, privileges, server, shards, side_effects, tables
+from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration, unknown_items
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.items import unknown_items
-from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
+from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, Findings, PrecheckReport, State, said
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
 _GRANT: Final = "Grant what the privilege checks ask for, then check again."
 FactsT = TypeVar("FactsT", bound=ServerFacts)
-Findings = Iterable[tuple[State, str, str]]
 
 
 @dataclass(frozen=True)
@@ -57,8 +46,8 @@ def _follows(facts: SourceFacts) -> bool:
 
 
 SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
-    Check("version", "version", version.check_source_flavour),
-    Check("server_id", "server_id", server_id.check_server_id, _follows),
+    Check("version", "version", server.check_source_flavour),
+    Check("server_id", "server_id", server.check_server_id, _follows),
     Check("binlog_enable", "binlog_enable", binlog.check_enabled),
     Check("binlog_format", "binlog_format", binlog.check_format, _follows),
     Check("binlog_row_image", "binlog_row_image", binlog.check_row_image, _follows),
@@ -69,7 +58,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("gtid", "binlog_enable", binlog.check_gtid, lambda facts: facts.binlog.log_bin),
     Check("dump_privilege", "dump_privilege", privileges.check_dump),
     Check("replication_privilege", "replication_privilege", privileges.check_replication),
-    Check("conn_number", "conn_number", connections.check_source_connections),
+    Check("conn_number", "conn_number", server.check_source_connections),
     Check("column_types", "table_schema", tables.check_types),
     Check("table_keys", "table_schema", tables.check_keys),
     Check("foreign_keys", "table_schema", tables.check_foreign_keys),
@@ -78,9 +67,9 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("online_ddl", "online_ddl", tables.check_online_ddl),
 )
 TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
-    Check("version", "downstream_version", version.check_version),
+    Check("version", "downstream_version", server.check_version),
     Check("target_privilege", "target_privilege", privileges.check_target),
-    Check("conn_number", "conn_number", connections.check_target_connections),
+    Check("conn_number", "conn_number", server.check_target_connections),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),
     Check("table_creation", "table_schema", tables.check_creation),

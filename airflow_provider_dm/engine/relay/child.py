@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import signal
 import sys
 import threading
@@ -18,7 +17,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import process_exists
+from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, report
@@ -53,23 +52,8 @@ def main(arguments: list[str]) -> int:
 
 def _die_with(launcher_pid: int, stop: threading.Event) -> None:
     """Wait for the launcher's end, then stop; and stop hard when that takes too long."""
-    _wait_for_end_of(launcher_pid)
+    wait_for_end_of(launcher_pid)
     log.warning("the launcher %d is gone", launcher_pid)
     stop.set()
     time.sleep(_LAST_WORDS_SECONDS)
     os._exit(EXIT_STOPPED)
-
-
-def _wait_for_end_of(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except OSError:  # a kernel before 5.3
-        while process_exists(pid):
-            time.sleep(0.5)
-        return
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    poll.poll()
-    os.close(descriptor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import ClassVar
+from enum import Enum
 
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE, START_ENCRYPTION
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
@@ -19,43 +19,34 @@ from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import PacketsBroken
 
 
-@dataclass(eq=False)
 class BinlogNameRefused(DmError):
-    """The upstream names a file that no binlog can be called."""
-
     name: str
 
-    code: ClassVar[str] = "DM-4012"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream names its next binlog {name!r}."
-    hint: ClassVar[str] = "That is no file name of a binlog: check what answers at this address."
+    code = "DM-4012"
+    scope = Scope.UPSTREAM
+    what = "the upstream names its next binlog {name!r}."
+    hint = "That is no file name of a binlog: check what answers at this address."
 
 
-@dataclass(eq=False)
 class StreamHasHole(DmError):
-    """The upstream left something out of the stream."""
-
     file: str
     position: int
     found: int
 
-    code: ClassVar[str] = "DM-4013"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{file} goes on at {found} where {position} was due: the upstream left events out."
-    hint: ClassVar[str] = "Check that nothing filters the binlog between upstream and relay."
+    code = "DM-4013"
+    scope = Scope.UPSTREAM
+    what = "{file} goes on at {found} where {position} was due: the upstream left events out."
+    hint = "Check that nothing filters the binlog between upstream and relay."
 
 
-@dataclass(eq=False)
 class FileSequenceBroken(DmError):
-    """The upstream goes on in a file that does not follow."""
-
     held: str
     found: str
 
-    code: ClassVar[str] = "DM-4014"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "after {held} the upstream goes on with {found}."
-    hint: ClassVar[str] = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
+    code = "DM-4014"
+    scope = Scope.UPSTREAM
+    what = "after {held} the upstream goes on with {found}."
+    hint = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
 
 
 def header_of(event: memoryview) -> EventHeader:
@@ -77,24 +68,13 @@ class Stand:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """An event that is in no file of the upstream."""
+class Step(Enum):
+    """What is done with an event of the file, or with one that is none."""
 
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """The format description that opens a file which is not here yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """The next bytes of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """Bytes that the file holds already."""
+    DROP = "it is in no file of the upstream"
+    CREATE = "it is the format description that opens a file which is not here yet"
+    APPEND = "it is the next bytes of the file"
+    COMPARE = "the file holds its bytes already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +85,7 @@ class Turn:
     position: int
 
 
-Decision = Drop | Create | Append | Compare | Turn
+Decision = Step | Turn
 
 
 def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
@@ -116,26 +96,26 @@ def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
         return _turn(body, stand)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
-        return Drop()
+        return Step.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
-        return Drop()  # MariaDB repeats it behind the repeated format description
+        return Step.DROP  # MariaDB repeats it behind the repeated format description
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or stand.cursor != BINLOG_HEADER_SIZE):
-        return Drop()  # the dump started behind it; it tells how to read what follows
+        return Step.DROP  # the dump started behind it; it tells how to read what follows
     if header.log_position and header.log_position != (stand.cursor + header.size) & 0xFFFF_FFFF:
         raise StreamHasHole(str(stand.file), stand.cursor, header.log_position - header.size)
     if stand.cursor < stand.size:
-        return Compare()
+        return Step.COMPARE
     if stand.size == 0:
         return _first(header, stand)
     if stand.cursor > stand.size:
         raise StreamHasHole(str(stand.file), stand.size, stand.cursor)
-    return Append()
+    return Step.APPEND
 
 
 def _first(header: EventHeader, stand: Stand) -> Decision:
     if header.code != FORMAT_DESCRIPTION or stand.cursor != BINLOG_HEADER_SIZE:
         raise StreamHasHole(str(stand.file), BINLOG_HEADER_SIZE, stand.cursor)
-    return Create()
+    return Step.CREATE
 
 
 def _turn(body: bytes, stand: Stand) -> Turn:

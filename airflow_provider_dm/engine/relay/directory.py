@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_error, sync_folder, write_durably
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_errors, sync_folder, write_durably
 from airflow_provider_dm.engine.relay.lock import index_lock
 from airflow_provider_dm.engine.relay.meta import META
 
@@ -33,15 +33,12 @@ INDEX: Final = "server-uuid.index"
 _LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCII)
 
 
-@dataclass(eq=False)
 class InvalidSubDir(DmError):
-    """Text that names no relay sub-directory."""
-
     text: str
 
-    code: ClassVar[str] = "DM-4001"
-    what: ClassVar[str] = "{text!r} is not the name of a relay sub-directory."
-    hint: ClassVar[str] = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
+    code = "DM-4001"
+    what = "{text!r} is not the name of a relay sub-directory."
+    hint = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
 
 
 class SubDir(NamedTuple):
@@ -99,7 +96,7 @@ class RelayDirectory:
         between leaves a line without folder, or an empty folder without line. Neither is a sub-directory.
         """
         written = set(self._written())
-        found = [sub_dir for sub_dir in self._found() if sub_dir in written or self.files(sub_dir)]
+        found = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
         if len({sub_dir.suffix for sub_dir in found}) != len(found):
             raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have one number: {found}")
         return tuple(found)
@@ -112,10 +109,18 @@ class RelayDirectory:
         except OSError as error:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
-    def _found(self) -> list[SubDir]:
-        entries = self._entries(self.root)
-        folders = (one.name for one in entries if one.is_dir(follow_symlinks=False) and _LINE.fullmatch(one.name))
-        return sorted((SubDir.parse(name) for name in folders), key=lambda sub_dir: sub_dir.suffix)
+    def folders(self) -> list[SubDir]:
+        """List folders named like sub-directories, no links, oldest first, also where a purge left only hidden files.
+
+        Raises RelayDirectoryUnusable.
+        """
+        found = []
+        for entry in self._entries(self.root):
+            with suppress(InvalidSubDir):
+                sub_dir = SubDir.parse(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(sub_dir)
+        return sorted(found, key=lambda sub_dir: sub_dir.suffix)
 
     def latest(self) -> SubDir | None:
         sub_dirs = self.sub_dirs()
@@ -174,11 +179,9 @@ class RelayDirectory:
             known = self.sub_dirs()
             suffix = max(at_least, known[-1].suffix + 1) if known else at_least
             sub_dir = SubDir.parse(str(SubDir(server_uuid, suffix)))
-            try:
+            with disk_errors(self.folder(sub_dir)):
                 self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
                 sync_folder(self.root)
-            except OSError as error:
-                raise disk_error(self.folder(sub_dir), error) from error
             write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
             return sub_dir
 

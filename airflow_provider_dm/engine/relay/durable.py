@@ -10,48 +10,42 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-@dataclass(eq=False)
 class RelayDirectoryUnusable(DmError):
-    """The directory cannot be made or read."""
-
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4002"
-    what: ClassVar[str] = "the relay directory {path} cannot be used: {reason}."
-    hint: ClassVar[str] = "Set relay-dir to a local directory that this user may write."
+    code = "DM-4002"
+    what = "the relay directory {path} cannot be used: {reason}."
+    hint = "Set relay-dir to a local directory that this user may write."
 
 
-@dataclass(eq=False)
 class RelayDiskFull(DmError):
     """Error: there is no space for the relay log. What is complete stays; the file ends at a transaction boundary."""
 
     path: str
 
-    code: ClassVar[str] = "DM-4003"
-    what: ClassVar[str] = "no space left on the device while writing {path}."
-    hint: ClassVar[str] = "Free space (or purge relay files that no task needs) and start the relay again."
+    code = "DM-4003"
+    what = "no space left on the device while writing {path}."
+    hint = "Free space (or purge relay files that no task needs) and start the relay again."
 
 
-@dataclass(eq=False)
 class RelayDiskFailed(DmError):
     """The disk refused a write or an fsync. What was written since the last good fsync may be lost."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4004"
-    what: ClassVar[str] = "writing {path} failed: {reason}."
-    hint: ClassVar[str] = "Check the disk, then start the relay again: it verifies the file and goes on."
+    code = "DM-4004"
+    what = "writing {path} failed: {reason}."
+    hint = "Check the disk, then start the relay again: it verifies the file and goes on."
 
 
 def disk_error(path: Path, error: OSError) -> DmError:
@@ -75,13 +69,20 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(Path(str(error.filename or path)), error) from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Force creations and renames inside `folder` to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def opened(path: Path, flags: int, mode: int = 0o640) -> Iterator[int]:
+    """Open a file or folder for the length of a block, which gets its descriptor. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force creations and renames inside `folder` to disk."""
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)
 
 
 def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
@@ -98,12 +99,9 @@ def write_durably(path: Path, content: bytes) -> None:
     """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; then the old content still stands."""
     fresh = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
-        try:
+        with opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW) as descriptor:
             write_all(descriptor, content, 0)
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         fresh.rename(path)
         sync_folder(path.parent)
     except OSError as error:

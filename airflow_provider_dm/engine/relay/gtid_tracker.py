@@ -28,8 +28,8 @@ _SERVER_AT: Final = 5
 _ENOUGH: Final = 20_000
 
 
-def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
-    """Return the transactions that these GTID events open. Raises MalformedEvent."""
+def fold(heads: Sequence[bytes], flavour: Flavour, at: str = "the end of the relay log") -> GtidSet:
+    """Return the transactions that these GTID events open, which lie at `at`. Raises MalformedEvent."""
     if flavour is Flavour.MARIADB:
         return MariadbGtidSet.of(_last_of_domains(heads))
     plain: dict[bytes, list[int]] = {}
@@ -39,7 +39,7 @@ def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
             _flags, server, number = _MYSQL.unpack_from(head, HEADER_SIZE)
             plain.setdefault(server, []).append(number)
         elif head[4] == events.GTID_TAGGED:
-            gtid = tagged_gtid(head[HEADER_SIZE:], "the end of the relay log")
+            gtid = tagged_gtid(head[HEADER_SIZE:], at)
             found.append((Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), Interval(gtid.number, gtid.number)))
     for server, numbers in plain.items():
         sid = Sid(str(UUID(bytes=server)))

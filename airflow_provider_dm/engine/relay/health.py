@@ -34,9 +34,7 @@ _LAST_WORDS: Final = (Stage.STOPPED, Stage.FINISHED)
 
 @dataclass(frozen=True)
 class Alive:
-    """A relay that runs, whatever troubles it. `doing` is a line for the log."""
-
-    doing: str
+    """A relay that runs, whatever troubles it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float 
     if status.stage is Stage.FINISHED:
         return Finished()
     if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
-        return Alive(doing(status))
+        return Alive()
     if status.pid is None and status.error is not None:
         return Failed(status.error)
     if desired is Stage.STOPPED:
@@ -156,6 +154,9 @@ def _is_younger(status: RelayStatus, seconds: float) -> bool:
 
 # Deaths in a row
 
+STEADY_SECONDS: Final = 60.0
+"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
+
 
 @dataclass(frozen=True)
 class Life:
@@ -165,6 +166,6 @@ class Life:
     deaths: int = 0
 
 
-def deaths_after(life: Life, ended_at: float, steady_seconds: float) -> int:
-    """Return the deaths in a row with this one. A relay that lived steadily had recovered from the earlier ones."""
-    return 1 if ended_at - life.began_at >= steady_seconds else life.deaths + 1
+def deaths_after(life: Life, ended_at: float) -> int:
+    """Return the deaths in a row with this one."""
+    return 1 if ended_at - life.began_at >= STEADY_SECONDS else life.deaths + 1

@@ -20,7 +20,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgePlan, PurgeRequest, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgeRequest, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
 from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
 from airflow_provider_dm.engine.relay.purge_survey import survey
@@ -108,9 +108,8 @@ class Housekeeper:
         plan = plan_purge(survey(source, self._root), needs, *requests)
         if plan.held_by and self.spec.spool is None:
             self._say(f"{len(plan.kept)} files would go and are kept. {plan.held_by}")
-        return self._purge(plan) if plan.delete else 0
-
-    def _purge(self, plan: PurgePlan) -> int:
+        if not plan.delete:
+            return 0
         purged = purge(plan, self._needs)
         if purged.deleted:
             log.info("purged %d files, %d bytes, up to %s", len(purged.deleted), purged.size, purged.deleted[-1])

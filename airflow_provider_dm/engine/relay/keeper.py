@@ -32,8 +32,6 @@ FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0
 STAND_BY_SECONDS: Final = 1.0
 """Between two looks whether a directory has no writer any more."""
-STEADY_SECONDS: Final = 60.0
-"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
 DEATHS_ALLOWED: Final = 8
 """In a row. With the pauses in between, about a minute of a machine that cannot keep a process alive."""
 
@@ -42,29 +40,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AsAsked:
-    """The end of a relay that has done what it was asked to."""
-
     exit_code: int = EXIT_FINISHED
 
 
 @dataclass(frozen=True)
 class Locked:
-    """The end of a relay that found another one, the holder, at work."""
-
     holder: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The end of a relay by a typed error."""
-
     error: ReportedError
 
 
 @dataclass(frozen=True)
 class Died:
-    """The end of a relay without a word."""
-
     exit_code: int
     tail: str = field(repr=False)
     """The end of its log, with whatever secrets are there."""
@@ -121,7 +111,7 @@ class KeptRelay:
                 return None
             case Died(code) as end:
                 now = time.monotonic()
-                deaths = deaths_after(Life(self._started_at, self.deaths), now, STEADY_SECONDS)
+                deaths = deaths_after(Life(self._started_at, self.deaths), now)
                 pause = pause_after(deaths) * random.uniform(0.8, 1.2)
                 self.rest(pause)
                 self.deaths = deaths

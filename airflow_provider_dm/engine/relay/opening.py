@@ -6,7 +6,9 @@
     nothing is held               a first file (`start.first_start`)
     its log begins too late       where tasks need it, once nobody needs what is held (`start.begin_anew`)
 
-Only here are sub-directories made. Dying at any point leaves a directory from which the next session decides the same.
+Only here are sub-directories made. Dying at any point leaves a directory from which the next session decides the same:
+a log that was given up, to begin anew with a later file of the same server, leaves an empty sub-directory whose
+relay.meta names that file, at its start.
 """
 
 from __future__ import annotations
@@ -16,20 +18,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import ClassVar, Final, assert_never
+from typing import Final, assert_never
 
+from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
-from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.protocol import GtidsPurged, StreamLost
 from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown
-from airflow_provider_dm.engine.relay.resuming import announce, held_writer
+from airflow_provider_dm.engine.relay.recovery import recover
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 log = logging.getLogger(__name__)
@@ -43,18 +48,15 @@ Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
 
 
-@dataclass(eq=False)
 class UpstreamLacks(DmError):
-    """Transactions that were pulled are not on the server that answers now."""
-
     missing: str
     server: str
     final: bool = True
 
-    code: ClassVar[str] = "DM-4027"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "server {server} does not have the transactions {missing}, which the relay holds."
-    hint: ClassVar[str] = (
+    code = "DM-4027"
+    scope = Scope.UPSTREAM
+    what = "server {server} does not have the transactions {missing}, which the relay holds."
+    hint = (
         "They were lost in a failover or a crash, and the target may hold their rows. If the server is still catching "
         f"up, start the relay again later; else use a new relay-dir and {MIGRATE_AGAIN}."
     )
@@ -112,8 +114,8 @@ class Opening:
 
     def _first(self, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate) -> RelayWriter:
         needed = self.needed()
-        begin = start.first_start(self.config, info, needed, self.last_known())
-        match begin.first:
+        first, suffix = start.first_start(self.config, info, needed, self.last_known())
+        match first:
             case start.ByName(name):
                 file = name
             case start.ByGtid(known):
@@ -123,7 +125,7 @@ class Opening:
             case other:
                 assert_never(other)
         start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
-        sub_dir = self.directory.add(info.server_uuid, at_least=begin.suffix)
+        sub_dir = self.directory.add(info.server_uuid, at_least=suffix)
         return RelayWriter(self.directory, sub_dir, info.flavour, file)
 
     @staticmethod
@@ -227,3 +229,59 @@ class Opening:
         since = since if now - last < FORGOTTEN_SECONDS else now
         self._lacking = (since, now)
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)
+
+
+# What is held
+
+
+def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | None:
+    """Return the writer that goes on behind the newest file, or begins the one that was announced; None without any.
+
+    Cuts that file back to a transaction boundary. Newer sub-directories, which a crash left empty, are removed.
+    Raises what `recover` raises.
+    """
+    sub_dirs = directory.sub_dirs()
+    for index in range(len(sub_dirs) - 1, -1, -1):
+        sub_dir = sub_dirs[index]
+        found = recover(directory, sub_dir, flavour)
+        if found is not None:
+            carried = set_of(directory, sub_dirs[index - 1], flavour) if index else None
+            return RelayWriter.resume(directory, sub_dir, flavour, found, carried)
+        file = _announced(directory, sub_dir)
+        if file is not None:
+            # Of the log that was given up it carries nothing on: what lies between is not missing, nobody needs it.
+            return RelayWriter(directory, sub_dir, flavour, file)
+        directory.remove_empty(sub_dir)
+    return None
+
+
+def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> None:
+    """Write down, atomically and durably, that this sub-directory, once it is empty, begins with `file`.
+
+    Raises RelayDiskFull or RelayDiskFailed.
+    """
+    RelayMeta(str(file), BINLOG_HEADER_SIZE).write(directory.folder(sub_dir))
+
+
+def _announced(directory: RelayDirectory, sub_dir: SubDir) -> BinlogFile | None:
+    """Return the file that was announced, if any.
+
+    For a file that is there, relay.meta never gives its start: it is written behind a format description.
+    """
+    meta = RelayMeta.read(directory.folder(sub_dir))
+    return BinlogFile.parse(meta.binlog_name) if meta is not None and meta.binlog_pos == BINLOG_HEADER_SIZE else None
+
+
+def set_of(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> GtidSet:
+    """Return every transaction that is complete in a finished sub-directory and in those before it.
+
+    Its relay.meta was written when it was finished; where that is lost the newest file says what is in it, of what was
+    before maybe less. One whose files were all removed counts as gone: nothing that follows need go on behind it.
+    """
+    files = directory.files(sub_dir)
+    if not files:
+        return GtidSet.empty(flavour)
+    meta = RelayMeta.read(directory.folder(sub_dir))
+    said = GtidSet.parse(meta.binlog_gtid, flavour) if meta is not None else GtidSet.empty(flavour)
+    tail = last_boundary(str(files[-1].path), files[-1].size)
+    return said.union(GtidSet.parse(tail.gtid_set, flavour)) if tail is not None else said

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
@@ -30,29 +30,27 @@ PLAIN, GTID, SPECIAL = 0, 1, 2
 """What a kind of event is to the pull loop: bytes; bytes whose head is kept; a matter for the slow path."""
 
 
-@dataclass(eq=False)
 class EventTooLarge(DmError):
     """An event beyond what the server's own limits allow: a rogue or broken upstream."""
 
     size: int
     limit: int
 
-    code: ClassVar[str] = "DM-4010"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream sends a binlog event of {size} bytes; the limit is {limit}."
-    hint: ClassVar[str] = "No MySQL or MariaDB writes such an event: check what answers at this address."
+    code = "DM-4010"
+    scope = Scope.UPSTREAM
+    what = "the upstream sends a binlog event of {size} bytes; the limit is {limit}."
+    hint = "No MySQL or MariaDB writes such an event: check what answers at this address."
 
 
-@dataclass(eq=False)
 class PacketsBroken(DmError):
     """The stream's packets do not follow one another."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-4011"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the dump stream is broken: {reason}."
-    hint: ClassVar[str] = "Check what lies between the relay and its upstream."
+    code = "DM-4011"
+    scope = Scope.UPSTREAM
+    what = "the dump stream is broken: {reason}."
+    hint = "Check what lies between the relay and its upstream."
 
 
 class PacketRun(NamedTuple):

@@ -1,47 +1,45 @@
 """A place in a source's log by what is known of it: which transactions lie before it, or when the one behind it began.
 
 The source itself is asked, as a replica would ask: nobody has pulled that log yet. The file is found by halving, from
-what each says at its head; in it the place is found by walking over it, and is always one between two transactions.
+what each says at its head; in it the place is found by walking over it, and is always one between two transactions. In
+which file a replica that has a GTID set would go on, the server knows by itself (`file_behind`).
 """
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, NamedTuple
-from uuid import UUID
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final, NamedTuple
+from zlib import crc32
 
 from airflow_provider_dm.engine.binlog import events
-from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
-from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
+from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
-from airflow_provider_dm.engine.relay.decide import header_of
-from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
-from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump
+from airflow_provider_dm.engine.relay.decide import header_of, named_by
+from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
+from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
+from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
+from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 
-_FIRST_SERVER_ID: Final = 429_496_729  # as DM's
 _FOUR_GIB: Final = 1 << 32
 
 
-@dataclass(eq=False)
 class PlaceNotFound(DmError):
-    """The source's log has no such place."""
-
     wanted: str
     reason: str
 
-    code: ClassVar[str] = "DM-4065"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source's binlog has no place to begin at {wanted}: {reason}."
-    hint: ClassVar[str] = (
-        "Nothing was begun. Correct it, or give the place itself: `meta: {binlog-name: FILE, binlog-pos: POSITION}`."
+    code = "DM-4065"
+    scope = Scope.UPSTREAM
+    what = "the source's binlog has no place to begin at {wanted}: {reason}."
+    hint = (
+        "Nothing was begun. Correct it, or give the place itself: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
     )
 
 
@@ -180,7 +178,7 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
         info, files = server_info(connection), list_binlogs(connection)
         moment = _moment(connection, at_time) if at_time else 0
     dumps = _Dumps(endpoint, info.flavour)
-    log = Log(files, dumps.head, dumps.begins)
+    log = Log(files, cache(dumps.head), dumps.begins)
     place = place_at_time(log, moment, at_time) if at_time else place_behind(log, GtidSet.parse(behind, info.flavour))
     return replace(place, server_uuid=info.server_uuid)
 
@@ -194,58 +192,53 @@ def _moment(connection: Connection, said: str) -> int:
     return int(value)
 
 
+def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
+    """Find the file where what is asked for by a GTID set alone begins. Uses the connection up.
+
+    Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken, BinlogNameRefused.
+    """
+    stream = open_dump(connection, flavour, request)
+    try:
+        while (event := stream.event()) is None:
+            stream.receive()
+        header = header_of(event)
+        if header.code != events.ROTATE:
+            raise PacketsBroken(f"a stream that begins with an event of type {header.code}")
+        end = len(event) - (4 if crc32(event) == CRC_RESIDUE else 0)
+        return named_by(bytes(event[HEADER_SIZE:end]))[0]
+    finally:
+        stream.close()
+
+
 @dataclass
 class _Dumps:
     """The log of a source, each file by a dump of its own."""
 
     endpoint: Endpoint
     flavour: Flavour
-    heads: dict[str, Head] = field(default_factory=dict)
 
     def head(self, file: BinlogSize) -> Head:
         """Return what a file says before its first transaction."""
-        if file.name not in self.heads:
-            self.heads[file.name] = self._head(file)
-        return self.heads[file.name]
-
-    def _head(self, file: BinlogSize) -> Head:
         timestamp, before = 0, None
-        for _, stamp, code, body in self._events(file):
-            timestamp = timestamp or stamp
-            if (read := carried_set(code)) is not None:
-                before = read(body, f"the head of {file.name}")
-            if code in events.GTIDS or before is not None:
+        for _, header, event in self._events(file):
+            timestamp = timestamp or header.timestamp
+            if (read := CARRIED.get(header.code)) is not None:
+                before = read(event[HEADER_SIZE:], f"the head of {file.name}")
+            if header.code in events.GTIDS or before is not None:
                 break
         return Head(timestamp, before)
 
     def begins(self, file: BinlogSize) -> Iterator[Begin]:
         """Iterate over the beginnings of a file's transactions."""
-        for position, timestamp, code, body in self._events(file):
-            if code in events.GTIDS:
-                yield Begin(position, timestamp, self._gtid(code, body, file, position))
+        for position, header, event in self._events(file):
+            if header.code in events.GTIDS:
+                named = header.code != events.ANONYMOUS_GTID
+                gtid = fold([event[:HEAD_SIZE]], self.flavour, f"{file.name}:{position}") if named else None
+                yield Begin(position, header.timestamp, gtid)
 
-    def _gtid(self, code: int, body: bytes, file: BinlogSize, position: int) -> GtidSet | None:
-        if code == events.ANONYMOUS_GTID:
-            return None
-        if code == events.GTID:
-            _, source, number = MYSQL_GTID.unpack_from(body)
-            return MysqlGtidSet.of([(Sid(str(UUID(bytes=source))), Interval(number, number))])
-        if code == events.GTID_TAGGED:
-            gtid = tagged_gtid(body, f"{file.name}:{position}")
-            one = Interval(gtid.number, gtid.number)
-            return MysqlGtidSet.of([(Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), one)])
-        server_id = int.from_bytes(body[-4:], "little")
-        sequence, domain, _ = MARIADB_GTID.unpack_from(body)
-        return MariadbGtidSet.of([MariadbGtid(domain, server_id, sequence)])
-
-    def _events(self, file: BinlogSize) -> Iterator[tuple[int, int, int, bytes]]:
-        """Iterate over position, timestamp, code and body of a file's events; of a MariaDB GTID the server behind it.
-
-        Of events that are not looked at the body is left out.
-        """
-        request = DumpRequest(
-            file.name, BINLOG_HEADER_SIZE, _FIRST_SERVER_ID + random.randrange(100_000), str(uuid.uuid4())
-        )
+    def _events(self, file: BinlogSize) -> Iterator[tuple[int, EventHeader, bytes]]:
+        """Iterate over a file's events, each with its position; those that are not looked at are left empty."""
+        request = DumpRequest(file.name, BINLOG_HEADER_SIZE, some_server_id(), str(uuid.uuid4()))
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             stream = open_dump(connection, self.flavour, request)
             try:
@@ -259,9 +252,8 @@ class _Dumps:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # what the dump leaves out counts
-                    looked_at = header.code in events.GTIDS or carried_set(header.code) is not None
-                    body = bytes(event[HEADER_SIZE:]) + header.server_id.to_bytes(4, "little") if looked_at else b""
-                    yield position, header.timestamp, header.code, body
+                    looked_at = header.code in events.GTIDS or header.code in CARRIED
+                    yield position, header, bytes(event) if looked_at else b""
                     position += header.size
             finally:
                 stream.close()

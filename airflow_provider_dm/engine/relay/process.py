@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 
 _TAIL_BYTES: Final = 16384
+_WATCH_SECONDS: Final = 0.5
 
 
 @dataclass
@@ -84,11 +86,9 @@ class RelayProcess:
         self._process.wait()
 
     def error(self) -> ReportedError | None:
-        """Return the typed error in its log, if it ended with one."""
         return reported_in(self.tail())
 
     def tail(self) -> str:
-        """Return the end of what it has written into the log."""
         return end_of_log(self.log_path, self.log_from)
 
 
@@ -122,8 +122,24 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), env.get("PYTHONPATH"))))}
 
 
+def wait_for_end_of(pid: int) -> None:
+    """Return when this process is gone."""
+    born = _start_of(pid)
+    while born is not None and _start_of(pid) == born:
+        time.sleep(_WATCH_SECONDS)
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when a process was started, in ticks: its pid may be given to another one. None: it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return None if fields[0] == "Z" else fields[19]
+
+
 def process_exists(pid: int) -> bool:
-    """Tell whether a process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

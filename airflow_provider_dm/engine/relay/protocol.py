@@ -9,6 +9,7 @@ ANNOTATE_ROWS), as the relay file has to equal the upstream's.
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 import select
 import socket
@@ -16,7 +17,7 @@ import ssl
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -46,116 +47,96 @@ _THROUGH_GTID: Final = 0x04
 _SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
+_FIRST_SERVER_ID: Final = 429_496_729  # a tenth of the ids there are, as DM picks them
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
 
 
-@dataclass(eq=False)
 class StreamLost(DmError):
-    """The connection to the upstream ended."""
-
     reason: str
 
-    code: ClassVar[str] = "DM-4020"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the connection to the upstream was lost: {reason}."
-    hint: ClassVar[str] = "It is made again by itself."
+    code = "DM-4020"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "the connection to the upstream was lost: {reason}."
+    hint = "It is made again by itself."
 
 
-@dataclass(eq=False)
 class ReplicaIdTaken(DmError):
-    """Another replica uses our server id."""
-
     server_id: int
 
-    code: ClassVar[str] = "DM-4021"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "another replica of this upstream uses the server id {server_id}."
-    hint: ClassVar[str] = "Leave server-id out of source.yaml, or give every replica its own."
+    code = "DM-4021"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "another replica of this upstream uses the server id {server_id}."
+    hint = "Leave server-id out of source.yaml, or give every replica its own."
 
 
-@dataclass(eq=False)
 class BinlogPurged(DmError):
-    """The upstream no longer has the file that is needed."""
-
     needed: str
     available: str
     stays: str = ""
     """Why the relay log does not begin anew with what is available, as a part of the sentence."""
 
-    code: ClassVar[str] = "DM-4022"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}{stays}."
-    hint: ClassVar[str] = (
+    code = "DM-4022"
+    scope = Scope.UPSTREAM
+    what = "the upstream has purged {needed}; it still has {available}{stays}."
+    hint = (
         "Nothing is skipped by itself. A relay log begins anew once every task of the source needs a place that the "
         "upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
         f"{MIGRATE_AGAIN}. Where no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
     )
 
 
-@dataclass(eq=False)
 class UpstreamLostTail(DmError):
-    """The upstream's file ends before what the relay log already holds, or holds other bytes there."""
-
     needed: str
     found: str
 
-    code: ClassVar[str] = "DM-4023"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
-    hint: ClassVar[str] = (
+    code = "DM-4023"
+    scope = Scope.UPSTREAM
+    what = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
+    hint = (
         "The upstream lost or rewrote the end of its binlog (crash with sync_binlog other than 1, RESET MASTER, a "
         f"restored server); the target may hold rows that the upstream has not: {MIGRATE_AGAIN}."
     )
 
 
-@dataclass(eq=False)
 class GtidsPurged(DmError):
-    """The upstream no longer has transactions that are needed."""
-
     needed: str
     reason: str
 
-    code: ClassVar[str] = "DM-4025"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream cannot go on behind the GTID set {needed!r}: {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-4025"
+    scope = Scope.UPSTREAM
+    what = "the upstream cannot go on behind the GTID set {needed!r}: {reason}."
+    hint = (
         "It has purged transactions that are needed, or never had them. Nothing is skipped by itself: point the source "
         f"to a server that has them, or use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 
-@dataclass(eq=False)
 class UpstreamFileTorn(DmError):
-    """A finished file of the upstream ends inside of an event: it died while it wrote."""
-
     file: str
     reason: str
 
-    code: ClassVar[str] = "DM-4026"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the upstream's {file} ends inside of an event ({reason})."
-    hint: ClassVar[str] = (
+    code = "DM-4026"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "the upstream's {file} ends inside of an event ({reason})."
+    hint = (
         "The upstream crashed while it wrote; what was torn off was never committed. The relay goes on with the next "
         "file as soon as there is one."
     )
 
 
-@dataclass(eq=False)
 class DumpRefused(DmError):
     """The upstream ends the dump for a reason that trying again does not change."""
 
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-4024"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream refuses to send its binlog (error {number}): {reason}."
-    hint: ClassVar[str] = (
-        "Look at what it says. With enable-gtid: true MySQL needs gtid_mode=ON, also for what is in its log already."
-    )
+    code = "DM-4024"
+    scope = Scope.UPSTREAM
+    what = "the upstream refuses to send its binlog (error {number}): {reason}."
+    hint = "Look at what it says. With enable-gtid: true MySQL needs gtid_mode=ON, also for what is in its log already."
 
 
 @dataclass(frozen=True)
@@ -241,6 +222,11 @@ class DumpStream:
             _socket_of(self.connection).close()
 
 
+def some_server_id() -> int:
+    """Return an id for one connection: the upstream may not know yet that an earlier one died."""
+    return _FIRST_SERVER_ID + random.randrange(100_000)
+
+
 def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) -> DumpStream:
     """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and the like."""
     try:
@@ -289,11 +275,6 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
         return head + name + struct.pack("<QI", request.position, len(known)) + known
     flags = _SEND_ANNOTATE if flavour is Flavour.MARIADB else 0
     return struct.pack("<BIHI", _DUMP, request.position, flags, request.server_id) + name
-
-
-def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
-    """Return the last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
-    return (1 << 63) - 1 if by_gtid and CAPABILITIES[flavour].dumps_by_gtid else 0xFFFF_FFFF
 
 
 def _has_more(sock: ssl.SSLSocket) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, assert_never
+from typing import assert_never
 from zlib import crc32
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
@@ -18,26 +18,23 @@ from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE,
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, decide, header_of
+from airflow_provider_dm.engine.relay.decide import Stand, Step, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
-from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
+from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
 from airflow_provider_dm.engine.relay.protocol import DumpStream, UpstreamLostTail
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 
-@dataclass(eq=False)
 class TransactionsMissing(DmError):
-    """The upstream did not send everything that it has committed."""
-
     file: str
     missing: str
 
-    code: ClassVar[str] = "DM-4028"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream's {file} says that {missing} were committed before it; they have not come."
-    hint: ClassVar[str] = (
+    code = "DM-4028"
+    scope = Scope.UPSTREAM
+    what = "the upstream's {file} says that {missing} were committed before it; they have not come."
+    hint = (
         "The file before it is damaged or was cut. Point the source to a server that has all of them (enable-gtid: "
         f"true), or use a new relay-dir and {MIGRATE_AGAIN}."
     )
@@ -87,21 +84,21 @@ class Puller:
         header = header_of(event)
         body = self._checked_body(event, header)
         match decide(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
-            case Drop():
+            case Step.DROP:
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)
                     self._read_format(event)
-            case Turn(file, position):
-                self._turn(Turn(file, position))
-            case Create():
+            case Turn() as turn:
+                self._turn(turn)
+            case Step.CREATE:
                 self._read_format(event)
                 self.writer.create(bytes(event))
                 self.cursor += header.size
-            case Append():
+            case Step.APPEND:
                 begun = self.cursor
                 self.writer.append([event])
                 self._advance(event, header, body, begun)
-            case Compare():
+            case Step.COMPARE:
                 self._compare(event, header, body)
             case other:
                 assert_never(other)
@@ -119,7 +116,7 @@ class Puller:
             raise ChecksumMismatch(f"{self.writer.file}:{self.cursor}", stored, computed)
         has_checksum = right if unsure else self.checksums
         # The bodies of large events are not looked at: not copied either.
-        if carried_set(header.code) is None and header.code != ROTATE:
+        if header.code not in CARRIED and header.code != ROTATE:
             return b""
         return bytes(event[HEADER_SIZE : len(event) - (CHECKSUM_SIZE if has_checksum else 0)])
 
@@ -164,7 +161,7 @@ class Puller:
         if ACTIONS[header.code] == GTID:
             self.writer.tracker.saw([bytes(event[:HEAD_SIZE])])
             self.writer.begun = begun
-        elif (stated := carried_set(header.code)) is not None:
+        elif (stated := CARRIED.get(header.code)) is not None:
             before = stated(body, f"{self.writer.file}:{begun}")
             self._check_nothing_is_missing(before)
             self.writer.tracker.restart(before)

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import ClassVar, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile
@@ -25,40 +26,33 @@ from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.purge_needs import Need, check_related
 
 
-@dataclass(eq=False)
 class NoSuchRelayFile(DmError):
-    """A purge names a file that the relay log does not have."""
-
     name: str
     sub_dir: str
     held: str
 
-    code: ClassVar[str] = "DM-4050"
-    what: ClassVar[str] = "nothing is purged: {name!r} is no file of {sub_dir}, which holds {held}."
-    hint: ClassVar[str] = "Name a binlog file that is there, without a path: everything before it is purged."
+    code = "DM-4050"
+    what = "nothing is purged: {name!r} is no file of {sub_dir}, which holds {held}."
+    hint = "Name a binlog file that is there, without a path: everything before it is purged."
 
 
-@dataclass(eq=False)
 class NoSuchRelaySubDir(DmError):
-    """A purge names a sub-directory that the relay log does not have."""
-
     name: str
     known: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-4051"
-    what: ClassVar[str] = "nothing is purged: {name!r} is no sub-directory of the relay log, which has: {known}."
-    hint: ClassVar[str] = "Write it as in server-uuid.index, or leave it out for the newest one."
+    code = "DM-4051"
+    what = "nothing is purged: {name!r} is no sub-directory of the relay log, which has: {known}."
+    hint = "Write it as in server-uuid.index, or leave it out for the newest one."
 
 
-@dataclass(eq=False)
 class PurgeUnclear(DmError):
     """A request that says not at all, twice, or by halves what is to be purged."""
 
     found: str
 
-    code: ClassVar[str] = "DM-4057"
-    what: ClassVar[str] = "nothing is purged: {found}."
-    hint: ClassVar[str] = "Name one source with a file (and its sub-directory), or a time, or ask for what is inactive."
+    code = "DM-4057"
+    what = "nothing is purged: {found}."
+    hint = "Name one source with a file (and its sub-directory), or a time, or ask for what is inactive."
 
 
 class HeldFile(NamedTuple):
@@ -72,10 +66,6 @@ class HeldFile(NamedTuple):
     @property
     def order(self) -> tuple[int, int]:
         return self.sub_dir.suffix, self.file.number
-
-    def same_file(self, other: HeldFile) -> bool:
-        """Tell whether both are one file: with a successor it never changes its size."""
-        return self[:3] == other[:3]
 
     def __str__(self) -> str:
         return f"{self.sub_dir}/{self.file}"
@@ -120,6 +110,17 @@ class Inactive:
 
 
 PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive
+
+
+def request_of(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
+    """Return the request that somebody means who has said one of these. Raises PurgeUnclear."""
+    if [filename is not None, before is not None, inactive].count(True) != 1:
+        raise PurgeUnclear("say one of file, time and inactive")
+    if filename is not None:
+        return BeforeFile(filename, sub_dir)
+    if sub_dir is not None:
+        raise PurgeUnclear("the sub-directory is that of a file, and none is named")
+    return BeforeTime(before.timestamp()) if before is not None else Inactive()
 
 
 # What may go

@@ -8,8 +8,7 @@ caller's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
@@ -17,22 +16,16 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 from airflow_provider_dm.engine.relay.directory import SubDir
 
 
-@dataclass(eq=False)
 class NeedUnknown(DmError):
-    """A task has not said from where on it needs the log."""
-
     task: str
     source: str
     stage: str
 
-    code: ClassVar[str] = "DM-4052"
-    what: ClassVar[str] = (
-        "nothing is purged: task {task} ({stage}) has not said what it needs of the relay log of {source}."
-    )
-    hint: ClassVar[str] = "Run it until it syncs, or, if it never will, release what it needs by `dmctl stop-task`."
+    code = "DM-4052"
+    what = "nothing is purged: task {task} ({stage}) has not said what it needs of the relay log of {source}."
+    hint = "Run it until it syncs, or, if it never will, release what it needs by `dmctl stop-task`."
 
 
-@dataclass(eq=False)
 class NeedUnrelated(DmError):
     """A task needs a place in a log that is not the one in the relay directory."""
 
@@ -40,13 +33,9 @@ class NeedUnrelated(DmError):
     needed: str
     held: str
 
-    code: ClassVar[str] = "DM-4053"
-    what: ClassVar[str] = (
-        "nothing is purged: task {task} needs {needed}, which has no order with {held} of the relay log."
-    )
-    hint: ClassVar[str] = (
-        "The task belongs to another log of the source: finish it, or release it by `dmctl stop-task`."
-    )
+    code = "DM-4053"
+    what = "nothing is purged: task {task} needs {needed}, which has no order with {held} of the relay log."
+    hint = "The task belongs to another log of the source: finish it, or release it by `dmctl stop-task`."
 
 
 class Need(NamedTuple):

@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.purge import HeldFile, RelayLog
 
 _HIDDEN: Final = ".purged"
 
 
-@dataclass(eq=False)
 class NoRelayLog(DmError):
-    """Error: there is no relay log where one was looked for."""
-
     source: str
     directory: str
 
-    code: ClassVar[str] = "DM-4055"
-    what: ClassVar[str] = "there is no relay log of {source} in {directory}."
-    hint: ClassVar[str] = "Look on the machine of the relay; name its source.yaml if that has a `relay-dir`."
+    code = "DM-4055"
+    what = "there is no relay log of {source} in {directory}."
+    hint = "Look on the machine of the relay; name its source.yaml if that has a `relay-dir`."
 
 
 def survey(source: str, root: Path) -> RelayLog:
@@ -41,7 +37,7 @@ def survey(source: str, root: Path) -> RelayLog:
     directory = RelayDirectory(root)
     directory.sub_dirs()  # refuses two sub-directories of one number, whose files have no order
     found: dict[tuple[SubDir, BinlogFile], Path] = {}
-    for sub_dir in folders(root):
+    for sub_dir in directory.folders():
         found |= {(sub_dir, file): path for file, path in hidden_files(directory.folder(sub_dir))}
         found |= {(sub_dir, held.file): held.path for held in directory.files(sub_dir)}
     if not found:
@@ -65,33 +61,11 @@ def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float
 def _first_moment(path: Path) -> float:
     """Read the timestamp of a file's first event, which was written when its predecessor ended; 0 when unreadable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+            head = os.pread(descriptor, len(MAGIC) + 4, 0)
     except OSError:
         return 0.0
-    try:
-        head = os.pread(descriptor, len(MAGIC) + 4, 0)
-    finally:
-        os.close(descriptor)
     return float(int.from_bytes(head[len(MAGIC) :], "little")) if head.startswith(MAGIC) else 0.0
-
-
-def folders(root: Path) -> list[SubDir]:
-    """List folders named like sub-directories, no links, oldest first, also where a purge left only hidden files.
-
-    Raises RelayDirectoryUnusable.
-    """
-    found = []
-    try:
-        for path in root.iterdir():
-            with suppress(InvalidSubDir):
-                sub_dir = SubDir.parse(path.name)
-                if path.is_dir() and not path.is_symlink():
-                    found.append(sub_dir)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RelayDirectoryUnusable(str(root), str(error)) from error
-    return sorted(found, key=lambda sub_dir: sub_dir.suffix)
 
 
 def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:

@@ -12,15 +12,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
-from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.boundary import opened
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
@@ -28,47 +27,36 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
 _ALL_OF_IT: Final = 1 << 40
 
 
-@dataclass(eq=False)
 class RelayFileGone(DmError):
-    """A file that is needed was in the relay log and is no longer."""
-
     file: str
     directory: str
 
-    code: ClassVar[str] = "DM-4040"
-    what: ClassVar[str] = "{file} is missing in {directory}."
-    hint: ClassVar[str] = (
+    code = "DM-4040"
+    what = "{file} is missing in {directory}."
+    hint = (
         "It was purged or removed by hand. If the upstream still has it, start or resume the relay: it is pulled again."
     )
 
 
-@dataclass(eq=False)
 class RelayStartsTooLate(DmError):
-    """The relay log begins behind what is needed."""
-
     needed: str
     first: str
     directory: str
 
-    code: ClassVar[str] = "DM-4041"
-    what: ClassVar[str] = "{needed} is needed, but the relay log in {directory} begins with {first}."
-    hint: ClassVar[str] = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
+    code = "DM-4041"
+    what = "{needed} is needed, but the relay log in {directory} begins with {first}."
+    hint = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
 
 
-@dataclass(eq=False)
 class RelayOfAnotherServer(DmError):
-    """The sub-directory of that number holds the log of another server than the one that is read."""
-
     needed: str
     server: str
     found: str
     directory: str
 
-    code: ClassVar[str] = "DM-4049"
-    what: ClassVar[str] = (
-        "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-4049"
+    what = "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
+    hint = (
         "A position means nothing on another server. With enable-gtid: true and the metadata DB of before (`meta-url`) "
         f"a new relay-dir follows a failover; else point the source back to the first one, or {MIGRATE_AGAIN}."
     )
@@ -76,8 +64,6 @@ class RelayOfAnotherServer(DmError):
 
 @dataclass(frozen=True)
 class RelayReader:
-    """The reader of one source's relay directory."""
-
     root: Path
 
     @property
@@ -125,7 +111,8 @@ class RelayReader:
                 continue
             held = self._directory.files(sub_dir)
             if sub_dir.suffix == start.suffix:
-                self._check_server(start, sub_dir)
+                if start.server_uuid and start.server_uuid != sub_dir.server_uuid:
+                    raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
                 held = self._from(start, held)
             self._without_gaps(sub_dir, held)
             found += [(sub_dir, one) for one in held]
@@ -173,11 +160,8 @@ class RelayReader:
             raise LocationNotInLog(str(place), f"{files[0].name} ends at {files[0].size}")
         if not files or files[0].size < place.position:
             return None
-        with Window(files[0].path, files[0].size) as window:
-            log_format = read_format(window, files[0].name)
-            if log_format is None:
-                return None
-            return str(held_before(window, place.position, log_format, files[0].name))
+        with opened(files[0].path, files[0].size, files[0].name) as log:
+            return None if log is None else str(held_before(log, place.position))
 
     def _covers(self, start: Location, first: LogFile) -> bool:
         """Tell whether nothing lies between `start` and a file; False: the file does not say it yet."""
@@ -187,10 +171,6 @@ class RelayReader:
         if not start.gtid_set or not before.parse_text(start.gtid_set).contains(before):
             raise RelayStartsTooLate(str(start), str(first), str(self.root))
         return True
-
-    def _check_server(self, start: Location, sub_dir: SubDir) -> None:
-        if start.server_uuid and start.server_uuid != sub_dir.server_uuid:
-            raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
 
     def _from(self, start: Location, held: Sequence[RelayFile]) -> tuple[RelayFile, ...]:
         file = BinlogFile.parse(start.file)

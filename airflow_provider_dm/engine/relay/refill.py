@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -165,9 +165,9 @@ class Refiller:
         sub_dir, file, path = hidden.sub_dir, hidden.file, hidden.path
         log.warning("%s/%s is missing between files that are held: pulled again, %d bytes", sub_dir, file, listed)
         try:
-            with closing(hidden), dump(file) as stream:
-                if not self._came_whole(stream, hidden, tick):
-                    return False
+            with closing(hidden), dump(file) as stream, suppress(_Whole):
+                Puller(stream, hidden, BINLOG_HEADER_SIZE, self.take).run(tick)
+                return False  # `tick` said no before it came to its end
             check_whole(hidden, file, listed)
             self._publish(path, sub_dir, file)
         except _OF_THE_FILE as error:
@@ -176,14 +176,6 @@ class Refiller:
         finally:
             path.unlink(missing_ok=True)
         return True
-
-    def _came_whole(self, stream: DumpStream, hidden: HiddenFile, tick: Callable[[], bool]) -> bool:
-        """Pull the file; tell whether it came to its end before `tick` said no. Raises what the pull loop does."""
-        try:
-            Puller(stream, hidden, BINLOG_HEADER_SIZE, self.take).run(tick)
-        except _Whole:
-            return True
-        return False
 
     def _publish(self, hidden_path: Path, sub_dir: SubDir, file: BinlogFile) -> None:
         """Give the file its name, for good; unless it is no hole any more, as by a purge of what lay before it.

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import shutil
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pymysql
 
@@ -38,9 +37,9 @@ from airflow_provider_dm.engine.relay.backoff import pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDiskFull, disk_errors
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
-from airflow_provider_dm.engine.relay.locate import file_behind
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.opening import Opening
+from airflow_provider_dm.engine.relay.places import file_behind
 from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
     BinlogPurged,
@@ -49,6 +48,7 @@ from airflow_provider_dm.engine.relay.protocol import (
     StreamLost,
     UpstreamFileTorn,
     open_dump,
+    some_server_id,
 )
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
@@ -73,17 +73,13 @@ FULL_DISK_SECONDS: Final = 60.0
 """After so long a full disk is tried again, even if nobody seems to have made room."""
 _ROOM: Final = (1 << 20, 64 << 20)
 """More free bytes after which a full disk is tried again at once: a twentieth of it, within these bounds."""
-_FIRST_SERVER_ID: Final = 429496729  # a tenth of the ids there are, as DM picks them
 
 
 @dataclass(frozen=True)
 class RelayResult:
-    """The end of a relay without an error."""
-
     stage: Stage
     """Finished: caught up as asked; Stopped: told to stop."""
     location: Location | None
-    sub_dir: str
 
 
 def run_relay(
@@ -280,11 +276,11 @@ class _Service:
 
         return self.refiller.fill(writer.sub_dir, info.flavour, list_binlogs(connection), dump, self._tick)
 
-    def _request(self, info: ServerInfo, file: BinlogFile, position: int) -> DumpRequest:
+    def _request(self, info: ServerInfo, file: BinlogFile | Literal[""], position: int) -> DumpRequest:
         return DumpRequest(
             file=str(file),
             position=position,
-            server_id=self._server_id(),
+            server_id=self.spec.source.config.server_id or some_server_id(),
             replica_uuid=self.replica_uuid,
             known=GtidSet.empty(info.flavour) if self.spec.source.config.enable_gtid else None,
         )
@@ -303,9 +299,8 @@ class _Service:
 
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
         with self._another_connection(info) as connection:
-            return file_behind(
-                connection, info.flavour, known, server_id=self._server_id(), replica_uuid=self.replica_uuid
-            )
+            request = replace(self._request(info, "", BINLOG_HEADER_SIZE), known=known)
+            return file_behind(connection, info.flavour, request)
 
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
@@ -314,10 +309,6 @@ class _Service:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")
             yield connection
-
-    def _server_id(self) -> int:
-        """Return the configured id, or a new one for every connection: the upstream may not know yet that one died."""
-        return self.spec.source.config.server_id or _FIRST_SERVER_ID + random.randrange(100_000)
 
     def _tick(self) -> bool:
         """Tell whether to pull on; publish and save when their time has come."""
@@ -361,6 +352,5 @@ class _Service:
     def _result(self) -> RelayResult:
         stage = Stage.FINISHED if self._caught_up() else Stage.STOPPED
         location = self.writer.location(exact=True) if self.writer is not None else None
-        sub_dir = str(self.writer.sub_dir) if self.writer is not None else ""
-        self.reporter.publish(stage, location, sub_dir)
-        return RelayResult(stage, location, sub_dir)
+        self.reporter.publish(stage, location, str(self.writer.sub_dir) if self.writer is not None else "")
+        return RelayResult(stage, location)

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from airflow_provider_dm.engine.config.base import Strict
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec, SpecFile
-from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.mysql.location import Location
 
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
@@ -35,20 +35,15 @@ LOOK_SECONDS: Final = 0.5
 _MARK: Final = re.compile(r"(\d{1,9}) (\d{1,18}) (\d{1,19})\n", re.ASCII)
 
 
-@dataclass(eq=False)
 class TaskFellBehind(DmError):
-    """The upstream has removed what the task has still to read, and the task's private log does not have it."""
-
     task: str
     needed: str
     available: str
 
-    code: ClassVar[str] = "DM-4060"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
-        "task {task} needs the binlog from {needed} on, and the upstream has purged that; it still has {available}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-4060"
+    scope = Scope.UPSTREAM
+    what = "task {task} needs the binlog from {needed} on, and the upstream has purged that; it still has {available}."
+    hint = (
         "Without `enable-relay: true` the log is pulled only so far ahead of the task as `spool-limit-mb` of its "
         "source.yaml allows, during the full load as well. Let the upstream keep its binlogs longer, set "
         f"`enable-relay: true` or a higher limit, and {MIGRATE_AGAIN}."
@@ -111,14 +106,6 @@ def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun
     return ahead < (limit if pulling else max(limit // 2, 1))
 
 
-def is_enough(until: tuple[int, int] | None, begun: Place) -> bool:
-    """Tell whether every transaction up to `until` is here, as one begins behind it: it may lie inside of one.
-
-    `until`: a file's number and a position, of the newest sub-directory.
-    """
-    return until is not None and begun[1:] >= until
-
-
 # Asking again and again
 
 
@@ -129,7 +116,7 @@ class SpoolBound:
     root: Path
     limit_bytes: int
     until: tuple[int, int] | None = None
-    """See `is_enough`; None: the run has no such end."""
+    """The number of a file and a position, of the newest sub-directory, where the run will end; None: nowhere."""
     pulling: bool = field(default=True, init=False)
     _ahead: int = field(default=0, init=False)
     _mark: Place | None = field(default=None, init=False)
@@ -139,16 +126,16 @@ class SpoolBound:
     @classmethod
     def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
         """Return the bound that a relay was started with."""
-        until = Place.of(spec.until) if spec.until is not None else None
-        return cls(root, spec.limit_bytes, until and (until.number, until.position))
+        until = Place.of(spec.until)[1:] if spec.until is not None else None
+        return cls(root, spec.limit_bytes, until)
 
     def may_pull(self, end: Place, begun: Place) -> bool:
         """Tell whether to pull on, with the log ending at `end`.
 
         The directory is looked at twice a second at most, and between two looks only what was pulled is counted.
         """
-        if is_enough(self.until, begun):
-            return False
+        if self.until is not None and begun[1:] >= self.until:
+            return False  # one begins behind it, which may lie inside of a transaction, so all of them are here
         now = time.monotonic()
         seen, grown = self._seen_end, 0
         if seen is not None and seen[:2] == end[:2]:

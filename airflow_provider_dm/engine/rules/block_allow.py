@@ -10,34 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from airflow_provider_dm.engine.config.pattern import Pattern
+from airflow_provider_dm.engine.config.pattern import Pattern, TableMatcher
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig, TablePattern
-from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import NO_TOOLS, Real, TableKind, ToolTables
-
-SYSTEM_SCHEMAS: Final = frozenset(
-    {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
-)
-
-
-@dataclass(frozen=True)
-class TableMatcher:
-    """A schema and a table pattern; both have to match."""
-
-    schema: Pattern
-    table: Pattern
-
-    @classmethod
-    def of(cls, pattern: TablePattern, *, case_sensitive: bool) -> TableMatcher:
-        return cls(
-            Pattern.compile(pattern.db_name, case_sensitive=case_sensitive),
-            Pattern.compile(pattern.tbl_name, case_sensitive=case_sensitive),
-        )
-
-    def matches(self, name: TableName) -> bool:
-        return self.schema.matches(name.schema) and self.table.matches(name.table)
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import NO_TOOLS, TableKind, ToolTables
 
 
 @dataclass(frozen=True)
@@ -67,7 +44,9 @@ class BlockAllowRules:
             return tuple(Pattern.compile(text, case_sensitive=case_sensitive) for text in texts)
 
         def matchers(tables: Sequence[TablePattern]) -> tuple[TableMatcher, ...]:
-            return tuple(TableMatcher.of(table, case_sensitive=case_sensitive) for table in tables)
+            return tuple(
+                TableMatcher.compile(one.db_name, one.tbl_name, case_sensitive=case_sensitive) for one in tables
+            )
 
         return cls(
             do_dbs=patterns(config.do_dbs),
@@ -80,7 +59,7 @@ class BlockAllowRules:
 
     def allows(self, name: TableName) -> bool:
         """Tell whether the table belongs to the task."""
-        return self._lists_allow(name) and isinstance(self.kind_of(name), Real)
+        return self._lists_allow(name) and self.kind_of(name) is TableKind.REAL
 
     def kind_of(self, name: TableName) -> TableKind:
         """Tell a table of an online DDL tool, at work on a table that the lists allow, from any other."""
@@ -100,7 +79,7 @@ class BlockAllowRules:
     def names_all_of(self, schema: str) -> bool:
         """Tell whether each table of the schema that is allowed is named by the lists: no other can come in."""
         here = [matcher for matcher in self.do_tables if matcher.schema.matches(schema)]
-        return bool(self.do_tables) and all(matcher.table.is_name for matcher in here)
+        return bool(self.do_tables) and all(matcher.table and matcher.table.is_name for matcher in here)
 
     def named_schemas(self) -> list[str]:
         """Return the schemas that the lists ask for by name, of which some table may come in."""

@@ -11,47 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    AlterDatabase,
-    AlterTable,
-    ChangeColumn,
-    ColumnDefinition,
-    ColumnType,
-    ConvertCharset,
-    CreateDatabase,
-    CreateIndex,
-    CreateTable,
-    CreateTableLike,
-    CreateTableSelect,
-    DropColumn,
-    DropDatabase,
-    DropForeignKey,
-    DropIndex,
-    DropKey,
-    DropPartitions,
-    DropTables,
-    ExchangePartition,
-    ForeignKey,
-    Key,
-    KeyKind,
-    RenameColumn,
-    RenameKey,
-    RenameTables,
-    RenameTo,
-    Repartition,
-    SetDefault,
-    SetKeyVisibility,
-    SetOptions,
-    Spec,
-    Statement,
-    TruncatePartitions,
-    TruncateTable,
-)
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
-Columns = Mapping[str, ColumnDefinition]
+Columns = Mapping[str, ddl.ColumnDefinition]
 """A table's columns by their names in lower case."""
 
 _INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
@@ -60,19 +23,49 @@ _TEXTS: Final = {
     **{f"{size}{kind}": 256**width - 1 for kind in ("text", "blob") for size, width in (("medium", 3), ("long", 4))},
 }
 _STRINGS: Final = frozenset({*_TEXTS, "char", "varchar", "binary", "varbinary"})
-_OPTIONS: Final = {"CHARSET": "modify charset", "COLLATE": "modify collation", "ENGINE": "modify storage engine"}
+_OPTIONS: Final = {
+    "CHARSET": ("modify charset", "modify table charset and collate"),
+    "COLLATE": ("modify collation", "modify table charset and collate"),
+    "ENGINE": ("modify storage engine",),
+}
+_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 _PARTITIONS: Final = {
     "REORGANIZE": "reorganize table partition",
     "REBUILD": "rebuild table partition",
     "COALESCE": "coalesce table partition",
 }
+_WHOLE: Final[Mapping[type, tuple[str, ...]]] = {
+    ddl.CreateDatabase: ("create database",),
+    ddl.AlterDatabase: ("alter database", "modify schema charset and collate"),
+    ddl.DropDatabase: ("drop database",),
+    **dict.fromkeys((ddl.CreateTable, ddl.CreateTableLike, ddl.CreateTableSelect), ("create table",)),
+    ddl.TruncateTable: ("truncate table",),
+    ddl.CreateIndex: ("create index",),
+    ddl.DropIndex: ("drop index",),
+}
+"""Statements that are one part."""
+_SPECS: Final[Mapping[type, tuple[str, ...]]] = {
+    ddl.RenameColumn: ("rename column",),
+    ddl.RenameKey: ("rename index",),
+    ddl.RenameTo: ("rename table",),
+    ddl.DropColumn: ("drop column",),
+    ddl.AddConstraint: ("modify constraint",),
+    ddl.DropPartitions: ("drop table partition",),
+    ddl.TruncatePartitions: ("truncate table partition",),
+    ddl.ExchangePartition: ("exchange table partition",),
+    ddl.ConvertCharset: ("modify charset", "modify table charset and collate"),
+    ddl.AddColumn: ("alter table", "add column"),
+    ddl.DropForeignKey: ("alter table", "drop foreign key"),
+    ddl.SetKeyVisibility: ("alter table", "alter index visibility"),
+}
+"""Clauses of ALTER TABLE whose names need no further look."""
 
 
 @dataclass(frozen=True)
 class Part:
     """A part of a statement: what it does alone, the names of that, and the tables (or the schema) it is about."""
 
-    statement: Statement
+    statement: ddl.Statement
     events: tuple[str, ...]
     names: tuple[TableName, ...]
 
@@ -81,122 +74,70 @@ class Part:
         return self.events[0] if self.events else "a statement without a name"
 
 
-def together(parts: Sequence[Statement]) -> Statement | None:
+def together(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
     """Return parts of one statement as one again; None: there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     match parts[0]:
-        case AlterTable() as first:
-            specs = (spec for one in parts if isinstance(one, AlterTable) for spec in one.specs)
+        case ddl.AlterTable() as first:
+            specs = (spec for one in parts if isinstance(one, ddl.AlterTable) for spec in one.specs)
             return replace(first, specs=tuple(specs))
-        case DropTables() as first:
+        case ddl.DropTables() as first:
             return replace(first, tables=tuple(name for one in parts for name in one.tables))
-        case RenameTables() as first:
-            pairs = (pair for one in parts if isinstance(one, RenameTables) for pair in one.pairs)
+        case ddl.RenameTables() as first:
+            pairs = (pair for one in parts if isinstance(one, ddl.RenameTables) for pair in one.pairs)
             return replace(first, pairs=tuple(pairs))
         case first:
             raise ValueError(f"a statement that has one part only: {first}")
 
 
-def parts_of(statement: Statement, before: Columns, after: Columns) -> tuple[Part, ...]:
+def parts_of(statement: ddl.Statement, before: Columns, after: Columns) -> tuple[Part, ...]:
     """Return the parts of a statement. `before`, `after`: the columns of the table that it alters, as far as known."""
     match statement:
-        case AlterTable(table, specs):
+        case ddl.AlterTable(table, specs):
             return tuple(
                 Part(replace(statement, specs=(spec,)), _events_of(spec, before, after), (table, *_more(spec)))
                 for spec in specs
             )
-        case DropTables(tables):
+        case ddl.DropTables(tables):
             return tuple(Part(replace(statement, tables=(one,)), ("drop table",), (one,)) for one in tables)
-        case RenameTables(pairs):
+        case ddl.RenameTables(pairs):
             return tuple(Part(replace(statement, pairs=(pair,)), ("rename table",), pair) for pair in pairs)
-        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
-            return (Part(statement, _whole(statement), (TableName(name, ""),)),)
+        case ddl.CreateDatabase(name) | ddl.AlterDatabase(name) | ddl.DropDatabase(name):
+            return (Part(statement, _WHOLE[type(statement)], (TableName(name, ""),)),)
         case _:
-            return (Part(statement, _whole(statement), statement.tables),)
+            return (Part(statement, _WHOLE.get(type(statement), ()), statement.tables),)
 
 
-def _more(spec: Spec) -> tuple[TableName, ...]:
-    return (spec.table,) if isinstance(spec, RenameTo) else ()
+def _more(spec: ddl.Spec) -> tuple[TableName, ...]:
+    return (spec.table,) if isinstance(spec, ddl.RenameTo) else ()
 
 
-def _whole(statement: Statement) -> tuple[str, ...]:
-    match statement:
-        case CreateDatabase():
-            return ("create database",)
-        case AlterDatabase():
-            return ("alter database", "modify schema charset and collate")
-        case DropDatabase():
-            return ("drop database",)
-        case CreateTable() | CreateTableLike() | CreateTableSelect():
-            return ("create table",)
-        case TruncateTable():
-            return ("truncate table",)
-        case CreateIndex():
-            return ("create index",)
-        case DropIndex():
-            return ("drop index",)
-        case _:
-            return ()
-
-
-def _events_of(spec: Spec, before: Columns, after: Columns) -> tuple[str, ...]:
+def _events_of(spec: ddl.Spec, before: Columns, after: Columns) -> tuple[str, ...]:
     match spec:
-        case ChangeColumn(name, column, place):
+        case ddl.ChangeColumn(name, column, place):
             old, new = before.get(name.lower()), after.get(column.name.lower())
             return (_change_of(old, new, moved=place is not None),)
-        case RenameColumn():
-            return ("rename column",)
-        case RenameKey():
-            return ("rename index",)
-        case RenameTo():
-            return ("rename table",)
-        case DropColumn():
-            return ("drop column",)
-        case DropKey(name):
+        case ddl.DropKey(name):
             return ("drop primary key",) if name.upper() == "PRIMARY" else ("drop index",)
-        case SetDefault(_, default):
+        case ddl.SetDefault(_, default):
             return ("modify default value",) if default is None else ("modify default value", "set default value")
-        case AddConstraint(Key(KeyKind.PRIMARY)):
+        case ddl.AddConstraint(ddl.Key(ddl.KeyKind.PRIMARY)):
             return ("modify constraint", "add primary key")
-        case AddConstraint(ForeignKey()):
+        case ddl.AddConstraint(ddl.ForeignKey()):
             return ("modify constraint", "add foreign key")
-        case AddConstraint():
-            return ("modify constraint",)
-        case DropPartitions():
-            return ("drop table partition",)
-        case TruncatePartitions():
-            return ("truncate table partition",)
-        case ExchangePartition():
-            return ("exchange table partition",)
-        case Repartition(what):
+        case ddl.Repartition(what):
             return _of_partitions(what)
-        case ConvertCharset():
-            return ("modify charset", "modify table charset and collate")
-        case SetOptions(options):
-            return next((_of_option(name) for name, _ in options if name in _OPTIONS), _of_other(options))
-        case AddColumn():
-            return ("alter table", "add column")
-        case DropForeignKey():
-            return ("alter table", "drop foreign key")
-        case SetKeyVisibility():
-            return ("alter table", "alter index visibility")
+        case ddl.SetOptions(options):
+            return next((_OPTIONS[name] for name, _ in options if name in _OPTIONS), _of_other(options))
         case _:
-            return ("alter table",)
-
-
-def _of_option(name: str) -> tuple[str, ...]:
-    own = _OPTIONS[name]
-    return (own,) if name == "ENGINE" else (own, "modify table charset and collate")
+            return _SPECS.get(type(spec), ("alter table",))
 
 
 def _of_other(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     names = {name for name, _ in options}
     more = [event for name, event in _OTHER_OPTIONS.items() if name in names]
     return ("alter table", *more)
-
-
-_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 
 
 def _of_partitions(what: str) -> tuple[str, ...]:
@@ -211,7 +152,7 @@ def _of_partitions(what: str) -> tuple[str, ...]:
     return ("alter table", "alter table partitioning") if words[:2] == ["PARTITION", "BY"] else ("alter table",)
 
 
-def _change_of(old: ColumnDefinition | None, new: ColumnDefinition | None, *, moved: bool) -> str:
+def _change_of(old: ddl.ColumnDefinition | None, new: ddl.ColumnDefinition | None, *, moved: bool) -> str:
     """Return the name of a column's change, from how it was to how it is; the first difference in DM's order."""
     if old is None or new is None:
         return "alter table"
@@ -231,11 +172,11 @@ def _change_of(old: ColumnDefinition | None, new: ColumnDefinition | None, *, mo
     return "alter table" if old.name.lower() == new.name.lower() else "rename column"
 
 
-def _default(column: ColumnDefinition) -> str | None:
+def _default(column: ddl.ColumnDefinition) -> str | None:
     return None if column.default is None or column.default.upper() == "NULL" else column.default
 
 
-def _type_change(old: ColumnType, new: ColumnType) -> str | None:
+def _type_change(old: ddl.ColumnType, new: ddl.ColumnType) -> str | None:
     """Return the name of a change of type that may cost values; None where it cannot, or nothing changes."""
     if old.name == new.name:
         return _same_type_change(old, new)
@@ -249,7 +190,7 @@ def _type_change(old: ColumnType, new: ColumnType) -> str | None:
     return "modify column"
 
 
-def _same_type_change(old: ColumnType, new: ColumnType) -> str | None:
+def _same_type_change(old: ddl.ColumnType, new: ddl.ColumnType) -> str | None:
     match old.name:
         case "decimal":
             same = _numbers(old) == _numbers(new) and old.unsigned == new.unsigned
@@ -266,12 +207,12 @@ def _same_type_change(old: ColumnType, new: ColumnType) -> str | None:
             return "value range decrease" if _is_shorter(old, new) or old.unsigned != new.unsigned else None
 
 
-def _is_shorter(old: ColumnType, new: ColumnType) -> bool:
+def _is_shorter(old: ddl.ColumnType, new: ddl.ColumnType) -> bool:
     ours, theirs = _numbers(old), _numbers(new)
     return any(after < before for before, after in zip(ours, theirs, strict=False))
 
 
-def _numbers(column: ColumnType) -> tuple[int, ...]:
+def _numbers(column: ddl.ColumnType) -> tuple[int, ...]:
     """Return a type's length, or its precision and scale."""
     if column.name in _TEXTS:
         return (_TEXTS[column.name],)

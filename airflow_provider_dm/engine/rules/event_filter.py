@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
-from airflow_provider_dm.engine.config.pattern import Pattern
+from airflow_provider_dm.engine.config.pattern import TableMatcher
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -51,10 +51,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EventRule:
-    """One compiled rule; `table` is None for a schema rule."""
+    """One compiled rule, and the tables that it is about."""
 
-    schema: Pattern
-    table: Pattern | None
+    tables: TableMatcher
     events: tuple[str, ...]
     texts: tuple[re.Pattern[str], ...]
     action: Verdict
@@ -63,16 +62,11 @@ class EventRule:
     def of(cls, rule: FilterRule, *, case_sensitive: bool) -> EventRule:
         """Compile a rule. Raises InvalidPattern."""
         return cls(
-            Pattern.compile(rule.schema_pattern, case_sensitive=case_sensitive),
-            Pattern.compile(rule.table_pattern, case_sensitive=case_sensitive) if rule.table_pattern else None,
+            TableMatcher.compile(rule.schema_pattern, rule.table_pattern, case_sensitive=case_sensitive),
             rule.events,
             tuple(re.compile(text, re.IGNORECASE) for text in rule.sql_pattern),
             Verdict(rule.action),
         )
-
-    def is_about(self, name: TableName) -> bool:
-        """Tell whether the rule is about a table; a name without a table is a schema."""
-        return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
 
     def may_ignore(self, event: str) -> bool:
         """Tell whether some statement that goes by this name is left out, whatever its text is."""
@@ -112,8 +106,8 @@ class EventFilter:
         schema = TableName(name.schema, "")
         return any(
             rule.may_ignore("rename table")
-            or (rule.is_about(name) and any(map(rule.may_ignore, _TAKING_ROWS)))
-            or (rule.is_about(schema) and rule.may_ignore("drop database"))
+            or (rule.tables.matches(name) and any(map(rule.may_ignore, _TAKING_ROWS)))
+            or (rule.tables.matches(schema) and rule.may_ignore("drop database"))
             for rule in self.rules
         )
 
@@ -133,17 +127,15 @@ class EventFilter:
         return self._verdict(TableName("", ""), (), sql.strip())
 
     def _verdict(self, name: TableName, events: Sequence[str], sql: str) -> Verdict:
-        return _strictest(rule.verdict(events, sql) for rule in self.rules if rule.is_about(name))
+        return _strictest(rule.verdict(events, sql) for rule in self.rules if rule.tables.matches(name))
 
 
 NO_FILTER: Final = EventFilter()
 
 
 def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    found = set(verdicts)
-    if Verdict.IGNORE in found:
-        return Verdict.IGNORE
-    return Verdict.ERROR if Verdict.ERROR in found else Verdict.DO
+    found = {Verdict.DO, *verdicts}
+    return next(one for one in (Verdict.IGNORE, Verdict.ERROR, Verdict.DO) if one in found)
 
 
 def _is_listed(events: Sequence[str], listed: Iterable[str]) -> bool:

@@ -9,11 +9,11 @@ distinct at the source only meets a duplicate, which stops the task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
@@ -21,21 +21,18 @@ _NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items(
 """What a target table gets that is created for the task, with a note."""
 
 
-@dataclass(eq=False)
 class TargetKeyNotKept(DmError):
-    """Rows that are distinct at the source may be one in the target."""
-
     source: str
     target: str
     key: str
 
-    code: ClassVar[str] = "DM-7017"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7017"
+    scope = Scope.DOWNSTREAM
+    what = (
         "the unique key {key} of {target} has no counterpart in {source} that tells the same rows apart: rows there "
         "may share its values, or the target's collation takes more of them for equal."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "
         "that no row replaces another. If rows are meant to overwrite each other, set the loader's "
         "on-duplicate-logical to replace."
@@ -53,9 +50,8 @@ def check_keys_kept(mapping: TableMapping) -> None:
 
 def _never_met(key: Index, mapping: TableMapping) -> bool:
     """Tell whether a column of the key is NULL in all rows that are written: it is the target's own, and not filled."""
-    given = {column.name.lower() for column in mapping.source.columns}
     columns = [mapping.target.column(name) for name in key.columns]
-    own = (column for column in columns if column.name.lower() not in given)
+    own = (column for column in columns if column.name.lower() not in mapping.source.by_name)
     return any(column.nullable and not (column.filled or column.generated) for column in own)
 
 
@@ -74,8 +70,7 @@ def _follows(theirs: Index, ours: Index, mapping: TableMapping) -> bool:
 
 
 def _lengths(key: Index) -> dict[str, int | None]:
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    return dict(zip(map(str.lower, key.columns), prefixes, strict=True))
+    return {name.lower(): length for name, length in key.parts}
 
 
 def _told_apart(ours: Column, theirs: Column) -> bool:
@@ -84,7 +79,7 @@ def _told_apart(ours: Column, theirs: Column) -> bool:
         return True
     if (ours.collation, theirs.collation) in _NEAREST or _rule(ours.collation) == _rule(theirs.collation):
         return True
-    return theirs.collation.endswith("_bin") and (_pads(ours.collation) or not _pads(theirs.collation))
+    return theirs.collation.endswith("_bin") and (pads(ours.collation) or not pads(theirs.collation))
 
 
 def _rule(collation: str) -> str:
@@ -95,12 +90,3 @@ def _rule(collation: str) -> str:
     """
     charset, _, rule = collation.partition("_")
     return rule if charset in ("utf8", "utf8mb3", "utf8mb4") else collation
-
-
-def _pads(collation: str) -> bool:
-    """Tell whether trailing spaces count for nothing.
-
-    >>> [_pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
-    [True, False, False, True]
-    """
-    return "_0900_" not in collation and "_nopad_" not in collation

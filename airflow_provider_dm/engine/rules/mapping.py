@@ -20,24 +20,21 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.rules.block_allow import select
-from airflow_provider_dm.engine.schema.codec import GEOMETRIES
+from airflow_provider_dm.engine.schema.codec import BINARIES, GEOMETRIES, TEXTS
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS, charset_bytes
-
-__all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select", "value_signature"]
 
 FAMILIES: Final[dict[str, frozenset[str]]] = {
     "integer": frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"}),
     "decimal": frozenset({"decimal", "numeric"}),
     "float": frozenset({"float", "double", "real"}),
-    "text": frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"}),
+    "text": TEXTS,
     "geometry": GEOMETRIES,
-    "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
+    "bytes": BINARIES,
 }
 _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() for data_type in members}
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
@@ -46,10 +43,7 @@ _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
-@dataclass(eq=False)
 class TargetTableMismatch(DmError):
-    """A target table that cannot take the source's rows as they are."""
-
     source: str
     target: str
     missing: tuple[str, ...]
@@ -65,10 +59,10 @@ class TargetTableMismatch(DmError):
     created_anew: bool = False
     """Whether the task would create the target table if it were not there, and may still choose another one."""
 
-    code: ClassVar[str] = "DM-5202"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target} cannot take the rows of {source}."
-    hint: ClassVar[str] = "Alter the target table, or leave the table out by block-allow-list."
+    code = "DM-5202"
+    scope = Scope.DOWNSTREAM
+    what = "the target table {target} cannot take the rows of {source}."
+    hint = "Alter the target table, or leave the table out by block-allow-list."
 
     def workaround(self) -> str:
         freely = "Alter the target table, or drop it to have it created anew, or route to another table."
@@ -83,19 +77,16 @@ class TargetTableMismatch(DmError):
         )
 
 
-@dataclass(eq=False)
 class ExtractNotPossible(DmError):
-    """A column that a route fills and that the target cannot take."""
-
     source: str
     target: str
     column: str
     why: str
 
-    code: ClassVar[str] = "DM-5205"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
-    hint: ClassVar[str] = (
+    code = "DM-5205"
+    scope = Scope.DOWNSTREAM
+    what = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
+    hint = (
         "Create the target table by hand, with a text column for each extract-table, extract-schema and "
         "extract-source, as a part of its key where the shards share keys; or leave the extract-… out of the route."
     )
@@ -129,13 +120,17 @@ class TableMapping:
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """The positions in the source's rows of the target's identity key; none for a target without."""
+        identity = self.target.identity
+        return tuple(self.source.column(name).position for name in identity.columns) if identity else ()
+
+    @cached_property
     def found_by(self) -> tuple[int, ...] | None:
         """The positions in the source's rows of the identity key by which the target's row is found again.
 
         None: it has no key of given values."""
-        identity = self.target.identity
-        places = tuple(self.source.column(name).position for name in identity.columns) if identity else ()
-        return places if places and not set(places) & set(self.computed) else None
+        return self.key_places if self.key_places and not {*self.key_places} & {*self.computed} else None
 
     def _is_certain(self, index: int) -> bool:
         """Tell whether rows alone decide: sums and products of integers and decimals, one expression on both sides."""
@@ -162,8 +157,7 @@ def map_table(
     """
     added = (extracted or {}).items()
     source = source.with_constants(_constant(source, target, name, value) for name, value in added)
-    theirs = {column.name.lower(): column for column in target.columns}
-    ours = {column.name.lower(): column for column in source.columns}
+    theirs, ours = target.by_name, source.by_name
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
     extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours and _needs_value(column))
     target = _without_counted(target, ours.keys())
@@ -186,11 +180,10 @@ def map_table(
 
 def check_same_columns(table: Table, first: Table) -> None:
     """Refuse shards of which one has a column that the other lacks: its values would be lost, or made up."""
-    ours, theirs = ({column.name.lower() for column in one.columns} for one in (table, first))
-    if ours != theirs:
+    if differing := table.by_name.keys() ^ first.by_name.keys():
         raise NotSupportedYet(
             "merging shards with different columns",
-            f"column {', '.join(sorted(ours ^ theirs))} of {table.name} and {first.name}",
+            f"column {', '.join(sorted(differing))} of {table.name} and {first.name}",
             "Make the columns equal, or route the tables to different targets.",
         )
 
@@ -201,7 +194,7 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     def refused(why: str) -> ExtractNotPossible:
         return ExtractNotPossible(str(source.name), str(target.name), name, why)
 
-    if any(column.name.lower() == name.lower() for column in source.columns):
+    if name.lower() in source.by_name:
         raise refused("the source's table has such a column itself")
     try:
         column = target.column(name)
@@ -233,7 +226,7 @@ def _needs_value(column: Column) -> bool:
 
 def _without_counted(target: Table, given: Collection[str]) -> Table:
     """Return the target without the keys over a column that it counts by itself. `given`: what rows have values for."""
-    counted = {column.name.lower() for column in target.columns if column.counted} - set(given)
+    counted = {name for name, column in target.by_name.items() if column.counted} - set(given)
     if not counted:
         return target
     kept = (key for key in target.unique_keys if counted.isdisjoint(map(str.lower, key.columns)))
@@ -253,7 +246,9 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer decimals would round"
         case "float" if target.data_type == "float" and source.data_type != "float":
             return "single precision would round"
-        case "float" if target.numeric_scale is not None and _more_decimals(source.numeric_scale, target.numeric_scale):
+        case "float" if target.numeric_scale is not None and (  # without a scale there is no limit; 0 is one
+            source.numeric_scale is None or source.numeric_scale > target.numeric_scale
+        ):
             return "fewer decimals would round"
         case "text" if target.data_type == "char" and source.data_type != "char":
             return "CHAR drops trailing spaces"
@@ -267,11 +262,6 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer fractional seconds would round"
         case _:
             return None
-
-
-def _more_decimals(source: int | None, target: int) -> bool:
-    """Tell whether a source's FLOAT(M,D) or DOUBLE(M,D) has more decimals: None has no limit, and 0 is one."""
-    return source is None or source > target
 
 
 def value_signature(column: Column) -> tuple[object, ...]:

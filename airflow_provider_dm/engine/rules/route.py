@@ -12,26 +12,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
-from airflow_provider_dm.engine.config.pattern import Pattern
+from airflow_provider_dm.engine.config.pattern import TableMatcher
 from airflow_provider_dm.engine.config.rule_models import RouteRule
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
-@dataclass(eq=False)
 class AmbiguousRoute(DmError):
-    """More than one rule routes the same thing."""
-
     name: str
     rules: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-5201"
-    scope: ClassVar[Scope] = Scope.INTERNAL
-    what: ClassVar[str] = "{name} is matched by more than one route: {rules}."
-    hint: ClassVar[str] = "Narrow the patterns, or drop rules from this source's route-rules."
+    code = "DM-5201"
+    scope = Scope.INTERNAL
+    what = "{name} is matched by more than one route: {rules}."
+    hint = "Narrow the patterns, or drop rules from this source's route-rules."
 
 
 @dataclass(frozen=True)
@@ -54,29 +50,23 @@ class Extract:
 
 @dataclass(frozen=True)
 class Route:
-    """One compiled rule; `table` is None for a schema rule."""
+    """One compiled rule: a table rule, or a schema rule, whose `tables` are all."""
 
-    schema: Pattern
-    table: Pattern | None
+    tables: TableMatcher
     target_schema: str
     target_table: str
-    extracts: tuple[Extract, ...] = field(default=(), repr=False)
+    extracts: tuple[Extract, ...] = ()
 
     @classmethod
     def of(cls, rule: RouteRule, *, case_sensitive: bool) -> Route:
-        table = Pattern.compile(rule.table_pattern, case_sensitive=case_sensitive) if rule.table_pattern else None
-        schema = Pattern.compile(rule.schema_pattern, case_sensitive=case_sensitive)
+        tables = TableMatcher.compile(rule.schema_pattern, rule.table_pattern, case_sensitive=case_sensitive)
         rules = (("table", rule.extract_table), ("schema", rule.extract_schema), ("source", rule.extract_source))
         extracts = tuple(Extract(what, re.compile(one.regexp), one.target_column) for what, one in rules if one)
-        return cls(schema, table, rule.target_schema, rule.target_table, extracts)
-
-    def matches(self, name: TableName) -> bool:
-        return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
+        return cls(tables, rule.target_schema, rule.target_table, extracts)
 
     def __str__(self) -> str:
-        source = f"{self.schema.text}.{self.table.text}" if self.table else self.schema.text
         target = f"{self.target_schema}.{self.target_table}" if self.target_table else self.target_schema
-        return f"{source} -> {target}"
+        return f"{self.tables} -> {target}"
 
 
 @dataclass(frozen=True)
@@ -92,8 +82,8 @@ class Router:
         """Compile the rules of a source. Raises InvalidPattern."""
         routes = [Route.of(rule, case_sensitive=case_sensitive) for rule in rules]
         return cls(
-            table_routes=tuple(route for route in routes if route.table is not None),
-            schema_routes=tuple(route for route in routes if route.table is None),
+            table_routes=tuple(route for route in routes if route.tables.table is not None),
+            schema_routes=tuple(route for route in routes if route.tables.table is None),
             source_id=source_id,
         )
 
@@ -113,14 +103,9 @@ class Router:
     def _route(self, name: TableName) -> Route | None:
         return _only(name, self.table_routes) or _only(name, self.schema_routes)
 
-    def route_schema(self, schema: str) -> str:
-        """Return where CREATE DATABASE of that schema goes: only schema rules count. Raises AmbiguousRoute."""
-        route = _only(TableName(schema, ""), self.schema_routes)
-        return route.target_schema if route else schema
-
 
 def _only(name: TableName, routes: Iterable[Route]) -> Route | None:
-    matching = [route for route in routes if route.matches(name)]
+    matching = [route for route in routes if route.tables.matches(name)]
     if len(matching) > 1:
-        raise AmbiguousRoute(str(name) if name.table else name.schema, tuple(str(route) for route in matching))
+        raise AmbiguousRoute(str(name), tuple(str(route) for route in matching))
     return matching[0] if matching else None

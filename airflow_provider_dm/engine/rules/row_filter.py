@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -28,17 +28,14 @@ from airflow_provider_dm.engine.schema.model import Table
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class RowsRefused(DmError):
-    """The log has a change of rows of which a filter rule says that it is an error."""
-
     table: str
     event: str
 
-    code: ClassVar[str] = "DM-6055"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the log has a change of {table} that the filters of the task call an error: {event}."
-    hint: ClassVar[str] = (
+    code = "DM-6055"
+    scope = Scope.UPSTREAM
+    what = "the log has a change of {table} that the filters of the task call an error: {event}."
+    hint = (
         "Nothing of this piece of the log was written. Let the rule say Ignore or Do (`filters` of the task or of its "
         "source), or leave the table out by block-allow-list, and start the task again."
     )

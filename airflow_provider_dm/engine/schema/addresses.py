@@ -6,7 +6,9 @@ turned round, so that it sorts by time; the log has them straight.)
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Final
+from uuid import UUID
 
 UUID_SIZE: Final = 16
 INET4_SIZE: Final = 4
@@ -23,8 +25,7 @@ def uuid_text(data: bytes) -> bytes:
     >>> uuid_text(bytes.fromhex("123e4567e89b12d3a456426655440000").rstrip(b"\0"))
     b'123e4567-e89b-12d3-a456-426655440000'
     """
-    digits = _whole(data, UUID_SIZE).hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()
+    return str(UUID(bytes=_whole(data, UUID_SIZE))).encode()
 
 
 def inet4_text(data: bytes) -> bytes:
@@ -62,16 +63,11 @@ def _joined(groups: list[int]) -> bytes:
 
 def _longest_zeros(groups: list[int]) -> tuple[int, int]:
     """Return (first, how many) of the longest run of zeros, the first of equals; (-1, 0) where there is none."""
-    best_start, best_length = -1, 0
-    start = None
-    for index, group in enumerate([*groups, 1]):
-        if group == 0:
-            start = index if start is None else start
-        elif start is not None:
-            if index - start > best_length:
-                best_start, best_length = start, index - start
-            start = None
-    return best_start, best_length
+    zeros = bytes(map(not_, groups))
+    for length in range(len(groups), 0, -1):
+        if (start := zeros.find(b"\1" * length)) >= 0:
+            return start, length
+    return -1, 0
 
 
 def _whole(data: bytes, size: int) -> bytes:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
-SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "mysql", "sys", "metrics_schema"})
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
 _BATCH: Final = 500  # names for one query: keeps its text far below max_allowed_packet
 
@@ -51,16 +49,13 @@ _FOREIGN_KEYS: Final = _View(
 )
 
 
-@dataclass(eq=False)
 class TableNotFound(DmError):
-    """The catalogue has no such base table."""
-
     table: str
 
-    code: ClassVar[str] = "DM-5002"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "there is no table {table} (or no privilege to see it)."
-    hint: ClassVar[str] = "Check its name and the SELECT privilege; views and sequences are not replicated."
+    code = "DM-5002"
+    scope = Scope.UPSTREAM
+    what = "there is no table {table} (or no privilege to see it)."
+    hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
 def list_tables(connection: Connection) -> list[TableName]:
@@ -70,6 +65,12 @@ def list_tables(connection: Connection) -> list[TableName]:
     """
     names = (_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
     return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
+
+
+def has_table(connection: Connection, name: TableName) -> bool:
+    """Tell whether a table or view of this name is there, as far as the account sees it."""
+    sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    return bool(query(connection, sql, name))
 
 
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:

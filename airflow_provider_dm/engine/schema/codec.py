@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -31,37 +31,27 @@ Row: TypeAlias = tuple[Value, ...]
 Transform: TypeAlias = Callable[[bytes], bytes]
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
 _RAW: Final = GEOMETRIES | {"vector"}
 """Bytes of a form that both flavours share: SRID and WKB, or floats."""
-_ADDRESSES: Final = frozenset({"uuid", "inet4", "inet6"})
 
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
 
-@dataclass(eq=False)
 class UnsupportedColumnType(DmError):
-    """A column whose values cannot be carried exactly by this release."""
-
     table: str
     column: str
     type: str
     way_out: str = _LEAVE_OUT
 
-    code: ClassVar[str] = "DM-5101"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has the type {type}, which is not supported yet."
-
-    def workaround(self) -> str:
-        return self.way_out
-
-
-def _plain(name: str) -> str:
-    return name
+    code = "DM-5101"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has the type {type}, which is not supported yet."
+    hint = "{way_out}"
 
 
 def _as_double(name: str) -> str:
@@ -76,10 +66,6 @@ def _as_utf8(name: str) -> str:
 def _as_member(name: str) -> str:
     # Text alone cannot tell the invalid value from a member that is the empty string. Binary, as x'ff' is no UTF-8.
     return f"IF({name} + 0 = 0, x'{strings.INVALID_MEMBER.hex()}', CAST({_as_utf8(name)} AS BINARY))"
-
-
-def _identity(value: bytes) -> bytes:
-    return value
 
 
 ENUM_INVALID: Final = b"0"
@@ -110,7 +96,7 @@ class Codec:
     """Coarse normal form for bucket hashing: values that a target may hold equal have the same form. None: such a form
     does not exist without the collation's tables. It knows only its own column's collation: hash by it only where the
     *target's* column has a key form as well."""
-    select: Callable[[str], str] = _plain
+    select: Callable[[str], str] = str
     """Quoted column name -> SELECT expression."""
     from_text: Transform | None = None
     """What that expression sent -> canonical value; None: the same."""
@@ -140,7 +126,7 @@ def _enum_literal(value: bytes) -> bytes:
 
 
 _LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
-    Style.PLAIN: lambda *_: _identity,
+    Style.PLAIN: lambda *_: bytes,
     Style.FLOAT: lambda *_: numbers.float_literal,
     Style.BITS: lambda *_: numbers.bits_literal,
     Style.QUOTED: lambda *_: temporal.quoted,
@@ -155,7 +141,7 @@ _LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
 
 def codec_for(table: TableName, column: Column) -> Codec:
     """Return the codec of a column. Raises UnsupportedColumnType."""
-    codec = _numeric_codec(column) or _temporal_codec(column) or _string_codec(table, column) or _other_codec(column)
+    codec = _codec_of_type(column) or _string_codec(table, column)
     if codec is None:
         raise UnsupportedColumnType(str(table), column.name, _described(column))
     return codec
@@ -165,11 +151,12 @@ def _described(column: Column) -> str:
     return f"{column.column_type} CHARACTER SET {column.charset}" if column.charset else column.column_type
 
 
-def _numeric_codec(column: Column) -> Codec | None:
+def _codec_of_type(column: Column) -> Codec | None:
+    """Return the codec of a column whose type decides it alone."""
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(Style.PLAIN, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, bytes, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
@@ -177,21 +164,20 @@ def _numeric_codec(column: Column) -> Codec | None:
             return Codec(Style.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
             return Codec(Style.BITS, numbers.bits_key)
-    return None
-
-
-def _temporal_codec(column: Column) -> Codec | None:
-    match column.data_type:
-        case "date" | "year":
-            return Codec(Style.QUOTED, _identity)
+        case "date" | "year" | "uuid" | "inet4" | "inet6":
+            return Codec(Style.QUOTED, bytes)
         case "time" | "datetime" | "timestamp":
             return Codec(Style.QUOTED, temporal.time_key)
+        case "json":
+            return Codec(Style.JSON, None)
+        case data_type if data_type in BINARIES:
+            return Codec(Style.HEX, strings.binary_key)
+        case data_type if data_type in _RAW:
+            return Codec(Style.HEX, None)
     return None
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    if column.data_type in _BINARIES:
-        return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
         by_code_points = (column.collation or "").endswith("_bin")
@@ -201,23 +187,13 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
             strings.member_key if by_code_points else None,
             select=_as_member if enum else _as_utf8,
         )
-    if column.data_type not in _TEXTS or column.charset not in strings.CHARSETS:
+    if column.data_type not in TEXTS or column.charset not in strings.CHARSETS:
         return None
     key_form = strings.text_key(column.charset, column.collation)
     if column.charset in strings.UTF8_CHARSETS:
         return Codec(Style.TEXT, key_form)
     style = Style.CHARSET if column.charset in strings.ASCII_CHARSETS else Style.CHARSET_HEX
     return Codec(style, key_form, introducer=column.charset.encode())
-
-
-def _other_codec(column: Column) -> Codec | None:
-    if column.data_type == "json":
-        return Codec(Style.JSON, None)
-    if column.data_type in _RAW:
-        return Codec(Style.HEX, None)
-    if column.data_type in _ADDRESSES:
-        return Codec(Style.QUOTED, _identity)
-    return None
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -20,17 +18,14 @@ from airflow_provider_dm.engine.schema.catalogue import TableNotFound, list_tabl
 from airflow_provider_dm.engine.schema.model import Table
 
 
-@dataclass(eq=False)
 class DefinitionsUnreadable(DmError):
-    """A file that holds no definitions."""
-
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-5020"
-    scope: ClassVar[Scope] = Scope.INTERNAL
-    what: ClassVar[str] = "the definitions of tables in {path} cannot be read: {reason}."
-    hint: ClassVar[str] = "Write the file with engine.schema.definitions.write_definitions."
+    code = "DM-5020"
+    scope = Scope.INTERNAL
+    what = "the definitions of tables in {path} cannot be read: {reason}."
+    hint = "Write the file with engine.schema.definitions.write_definitions."
 
 
 def current_definitions(connection: Connection) -> tuple[Table, ...]:

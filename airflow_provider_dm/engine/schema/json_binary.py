@@ -361,10 +361,8 @@ def _applied(document: Node, diff: _Diff) -> Node:
             raise MalformedJson(f"a change of {last!r}, which does not fit the document before")
         if diff.operation == _REMOVE:
             del parent[last]
-        elif diff.operation == _REPLACE:
-            parent[last] = diff.value
         else:
-            parent[last] = diff.value  # behind all others; _sorted puts it where it belongs
+            parent[last] = diff.value  # a new one behind all others; _sorted puts it where it belongs
     elif isinstance(parent, list) and isinstance(last, _Cell):
         if diff.operation == _INSERT:
             parent.insert(last.insertion(len(parent)), diff.value)

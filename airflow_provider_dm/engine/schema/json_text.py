@@ -32,7 +32,8 @@ def mysql_literal(text: bytes) -> bytes:
     """
     if _SUSPECT.search(text) is None:
         return quote_utf8(text)
-    whole = _piece(_TOKEN.finditer(text))
+    tokens = _TOKEN.finditer(text)
+    whole = _value(next(tokens), tokens)
     if not whole.exact:
         return quote_utf8(text)
     built = _expression(text, whole)
@@ -53,12 +54,8 @@ class _Piece:
     values: tuple[_Piece, ...] = ()
 
 
-def _piece(tokens: Iterator[re.Match[bytes]]) -> _Piece:
-    """Return the value that the next tokens are. Commas and colons are none."""
-    return _value(next(tokens), tokens)
-
-
 def _value(first: re.Match[bytes], tokens: Iterator[re.Match[bytes]]) -> _Piece:
+    """Return the value that begins with a token. Commas and colons are none."""
     token = first[0]
     if token not in _CALLS:
         return _Piece(first.start(), first.end(), _is_exact(token))

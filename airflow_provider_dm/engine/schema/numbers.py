@@ -225,10 +225,6 @@ def float_literal(value: bytes) -> bytes:
     return value if b"e" in value else value + b"e0"
 
 
-def integer_key(value: bytes) -> bytes:
-    return value
-
-
 def decimal_key(value: bytes) -> bytes:
     """Return one text for equal numbers of different scale.
 

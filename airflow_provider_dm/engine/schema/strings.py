@@ -44,13 +44,13 @@ class MalformedMembers(ValueError):
     """The catalogue's text of an ENUM or SET type cannot be read."""
 
 
-def latin1_to_utf8(value: bytes) -> bytes:
-    """Convert MySQL's latin1 to UTF-8.
+def latin1_text(value: bytes) -> str:
+    """Decode MySQL's latin1.
 
-    >>> latin1_to_utf8(b"\\x80\\x81").decode()
+    >>> latin1_text(b"\\x80\\x81")
     '€\\x81'
     """
-    return codecs.charmap_decode(value, "strict", LATIN1)[0].encode("utf-8")
+    return codecs.charmap_decode(value, "strict", LATIN1)[0]
 
 
 def charset_bytes(text: str, charset: str | None) -> bytes | None:
@@ -114,7 +114,7 @@ def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], by
     if collation is None or not collation.endswith("_bin"):
         return None
     if charset == "latin1":
-        return lambda value: latin1_to_utf8(value).rstrip(b" ")
+        return lambda value: latin1_text(value).encode("utf-8").rstrip(b" ")
     return member_key if charset in UTF8_CHARSETS or charset == "ascii" else None
 
 

@@ -1,14 +1,15 @@
 """Dates and times: canonical text from a row image's bits.
 
 The text is what the server prints in a session whose time zone is UTC, with all `fsp` digits of the column. Python's
-`datetime` is never used: it holds neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`. The packed forms are those
-of MySQL 5.6 and later (`my_time.cc`); the older forms without fraction are here too, for tables that were
-never rebuilt. A value outside what the server can store raises MalformedTime.
+`datetime` holds neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`; only days since 1970 are dates of its. The
+packed forms are those of MySQL 5.6 and later (`my_time.cc`); the older forms without fraction are here too, for tables
+that were never rebuilt. A value outside what the server can store raises MalformedTime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +19,7 @@ _TIME_OFFSET: Final = 0x800000
 _TWO: Final = tuple(b"%02d" % number for number in range(100))
 _FRACTION_BYTES: Final = (0, 1, 1, 2, 2, 3, 3)
 _MAX_TIME_HOURS: Final = 838
+_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 class MalformedTime(ValueError):
@@ -91,16 +93,8 @@ def datetime2_text(packed: int) -> bytes:
 
 @lru_cache(maxsize=65536)
 def _epoch_day(days: int) -> bytes:
-    """Return days since 1970-01-01 as a Gregorian date (H. Hinnant, "civil_from_days", for days >= 0)."""
-    shifted = days + 719468
-    era, day_of_era = divmod(shifted, 146097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_index = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month_index + 2) // 5 + 1
-    month = month_index + 3 if month_index < 10 else month_index - 9
-    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
-    return _year_month_day(year, month, day) + b" "
+    """Return days since 1970-01-01 as a date."""
+    return date.fromordinal(_EPOCH + days).isoformat().encode() + b" "
 
 
 @lru_cache(maxsize=86400)

@@ -27,13 +27,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from string import ascii_letters, digits
 from typing import Final
 
-from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS
+from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS, latin1_text
 
 ALPHANUMERIC: Final = digits + ascii_letters
 _UNICODE: Final = re.compile(
@@ -98,7 +99,7 @@ class TextFold:
         decode = _decoder(charset)
         if decode is None:
             return None
-        letters = _Letters(self.letters)
+        letters = defaultdict(str, self.letters)
         drop = bytes(code for code in range(128) if code not in letters)
         ascii_letters_of = bytes(ord(letters.get(code, "\0")) if code < 128 else code for code in range(256))
 
@@ -110,19 +111,11 @@ class TextFold:
         return fold
 
 
-class _Letters(dict[int, str]):
-    """Code point -> letters, none for those that are not there."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = ""
-        return ""
-
-
 def _decoder(charset: str | None) -> Callable[[bytes], str] | None:
     # What cannot be decoded cannot be in the target either, so it is equal to nothing there.
     if charset in UTF8_CHARSETS or charset == "ascii":
         return lambda value: value.decode("utf-8", "replace")
-    return (lambda value: "".join([LATIN1[code] for code in value])) if charset == "latin1" else None
+    return latin1_text if charset == "latin1" else None
 
 
 def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextFold | None:

@@ -86,8 +86,4 @@ def _keys(table: Table, more: Collection[str]) -> object:
 def held_pieces(member: Member, here: Location) -> list[Piece]:
     """Return the rows of a shard that are held back so far, form by form. `here`: up to where they were passed over."""
     ends = [*(item.at for item in member.items[1:]), here]
-    return [
-        Piece(item.table, item.end, until, item.needs)
-        for item, until in zip(member.items, ends, strict=True)
-        if item.end.sort_key < until.sort_key
-    ]
+    return [piece for item, until in zip(member.items, ends, strict=True) for piece in item.rows_until(until)]

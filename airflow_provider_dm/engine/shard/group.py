@@ -24,11 +24,11 @@ Values only. Who holds rows back, and who asks the other sources, is in engine.s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
@@ -38,10 +38,7 @@ Json = dict[str, Any]
 _PLACES: Final = ("after", "until", "needs")
 
 
-@dataclass(eq=False)
 class ShardDdlOutOfSequence(DmError):
-    """A shard's DDL is not the one that the other shards of its source have made in its place."""
-
     source: str
     table: str
     mine: tuple[str, ...]
@@ -49,17 +46,33 @@ class ShardDdlOutOfSequence(DmError):
     others: tuple[str, ...]
     target: str
 
-    code: ClassVar[str] = "DM-6051"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6051"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has made: {mine}. {other} has "
         "made, as the DDL of the same turn: {others}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "All shards have to make the same DDL in the same order. Where the difference does not matter, let the other's "
         'statement stand for this one: `dmctl binlog replace TASK -s SOURCE "…"`; or take it for made on this shard '
         "alone: `dmctl binlog skip TASK -s SOURCE`."
     )
+
+
+class ShardDdlNotSupported(NotSupportedYet):
+    """A DDL of one shard that the others cannot make with it."""
+
+    code = "DM-6050"
+    scope = Scope.UPSTREAM
+
+    @classmethod
+    def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
+        """Return the error. `head`: its first words, as literals in it may be data; `why`: it is not for all shards."""
+        return cls(
+            feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
+            where=f"task {task}, source {source}, at {at}",
+            way_out="Run the full migration again, as another task, when all shards have made the change.",
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,11 @@ class Item:
     table: Table
     needs: Location
     how: Json
+
+    def rows_until(self, until: Location) -> list[Piece]:
+        """Return the rows of the shard, if any, behind this DDL up to the next, or to where they are passed over."""
+        some = self.end.sort_key < until.sort_key
+        return [Piece(self.table, self.end, until, self.needs)] if some else []
 
     def to_json(self) -> Json:
         places = {name: getattr(self, name).to_json() for name in ("at", "end", "needs")}
@@ -136,12 +154,7 @@ class Resync:
 
     def to_json(self) -> Json:
         pieces = [
-            {
-                "table": one.table.to_json(),
-                "after": one.after.to_json(),
-                "until": one.until.to_json(),
-                "needs": one.needs.to_json(),
-            }
+            {"table": one.table.to_json(), **{name: getattr(one, name).to_json() for name in _PLACES}}
             for one in self.pieces
         ]
         return {"pieces": pieces, "plan": self.plan}
@@ -149,14 +162,12 @@ class Resync:
     @classmethod
     def from_json(cls, said: Json | list[Json]) -> Resync:
         """Return what was written, also by releases that wrote the pieces alone."""
-        pieces, plan = (said, "") if isinstance(said, list) else (said["pieces"], said["plan"])
-        return cls(
-            tuple(
-                Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
-                for one in pieces
-            ),
-            plan,
+        written, plan = (said, "") if isinstance(said, list) else (said["pieces"], said["plan"])
+        pieces = (
+            Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
+            for one in written
         )
+        return cls(tuple(pieces), plan)
 
 
 @dataclass(frozen=True)
@@ -262,15 +273,15 @@ def resolve(group: Group, here: Location) -> Group:
 
     `here`: up to where the sync has passed over rows that are held.
     """
-    pieces, members = [], []
+    pieces: list[Piece] = []
+    members: list[Member] = []
     for one in group.members:
         if not one.items:
             members.append(one)
             continue
         item, rest = one.items[0], one.items[1:]
         until = rest[0].at if rest else here
-        if item.end.sort_key < until.sort_key:
-            pieces.append(Piece(item.table, item.end, until, item.needs))
+        pieces += item.rows_until(until)
         members.append(Member(one.table, item.table, rest))
     return replace(group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces)))
 
@@ -278,6 +289,12 @@ def resolve(group: Group, here: Location) -> Group:
 def finished(group: Group) -> Group:
     """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+
+
+def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
+    """Return from where on the log is needed, for rows that are held back as well."""
+    places = [needed, *(place for group in groups if (place := group.needs) is not None)]
+    return min(places, key=lambda place: place.sort_key)
 
 
 def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:

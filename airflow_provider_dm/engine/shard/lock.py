@@ -30,7 +30,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -57,10 +59,7 @@ class Action(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(eq=False)
 class ShardDdlConflict(DmError):
-    """Sources of one merged table have made different DDL in the same turn."""
-
     lock: str
     number: int
     source: str
@@ -68,28 +67,25 @@ class ShardDdlConflict(DmError):
     other: str
     others: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6052"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6052"
+    scope = Scope.UPSTREAM
+    what = (
         "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has made {mine}; {other} has made "
         "{others}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing of it was run in the target. See `dmctl shard-ddl-lock TASK`, then choose whose DDL is run: `dmctl "
         "shard-ddl-lock unlock ID --owner SOURCE`, or make it in the target yourself and add `--action skip`."
     )
 
 
-@dataclass(eq=False)
 class LockRefuses(DmError):
-    """A lock does not take what somebody wants of it."""
-
     lock: str
     why: str
 
-    code: ClassVar[str] = "DM-8020"
-    what: ClassVar[str] = "the DDL lock {lock} stays as it is: {why}."
-    hint: ClassVar[str] = "See `dmctl shard-ddl-lock`."
+    code = "DM-8020"
+    what = "the DDL lock {lock} stays as it is: {why}."
+    hint = "See `dmctl shard-ddl-lock`."
 
 
 @dataclass(frozen=True)
@@ -157,36 +153,14 @@ class Lock:
         return ShardDdlConflict(self.id, self.number, source, mine.ddls, others[0].source, others[0].ddls)
 
     def to_json(self) -> Json:
-        return {
-            "task": self.task,
-            "target": list(self.target),
-            "number": self.number,
-            "owner": self.owner,
-            "infos": [
-                {
-                    "source": one.source,
-                    "ddls": list(one.ddls),
-                    "tables": list(one.tables),
-                    "at": one.at,
-                    "done": one.done,
-                }
-                for one in self.infos
-            ],
-            "expected": list(self.expected),
-            "wish": self.wish.value if self.wish else None,
-            "executed": self.executed,
-        }
+        return dict(_AS_JSON.dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, said: Json) -> Lock:
-        infos = (
-            Info(one["source"], tuple(one["ddls"]), tuple(one["tables"]), one["at"], one["done"])
-            for one in said["infos"]
-        )
-        wish = Action(said["wish"]) if said["wish"] else None
-        names = tuple(said["expected"])
-        target = TableName(*said["target"])
-        return cls(said["task"], target, said["number"], said["owner"], tuple(infos), names, wish, said["executed"])
+        return _AS_JSON.validate_python(said)
+
+
+_AS_JSON: Final = TypeAdapter(Lock)
 
 
 def lock_id(task: str, target: TableName) -> str:

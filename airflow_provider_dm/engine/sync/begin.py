@@ -21,7 +21,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
@@ -38,6 +37,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.reading.logged_ddl import all_of_it, of_what_is_held, statements_between
+from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -73,7 +73,6 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class StartMissing(DmError):
     """Neither a checkpoint nor `meta` says where the target stands."""
 
@@ -81,18 +80,18 @@ class StartMissing(DmError):
     source: str
     end: str
 
-    code: ClassVar[str] = "DM-6047"
-    what: ClassVar[str] = (
+    code = "DM-6047"
+    what = (
         "task {task}, source {source}: task-mode incremental needs to know from where on the log is missing in the "
         "target, and there is neither a checkpoint nor `meta`. The source's binlog ends at {end} now."
     )
-    hint: ClassVar[str] = (
-        "Write it into the task file, below the source's mysql-instances entry: `meta: {binlog-name: FILE, binlog-pos: "
-        "POSITION}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the dump said)."
+    hint = (
+        "Write it into the task file, below the source's mysql-instances entry: `meta: {{binlog-name: FILE, "
+        "binlog-pos: POSITION}}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the "
+        "dump said)."
     )
 
 
-@dataclass(eq=False)
 class StartNotThere(DmError):
     """`meta` names a place that is none in the source's log."""
 
@@ -101,13 +100,12 @@ class StartNotThere(DmError):
     start: str
     reason: str
 
-    code: ClassVar[str] = "DM-6048"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
-    hint: ClassVar[str] = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
+    code = "DM-6048"
+    scope = Scope.UPSTREAM
+    what = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
+    hint = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
 
 
-@dataclass(eq=False)
 class StartNotSeen(DmError):
     """The sync was asked to stop while it waited for the log to come to its start."""
 
@@ -115,11 +113,11 @@ class StartNotSeen(DmError):
     source: str
     start: str
 
-    code: ClassVar[str] = "DM-6049"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "task {task}, source {source}: nothing was begun, as the log has not come to {start} yet."
-    hint: ClassVar[str] = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+    code = "DM-6049"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "task {task}, source {source}: nothing was begun, as the log has not come to {start} yet."
+    hint = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         for number, (here, start) in enumerate(proven):
             others = proven[:number] + proven[number + 1 :]
             here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
-            waiting.remove(here.beginning)
+            waiting.pop(0)
     except DmError:
         for one in waiting:
             one.withdraw()
@@ -277,7 +275,15 @@ class _Beginning:
         route = self.source.rules.router.route
         schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
         names = {one.target for one in schemas}
-        return schemas, {} if self.source.config.overwrites else _keyed(self.source.target, names)
+        if self.source.config.overwrites:
+            return schemas, {}
+        connection = target_connection(self.source.target)
+        found = read_tables(connection, names & set(list_tables(connection)))
+        return schemas, {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
+
+    def tail(self) -> Tail:
+        """Return the log that the sync will read."""
+        return Tail.of(self.source.job, self.source.config.source_id, self.announcer.store, SyncProgress())
 
     def by_hand(self) -> dict[TableName, Definition]:
         """Return the definitions that people have written, as the task could not begin without them."""
@@ -335,7 +341,7 @@ class _Found:
         """Read the log between `start` and today for the first statement about each table."""
         source = self.beginning.source
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
-        with closing(Tail.of(source.job, name, self.beginning.announcer.store, SyncProgress())) as tail:
+        with closing(self.beginning.tail()) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
             statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
             return first_statements(statements, self.server)
@@ -363,14 +369,40 @@ class _Found:
         else:
             if one.dm is None or one.dm.check_proven(found):
                 return found
-        return self._proven(one.dm.by_its_set(), stop)
+        return self._proven(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
 
     def _proven(self, place: Location, stop: threading.Event) -> Location:
-        one = self.beginning
-        claimed = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
-        start = _Start(one.source.config, claimed, RelayReader(Path(one.source.spec.relay_dir)))
-        with closing(Tail.of(one.source.job, one.source.config.source_id, one.announcer.store, SyncProgress())) as tail:
-            return start.proven(self.binlogs, tail, stop)
+        """Return the place with its GTID set, which `meta` claims to lie between two transactions."""
+        place = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
+        self._check_size(place)
+        began = time.monotonic()
+        try:
+            with closing(self.beginning.tail()) as tail:
+                while (gtid_set := tail.gtid_set_at(place)) is None:
+                    tail.idle(place, time.monotonic() - began)
+                    if stop.wait(RELAY_LOOK_SECONDS):
+                        raise StartNotSeen(*self.beginning.source.fence.ref.key, str(place))
+        except LocationNotInLog as error:
+            raise self._refused(place, error.reason) from error
+        return replace(place, gtid_set=gtid_set)
+
+    def _check_size(self, place: Location) -> None:
+        """Refuse a place that neither the source nor the relay log can have. Raises StartNotThere."""
+        size = next((binlog.size for binlog in self.binlogs if binlog.name == place.file), None)
+        if size is not None and size < place.position:
+            raise self._refused(place, f"that file ends at {size}")
+        if size is None and not self._is_held(place):
+            there = f"{self.binlogs[0].name} to {self.binlogs[-1].name}" if self.binlogs else "no binlog"
+            raise self._refused(place, f"the source has {there}, and the relay log does not hold that file either")
+
+    def _is_held(self, place: Location) -> bool:
+        try:
+            return bool(RelayReader(Path(self.beginning.source.spec.relay_dir)).files(place))
+        except DmError:
+            return False
+
+    def _refused(self, place: Location, reason: str) -> StartNotThere:
+        return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
 
     def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
         """Return the source tables that can share a target with others."""
@@ -400,51 +432,3 @@ class _Found:
             save_online_ddls(connection, source.fence.ref, OnlineDdls())
 
         run_transaction(source.target, body)
-
-
-def _keyed(target: Endpoint, names: set[TableName]) -> dict[TableName, str]:
-    """Return the keys of those of the target tables that are there and have one."""
-    connection = target_connection(target)
-    found = read_tables(connection, names & set(list_tables(connection)))
-    return {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The place that `meta` claims to lie between two transactions."""
-
-    config: SubtaskConfig
-    claimed: Location
-    relay_log: RelayReader
-
-    def proven(self, binlogs: Sequence[BinlogSize], tail: Tail, stop: threading.Event) -> Location:
-        """Return the place with its GTID set. Waits until the log has come so far."""
-        self._check_size(binlogs)
-        began = time.monotonic()
-        try:
-            while (gtid_set := tail.gtid_set_at(self.claimed)) is None:
-                tail.idle(self.claimed, time.monotonic() - began)
-                if stop.wait(RELAY_LOOK_SECONDS):
-                    raise StartNotSeen(self.config.task, self.config.source_id, str(self.claimed))
-        except LocationNotInLog as error:
-            raise self._refused(error.reason) from error
-        return replace(self.claimed, gtid_set=gtid_set)
-
-    def _check_size(self, binlogs: Sequence[BinlogSize]) -> None:
-        """Refuse a place that neither the source nor the relay log can have. Raises StartNotThere."""
-        sizes = {binlog.name: binlog.size for binlog in binlogs}
-        size = sizes.get(self.claimed.file)
-        if size is not None and size < self.claimed.position:
-            raise self._refused(f"that file ends at {size}")
-        if size is None and not self._is_held():
-            there = f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
-            raise self._refused(f"the source has {there}, and the relay log does not hold that file either")
-
-    def _is_held(self) -> bool:
-        try:
-            return bool(self.relay_log.files(self.claimed))
-        except DmError:
-            return False
-
-    def _refused(self, reason: str) -> StartNotThere:
-        return StartNotThere(self.config.task, self.config.source_id, str(self.claimed), reason)

@@ -11,8 +11,7 @@ key has no identity to change: it is a signed count of its image (`compactor`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.schema.codec import Row, Value
@@ -21,7 +20,6 @@ Key: TypeAlias = Value | tuple[Value, ...]
 """Canonical identity values; a single column's value stands for itself."""
 
 
-@dataclass(eq=False)
 class BrokenChain(DmError):
     """Two changes of one key do not fit together. The key's values are left out on purpose."""
 
@@ -30,13 +28,13 @@ class BrokenChain(DmError):
     held: str
     found: str
 
-    code: ClassVar[str] = "DM-6020"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6020"
+    scope = Scope.UPSTREAM
+    what = (
         "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the change before: "
         "after it there was {held}, the next one begins with {found}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "The log is incomplete (sql_log_bin=0, a lost file), or, with `on-duplicate-logical: replace`, two shards hold "
         "rows with the same key. Nothing of this epoch was written."
     )

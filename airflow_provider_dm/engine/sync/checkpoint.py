@@ -15,22 +15,26 @@ before stays: it is behind, and never wrong.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.server import Server, server_of
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, server_of
+from airflow_provider_dm.engine.ddl.table_info import NotMapped
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write_table_info import table_info
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.table_infos import TableInfos
+from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.dm_checkpoint import (
     LAST_POSITION,
     create_checkpoint_table,
@@ -43,7 +47,6 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
 )
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import TargetWentBack
-from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said
@@ -91,6 +94,41 @@ class Standing:
         if places or self.again.sort_key < self.at.sort_key:
             places.append(self.at)
         return max(places, key=lambda place: place.sort_key, default=None)
+
+
+@dataclass
+class TableInfos:
+    """What DM's checkpoint says of tables' definitions, with the CREATE TABLE that each was made of.
+
+    It is kept from one DDL statement to the next: most are the same then.
+    """
+
+    _collations: Mapping[str, str] = field(default_factory=dict, init=False)
+    _known: Mapping[TableName, tuple[str, str | None]] = field(default_factory=dict, init=False)
+
+    def of(
+        self, server: Server, definitions: Mapping[TableName, str], collations: Mapping[str, str]
+    ) -> dict[TableName, str | None]:
+        """Return the TableInfo of each of these tables as JSON; None: TiDB has no such.
+
+        `collations`: the default of each schema. `server`: always the same.
+        """
+        known = self._known if collations == self._collations else {}
+        found: dict[TableName, tuple[str, str | None]] = {}
+        for name, sql in definitions.items():
+            before = known.get(name)
+            found[name] = before if before and before[0] == sql else (sql, _table_info(server, name, sql, collations))
+        self._collations, self._known = dict(collations), found
+        return {name: info for name, (_, info) in found.items()}
+
+
+def _table_info(server: Server, name: TableName, sql: str, collations: Mapping[str, str]) -> str | None:
+    try:
+        tracker = Tracker.of(server, {name: sql}, collations)
+        return json.dumps(table_info(name, tracker.definition(name)), ensure_ascii=False)
+    except (CannotTrack, NotMapped) as error:
+        log.debug("DM's checkpoint does not say what %s is: %s", name, error)
+        return None
 
 
 @dataclass

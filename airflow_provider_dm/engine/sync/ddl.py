@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.rules.event_filter import Verdict as Said
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
@@ -52,15 +52,13 @@ AFTER_DDL: Final = (
 )
 
 
-@dataclass(eq=False)
 class DdlNotSupported(NotSupportedYet):
     """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
 
-    code: ClassVar[str] = "DM-6032"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
+    code = "DM-6032"
+    scope = Scope.UPSTREAM
 
 
-@dataclass(eq=False)
 class DdlRefusedByFilter(DmError):
     """DDL of which a rule of the binlog event filter says that it is an error."""
 
@@ -68,32 +66,24 @@ class DdlRefusedByFilter(DmError):
     at: str
     what_it_does: str
 
-    code: ClassVar[str] = "DM-6056"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
-    hint: ClassVar[str] = (
+    code = "DM-6056"
+    scope = Scope.UPSTREAM
+    what = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
+    hint = (
         "Decide about it: `dmctl binlog skip TASK -s SOURCE` goes on without it, `dmctl binlog replace TASK -s SOURCE "
         '"…"` lets another statement stand for it. Or let the rule say Do or Ignore, and start the task again.'
     )
 
 
-@dataclass(eq=False)
 class InjectionRefused(DmError):
     """A statement that a person wants executed in front of rows, and that the task's tables cannot take."""
 
     where: str
     why: str
 
-    code: ClassVar[str] = "DM-6036"
-    what: ClassVar[str] = "the statements to be injected at {where} cannot be executed: {why}."
-    hint: ClassVar[str] = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
-
-
-@dataclass(frozen=True)
-class PassOver:
-    """The verdict that the statement changes nothing of the task."""
-
-    why: str
+    code = "DM-6036"
+    what = "the statements to be injected at {where} cannot be executed: {why}."
+    hint = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
 
 
 @dataclass(frozen=True)
@@ -105,14 +95,6 @@ class Concerns:
 
     why: str
     statement: Statement | None = None
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """The verdict that a table which an online DDL tool has altered has become one of the task's."""
-
-    real: TableName
-    changes: tuple[RealChange, ...]
 
 
 Verdict = PassOver | Concerns

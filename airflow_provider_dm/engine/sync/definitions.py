@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -34,16 +33,15 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema, load_tab
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class DefinitionUnusable(DmError):
     """A definition that a person has given, and of which no rows can be read."""
 
     table: str
     why: str
 
-    code: ClassVar[str] = "DM-6035"
-    what: ClassVar[str] = "the definition of {table} that was given by hand cannot be used: {why}."
-    hint: ClassVar[str] = "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source has it."
+    code = "DM-6035"
+    what = "the definition of {table} that was given by hand cannot be used: {why}."
+    hint = "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source has it."
 
 
 def load_tables(source: SyncSource) -> SubtaskTables:

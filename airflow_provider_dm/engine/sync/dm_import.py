@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, TableDefinition
@@ -42,7 +41,6 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class TableInfoNotRead(DmError):
     """A table was altered behind DM's checkpoint, and what DM says of it there is not understood."""
 
@@ -51,19 +49,18 @@ class TableInfoNotRead(DmError):
     where: str
     why: str
 
-    code: ClassVar[str] = "DM-6081"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6081"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: {table} was altered behind DM's checkpoint, at {where}, and its table_info there cannot be read: "
         "{why}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the "
         "task again; or let DM go on behind that statement and stop it there."
     )
 
 
-@dataclass(eq=False)
 class KeylessUncertain(DmError):
     """Rows of tables without a key may be in the target already, and nobody could tell."""
 
@@ -72,19 +69,18 @@ class KeylessUncertain(DmError):
     start: str
     until: str
 
-    code: ClassVar[str] = "DM-6082"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6082"
+    scope = Scope.DOWNSTREAM
+    what = (
         "{source}: DM may have applied changes between its checkpoint ({start}) and {until} already, and tables "
         "without a key ({tables}) do not show which: their rows would be doubled."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Let DM go on and stop it in peace (`pause-task`, then `stop-task`): it notes then that nothing lies behind "
         "its checkpoint. Or leave these tables out by block-allow-list."
     )
 
 
-@dataclass(eq=False)
 class CheckpointMoves(DmError):
     """DM writes its checkpoint while it is taken over."""
 
@@ -92,10 +88,10 @@ class CheckpointMoves(DmError):
     source: str
     how: str
 
-    code: ClassVar[str] = "DM-6083"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "DM's checkpoint of source {source} in {table} {how}."
-    hint: ClassVar[str] = (
+    code = "DM-6083"
+    scope = Scope.DOWNSTREAM
+    what = "DM's checkpoint of source {source} in {table} {how}."
+    hint = (
         "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. Of one that has died, wait until "
         "two `checkpoint-flush-interval`s have gone by."
     )
@@ -158,10 +154,6 @@ class DmStart:
                 f"{start.gtid_set or 'none'}, and DM says {said}"
             )
         return True
-
-    def by_its_set(self) -> Location:
-        """Return the place behind the GTID set of the global point. Raises PlaceNotFound."""
-        return find_place(self.endpoint, behind=self.checkpoint.point.gtid_set)
 
     def extent(self, start: Location, today: Location) -> DmExtent:
         """Return which changes behind `start` may be, or are, in the target. `today`: the end of the source's log.

@@ -14,13 +14,13 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.tasks import (
-    Applied,
     ApplyGroup,
     ApplyRanges,
     ApplyTransactions,
     EpochJob,
     FoldRange,
 )
+from airflow_provider_dm.engine.sync.transactional import Applied
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
@@ -50,12 +50,8 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
     if any(part.unique for part in job.plan.value.targets):
         released = exchange.run(ApplyGroup(job, groups, Act.RELEASE))
     done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
-    return Applied(
-        sum(one.changes for one in done),
-        sum(one.rows for one in done),
-        sum(one.contested for one in done),
-        tuple(collision for one in (*released, *done) for collision in one.collisions),
-    )
+    collisions = tuple(collision for one in released for collision in one.collisions)
+    return sum(done, Applied(collisions=collisions))
 
 
 def with_data(one: ByteRange) -> ByteRange:

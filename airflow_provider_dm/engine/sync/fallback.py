@@ -7,10 +7,9 @@ a location means the same in either. Neither is ever read past something that is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import (
     BrokenFileChain,
@@ -40,7 +39,6 @@ class Fault(Enum):
     OTHER = "the log is right, and something else is wrong"
 
 
-@dataclass(eq=False)
 class RelaySilent(DmError):
     """Nothing new comes, and nobody pulls."""
 
@@ -48,14 +46,13 @@ class RelaySilent(DmError):
     here: str
     why: str
 
-    code: ClassVar[str] = "DM-6041"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the relay of {source} is not pulling: {why}. The sync stands at {here}."
-    hint: ClassVar[str] = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and look at its log."
+    code = "DM-6041"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "the relay of {source} is not pulling: {why}. The sync stands at {here}."
+    hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and look at its log."
 
 
-@dataclass(eq=False)
 class NeitherServes(DmError):
     """The relay log and the upstream both failed; `local` and `upstream` are what happened there.
 
@@ -69,9 +66,9 @@ class NeitherServes(DmError):
     way_out: str
     asks: Reaction
 
-    code: ClassVar[str] = "DM-4061"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-4061"
+    scope = Scope.UPSTREAM
+    what = (
         "the sync of {source} stands at {here}, and nothing can serve it from there. Relay log: {local} "
         "Upstream: {upstream}"
     )
@@ -83,28 +80,26 @@ class NeitherServes(DmError):
         return self.asks
 
 
-@dataclass(eq=False)
 class OtherUpstream(DmError):
     """The server that answers is not known to be the one whose log is being read."""
 
     held: str
     found: str
 
-    code: ClassVar[str] = "DM-4062"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the sync reads the log of server {held}, but server {found} answers."
-    hint: ClassVar[str] = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
+    code = "DM-4062"
+    scope = Scope.UPSTREAM
+    what = "the sync reads the log of server {held}, but server {found} answers."
+    hint = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
 
 
-@dataclass(eq=False)
 class PrivateRelayEnded(DmError):
     """The process that pulls for this task alone has ended."""
 
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-4063"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{reported}"
+    code = "DM-4063"
+    scope = Scope.UPSTREAM
+    what = "{reported}"
 
 
 _LOG: Final = (

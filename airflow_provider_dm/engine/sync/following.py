@@ -15,7 +15,7 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatab
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
@@ -36,13 +35,15 @@ from airflow_provider_dm.engine.mysql.sql_modes import mode_text
 from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl
+from airflow_provider_dm.engine.sync.ddl import Concerns, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.newcomers import (
     UNKNOWN_NUMBER,
@@ -103,7 +104,7 @@ class Following:
     becomes: OnlineDdls = field(default_factory=OnlineDdls)
     """What is remembered of online DDL where the frontier stands, and behind the statement that is looked at."""
 
-    def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Repeat:
+    def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Apply:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
         said = read_ddl(ddl)
         found = self._meaning(said, ddl, plan)
@@ -115,7 +116,7 @@ class Following:
 
     def _meaning(
         self, said: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan
-    ) -> PassOver | Concerns | Repeat:
+    ) -> PassOver | Concerns | Apply:
         rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
         self.becomes = self._memory()
@@ -130,12 +131,10 @@ class Following:
             copied=self._copied_behind(plan, ddl),
         )
         match outcome:
-            case outcomes.PassOver(why):
-                return PassOver(why)
+            case PassOver() | Apply():
+                return outcome
             case outcomes.Remember(ghost):
                 return PassOver(f"it is remembered with {ghost}")
-            case outcomes.Apply(real, changes):
-                return Repeat(real, changes)
             case outcomes.Stop(why):
                 return Concerns(why)
             case outcomes.Ordinary(rest):
@@ -177,7 +176,7 @@ class Following:
     def follow(
         self,
         ddl: DdlStatement,
-        statement: Statement | Repeat | None,
+        statement: Statement | Apply | None,
         step: Step,
         plan: SyncPlan,
         operator: Operator | None,
@@ -235,6 +234,8 @@ class Following:
             plan.buckets,
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
+            # What a person has done, nobody knows.
+            read=_untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
         )
         numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
@@ -289,13 +290,13 @@ class Following:
 
     def _change(
         self,
-        statement: Statement | Repeat | None,
+        statement: Statement | Apply | None,
         operator: Operator | None,
         tables: SubtaskTables,
         around: Surroundings,
     ) -> SchemaChange:
         given = () if operator is None else statements_of(operator)
-        if isinstance(statement, Repeat):
+        if isinstance(statement, Apply):
             if operator is not None and operator.kind is not OperatorKind.INJECT:
                 raise CannotFollow("it stands for what an online DDL tool has done, and cannot be skipped or replaced")
             return repeated(statement.changes, tables, around)
@@ -329,11 +330,8 @@ class Following:
                 forget_chunks(connection, ref, name)
             rename_tables(connection, ref, change.renamed)
             renamed = {new for _, new in change.renamed}  # what has moved with a name still says the old one
-            put_table_schemas(
-                connection,
-                ref,
-                [one for one in change.tables.schemas if one.table.name in renamed or one not in before.schemas],
-            )
+            altered = {one.table.name for one in change.altered(before)} | renamed
+            put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             put_copied_tables(connection, ref, _gone(before, change.tables))
@@ -366,7 +364,7 @@ class Following:
 
     # What decides
 
-    def _surroundings(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> Surroundings:
+    def _surroundings(self, ddl: DdlStatement, statement: Statement | Apply | None) -> Surroundings:
         target = server_info(target_connection(self.source.target)).capabilities
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
@@ -384,7 +382,7 @@ class Following:
             strict_collations=self.source.config.strict_collations,
         )
 
-    def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
+    def _defaults(self, ddl: DdlStatement, statement: Statement | Apply | None) -> SessionDefaults:
         said = ddl.session
         server_of_log = self.tables.tracker.server if self.tables is not None else None
         server = None
@@ -392,7 +390,7 @@ class Following:
         if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
             server = self._collation(said.charsets[2])
         for charset, collation in said.default_collations or ():
-            chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
+            chosen.append((self._collation(charset).partition("_")[0], self._collation(collation)))
         if said.utf8mb4_collation is not None:
             chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
         return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
@@ -405,11 +403,11 @@ class Following:
 
     def _session(self, ddl: DdlStatement) -> list[Setting]:
         """Return the variables of the source's session that decide what the statement makes of rows."""
-        flavour = server_info(target_connection(self.source.target)).flavour
-        said = ddl.session
+        assert self.tables is not None
+        flavour, said = server_info(target_connection(self.source.target)).flavour, ddl.session
         moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
         found = [
-            Setting("sql_mode", mode_text(ddl.sql_mode, self._source_flavour(), flavour)),
+            Setting("sql_mode", mode_text(ddl.sql_mode, self.tables.tracker.server.flavour, flavour)),
             Setting("timestamp", moment),
             Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
         ]
@@ -419,10 +417,6 @@ class Following:
             increment, offset = said.auto_increment
             found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
         return found
-
-    def _source_flavour(self) -> Flavour:
-        assert self.tables is not None
-        return self.tables.tracker.server.flavour
 
     def _time_zone(self, zone: str) -> str:
         if zone.upper() != "SYSTEM":
@@ -458,6 +452,15 @@ def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]
     return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
+def _untouched(
+    plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], journal: Journal
+) -> dict[TableName, Table]:
+    """Return the target's tables, as the plan has them, that a statement has nothing to do with."""
+    touched = {one.target for one in altered} | {name for one in statements for name in one.tables}
+    touched |= {name for entry in journal.entries.values() for name in entry.before}  # a person's, taken back since
+    return {one.name: one.mapping.target for one in plan.targets if one.name not in touched}
+
+
 def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:
     """Return the tables of which the statement has shown that they are gone where others were copied again."""
     found = after.copied_again.items() - before.copied_again.items()
@@ -477,7 +480,3 @@ def _collation_names(connection: Connection) -> dict[int, str]:
     except Exception:  # noqa: BLE001 (older servers have no such columns)
         more = []
     return found | {int(number): text(name) for number, name in more if number is not None}
-
-
-def _charset_of(collation: str) -> str:
-    return collation.partition("_")[0]

@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.collision import identity_of
@@ -44,8 +44,7 @@ from airflow_provider_dm.engine.target.contested_row import (
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
-from airflow_provider_dm.engine.target.shard_groups import executed_ddls
-from airflow_provider_dm.engine.target.shard_looks import note_look
+from airflow_provider_dm.engine.target.shard_groups import executed_ddls, note_look
 from airflow_provider_dm.engine.target.statements import delete_rows
 
 log = logging.getLogger(__name__)
@@ -57,7 +56,6 @@ Wanted: TypeAlias = dict[TableName, dict[Identity, list[Index]]]
 """Shard -> identity of a row that may be its -> the unique keys in which another row waits for its place."""
 
 
-@dataclass(eq=False)
 class RowSetAsideStays(DmError):
     """A row was set aside for what its log said of it, and all of that log is applied without that."""
 
@@ -65,12 +63,12 @@ class RowSetAsideStays(DmError):
     table: str
     rows: int
 
-    code: ClassVar[str] = "DM-6061"
-    what: ClassVar[str] = (
+    code = "DM-6061"
+    what = (
         "{source}: {rows} rows of {table} were taken out of the target for others, as what was held back of {table} "
         "gives up their places. All of it is applied now, and did not."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "A filter rule was added meanwhile, or a statement was skipped by hand. The rows "
         "without an image in dm_contested_row are they: where the source has such a row, write it to the target, if "
         "its place is free; then remove it from dm_contested_row, and run the task again."

@@ -31,10 +31,7 @@ from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.statements import (
     Literals,
     Verb,
-    count_rows,
     delete_image,
-    delete_rows,
-    write_rows,
 )
 
 MOST_TOGETHER: Final = 500
@@ -79,12 +76,12 @@ class WritesInOrder:
                     self._write(connection, new, Verb.UPSERT)
                 case Kind.INSERT:
                     self._make_room(connection, new)
-                    self._insert(connection, new)
+                    self._write(connection, new, Verb.INSERT)
                 case Kind.DELETE:
                     self._delete(connection, old)
                 case Kind.UPDATE if self.part.key is None:
                     pairs = zip(old, new, strict=True)
-                    self._insert(connection, [row for image, row in pairs if self._take(connection, image)])
+                    self._write(connection, [row for image, row in pairs if self._take(connection, image)], Verb.INSERT)
                 case Kind.UPDATE:
                     self._update(connection, changes)
 
@@ -104,7 +101,7 @@ class WritesInOrder:
         if self.part.unique:
             self._delete(connection, list(map(_before, there)))
             self._make_room(connection, new)
-            self._insert(connection, new)
+            self._write(connection, new, Verb.INSERT)
             return
         self._delete(connection, [_before(change) for change in there if self._moves(change)])
         self._write(connection, new, Verb.UPSERT)
@@ -112,13 +109,8 @@ class WritesInOrder:
     def _moves(self, change: Change) -> bool:
         return self.key(_before(change)) != self.key(_after(change))
 
-    def _insert(self, connection: Connection, new: Sequence[Row]) -> None:
-        self._write(connection, new, Verb.INSERT)
-
     def _write(self, connection: Connection, new: Sequence[Row], verb: Verb) -> None:
-        literals = [self.row(row) for row in new]
-        for statement in write_rows(self.part.mapping, literals, verb, dialect=self.access.dialect):
-            self.access.execute(connection, statement)
+        self.access.write_rows(connection, self.part.mapping, map(self.row, new), verb)
 
     def _make_room(self, connection: Connection, new: Sequence[Row]) -> None:
         if self.part.key is not None:
@@ -129,9 +121,7 @@ class WritesInOrder:
             for image in old:
                 self._take(connection, image)
             return
-        keys = [self.key(row) for row in old]
-        for statement in delete_rows(self.part.mapping, keys, dialect=self.access.dialect):
-            self.access.execute(connection, statement)
+        self.access.delete_rows(connection, self.part.mapping, map(self.key, old))
 
     def _take(self, connection: Connection, image: Row) -> bool:
         """Delete a row of a table without a key; tell whether there was one."""
@@ -141,9 +131,8 @@ class WritesInOrder:
         """Lock the rows that are to be updated, by one of their keys; return the changes of those that are there."""
         if not changes:
             return []
-        keys = [self.key(row_of(change)) for change in changes]
-        counted = count_rows(self.part.mapping, keys, dialect=self.access.dialect)
-        found = sum(self.access.count(connection, statement) for statement in counted)
+        keys = (self.key(row_of(change)) for change in changes)
+        found = self.access.count_rows(connection, self.part.mapping, keys)
         if found == len(changes):
             return list(changes)
         if not found:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
@@ -27,7 +27,6 @@ RELAY_SECONDS: Final = 20.0
 RELAY_LOOK_SECONDS: Final = 0.2
 
 
-@dataclass(eq=False)
 class GtidsUnknown(DmError):
     """The set of applied transactions, which is needed behind a failover, is not known."""
 
@@ -36,18 +35,15 @@ class GtidsUnknown(DmError):
     here: str
     directory: str
 
-    code: ClassVar[str] = "DM-4047"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-4047"
+    reaction = Reaction.RETRY
+    what = (
         "task {task}, source {source}: which transactions are applied at {here} is not known, as the relay log in "
         "{directory} does not hold the log before it; what a new server's log repeats cannot be told from what is new."
     )
-    hint: ClassVar[str] = (
-        f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
-    )
+    hint = f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
 
 
-@dataclass(eq=False)
 class GoalLost(DmError):
     """The source failed over before its log came to the goal, and the new server's log does not come to it."""
 
@@ -55,17 +51,16 @@ class GoalLost(DmError):
     goal: str
     missing: str
 
-    code: ClassVar[str] = "DM-6046"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6046"
+    scope = Scope.UPSTREAM
+    what = (
         "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Start the sync again: it ends where the new server is then. Transactions that only the old one had are lost."
     )
 
 
-@dataclass(eq=False)
 class RelayMadeAnew(DmError):
     """The relay log counts its sub-directories from an earlier number than the subtask's."""
 
@@ -74,13 +69,13 @@ class RelayMadeAnew(DmError):
     newest: int
     directory: str
 
-    code: ClassVar[str] = "DM-4048"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-4048"
+    reaction = Reaction.RETRY
+    what = (
         "the sync stands at {here} in sub-directory {suffix}, and the newest one of {directory} is {newest}: "
         "the relay log was made anew, and numbers do not tell which server's log that is."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "
         "task needs, and goes on in a sub-directory with the right number."
     )
@@ -130,8 +125,7 @@ def numbered(
     if lo.gtid_set and not begins:
         return lo
     deadline = time.monotonic() + seconds
-    readers = (reader, *elsewhere)
-    while (found := _found_in(readers, lambda one: _gtid_set_at(lo, subtask, one, begins=begins))) is None:
+    while (found := _gtid_set_at(lo, subtask, (reader, *elsewhere), begins=begins)) is None:
         if lo.suffix == 1 and not _goes_on_elsewhere(reader):
             return lo
         if time.monotonic() > deadline:
@@ -145,21 +139,20 @@ def _goes_on_elsewhere(reader: RelayReader) -> bool:
     return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
 
 
-def _found_in(readers: Sequence[RelayReader], look: Callable[[RelayReader], str | None]) -> str | None:
-    return next((found for one in readers if (found := look(one)) is not None), None)
-
-
-def _gtid_set_at(lo: Location, subtask: Subtask, reader: RelayReader, *, begins: bool) -> str | None:
+def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader], *, begins: bool) -> str | None:
     """Return the GTID set of `lo`; None where the log that would say it is not there (yet), or cannot be read there."""
     noted, start, found = subtask.location, subtask.start, None
-    try:
-        if not begins and noted is not None and noted.gtid_set:
-            found = reader.gtid_set_behind(noted, lo)
-        if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
-            found = reader.own_gtid_set_at(lo)
-    except (DmError, FileNotFoundError) as error:  # what is wrong with the log behind `lo`, reading finds
-        log.info("the GTID set of %s is not known yet: %s", lo, error)
-    return found
+    for reader in readers:
+        try:
+            if not begins and noted is not None and noted.gtid_set:
+                found = reader.gtid_set_behind(noted, lo)
+            if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
+                found = reader.own_gtid_set_at(lo)
+        except (DmError, FileNotFoundError) as error:  # what is wrong with the log behind `lo`, reading finds
+            log.info("the GTID set of %s is not known yet: %s", lo, error)
+        if found is not None:
+            return found
+    return None
 
 
 def in_relay(location: Location, connection: Connection, source: SourceSpec, *, otherwise: int = 1) -> Location:

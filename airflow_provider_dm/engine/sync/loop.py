@@ -26,7 +26,8 @@ from airflow_provider_dm.engine.meta.model import Operator, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
-from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
+from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
@@ -35,8 +36,6 @@ from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
-    PassOver,
-    Repeat,
     stop_error,
 )
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
@@ -46,8 +45,7 @@ from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resync import Resyncing
@@ -58,11 +56,10 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
-from airflow_provider_dm.engine.sync.transactional import CutOtherwise
+from airflow_provider_dm.engine.sync.tasks import EpochJob
+from airflow_provider_dm.engine.sync.transactional import Applied, CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
-from airflow_provider_dm.engine.target.edge_set import note_edge
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -194,8 +191,7 @@ class Loop:
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
-        self._count(epoch, applied)
-        self._met(applied.collisions)
+        self._count(applied)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -207,13 +203,11 @@ class Loop:
         self.notes.begins()
         self.position.furthest = end
 
-    def _count(self, _epoch: Epoch, applied: Applied) -> None:
-        shown = self.progress
-        shown.epochs, shown.changes, shown.rows = (
-            shown.epochs + 1,
-            shown.changes + applied.changes,
-            shown.rows + applied.rows,
-        )
+    def _count(self, applied: Applied) -> None:
+        self.progress.epochs += 1
+        self.progress.changes += applied.changes
+        self.progress.rows += applied.rows
+        self._met(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
         tasks = 1 if epoch.bytes <= self.size.one_task else self.runner.slots
@@ -322,7 +316,7 @@ class Loop:
                 self._follow(ddl, PassedOver(why), why, operator)
             case Concerns(why, statement):
                 self._follow(ddl, statement, why, operator)
-            case Repeat(real) as repeat:
+            case Apply(real) as repeat:
                 self._follow(ddl, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
@@ -333,7 +327,7 @@ class Loop:
         self.by_hand.passed(self.position.applied)
 
     def _follow(
-        self, ddl: DdlStatement, statement: Statement | Repeat | None, why: str, operator: Operator | None
+        self, ddl: DdlStatement, statement: Statement | Apply | None, why: str, operator: Operator | None
     ) -> None:
         self.progress.ddl_at = ddl.at
         if statement is None and operator is None:
@@ -347,7 +341,8 @@ class Loop:
             )
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
+                words, why = first_words(ddl.sql), str(error)
+                raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
@@ -450,7 +445,7 @@ class Loop:
             size=self.size,
             catching_up=self.position.catches_up_at,
             leniency=self._leniency,
-            told=self._resynced,
+            told=self._count,
         )
         if not resyncing.run(group):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
@@ -475,10 +470,6 @@ class Loop:
     def _finish_shards(self) -> None:
         while self.position.at_goal and not self.stop.is_set() and self._shards(now=True):
             pass
-
-    def _resynced(self, epoch: Epoch, applied: Applied) -> None:
-        self._count(epoch, applied)
-        self._met(applied.collisions)
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()

@@ -10,11 +10,11 @@ from typing import Final
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
-from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.subtask import note_location

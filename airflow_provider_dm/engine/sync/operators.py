@@ -19,8 +19,7 @@ What a loop does with them:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from dataclasses import replace
 
 from airflow_provider_dm.engine.config.pattern import InvalidPattern
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
@@ -30,26 +29,18 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location, Order, compare
 
-WAY_OUT: Final = (
-    "`dmctl binlog skip TASK -s SOURCE` lets the task go on behind the statement, `dmctl binlog replace TASK -s SOURCE "
-    "SQL…` with other statements in its place; then start the task again"
-)
-"""For the workaround of an error that a DDL has stopped a task with."""
 
-
-@dataclass(eq=False)
 class SourceHasNoError(DmError):
     """Nothing has paused the source, so there is no place that is meant without being said."""
 
     task: str
     source: str
 
-    code: ClassVar[str] = "DM-6070"
-    what: ClassVar[str] = "source {source} has no error in task {task}."
-    hint: ClassVar[str] = "Name a place that is still to come, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
+    code = "DM-6070"
+    what = "source {source} has no error in task {task}."
+    hint = "Name a place that is still to come, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
 
 
-@dataclass(eq=False)
 class NotPausedByDdl(DmError):
     """Something else than a DDL statement has paused the source."""
 
@@ -57,48 +48,45 @@ class NotPausedByDdl(DmError):
     source: str
     error: str
 
-    code: ClassVar[str] = "DM-6071"
-    what: ClassVar[str] = "source {source} of task {task} is paused by {error}, which is not about a DDL statement."
-    hint: ClassVar[str] = (
+    code = "DM-6071"
+    what = "source {source} of task {task} is paused by {error}, which is not about a DDL statement."
+    hint = (
         "Only DDL can be skipped or replaced. Do what `dmctl query-status TASK` says of that error; rows are put right "
         "in the target by hand."
     )
 
 
-@dataclass(eq=False)
 class BinlogPosInvalid(DmError):
     """The place that the command line names is none, or none that the task will come to."""
 
     text: str
     why: str
 
-    code: ClassVar[str] = "DM-6072"
-    what: ClassVar[str] = "invalid --binlog-pos {text}: {why}."
-    hint: ClassVar[str] = "Write FILE:POSITION as `dmctl query-status` and SHOW BINLOG EVENTS on the source show it."
+    code = "DM-6072"
+    what = "invalid --binlog-pos {text}: {why}."
+    hint = "Write FILE:POSITION as `dmctl query-status` and SHOW BINLOG EVENTS on the source show it."
 
 
-@dataclass(eq=False)
 class OperatorSqlRefused(DmError):
     """A statement that cannot be executed in the place of a DDL. All that were given with it are refused, too."""
 
     sql: str
     why: str
 
-    code: ClassVar[str] = "DM-6073"
-    what: ClassVar[str] = "the statement {sql!r} is refused: {why}. Nothing was stored."
-    hint: ClassVar[str] = "Give DDL alone, with the source's names as SCHEMA.TABLE, in the syntax of its server."
+    code = "DM-6073"
+    what = "the statement {sql!r} is refused: {why}. Nothing was stored."
+    hint = "Give DDL alone, with the source's names as SCHEMA.TABLE, in the syntax of its server."
 
 
-@dataclass(eq=False)
 class SqlPatternInvalid(DmError):
     """The pattern of the command line is no regular expression."""
 
     pattern: str
     why: str
 
-    code: ClassVar[str] = "DM-6074"
-    what: ClassVar[str] = "invalid --sql-pattern {pattern!r}: {why}."
-    hint: ClassVar[str] = "Write a regular expression as Python has them; (?i) in front lets case not matter."
+    code = "DM-6074"
+    what = "invalid --sql-pattern {pattern!r}: {why}."
+    hint = "Write a regular expression as Python has them; (?i) in front lets case not matter."
 
 
 # What a loop asks

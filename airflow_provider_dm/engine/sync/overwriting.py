@@ -44,10 +44,7 @@ from airflow_provider_dm.engine.target.statements import (
     Literals,
     Statement,
     Verb,
-    count_rows,
     delete_holders,
-    delete_rows,
-    write_rows,
 )
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
@@ -145,13 +142,10 @@ class OverWrites:
         return tuple([row[place] for place in self.part.key or ()])
 
     def _delete(self, connection: Connection, keys: Iterable[Literals]) -> int:
-        statements = delete_rows(self.part.mapping, keys, dialect=self.access.dialect)
-        return sum(self.access.execute(connection, statement) for statement in statements)
+        return self.access.delete_rows(connection, self.part.mapping, keys)
 
-    def _count(self, connection: Connection, rows: Sequence[Literals]) -> int:
-        statements = count_rows(self.part.mapping, map(self._key, rows), dialect=self.access.dialect)
-        return sum(self.access.count(connection, statement) for statement in statements)
+    def _count(self, connection: Connection, rows: Iterable[Literals]) -> int:
+        return self.access.count_rows(connection, self.part.mapping, map(self._key, rows))
 
-    def _write(self, connection: Connection, rows: Sequence[Literals], verb: Verb) -> int:
-        statements = write_rows(self.part.mapping, rows, verb, dialect=self.access.dialect)
-        return sum(self.access.execute(connection, statement) for statement in statements)
+    def _write(self, connection: Connection, rows: Iterable[Literals], verb: Verb) -> int:
+        return self.access.write_rows(connection, self.part.mapping, rows, verb)

@@ -15,10 +15,8 @@ at; what that does not show, the table maps of the log do (DM-5010).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
@@ -50,10 +48,7 @@ from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.target.schema_by_hand import definition_at
 from airflow_provider_dm.engine.target.table_definitions import said
 
-log = logging.getLogger(__name__)
 
-
-@dataclass(eq=False)
 class PastUnknown(DmError):
     """A table was altered since the start, and neither server's definition of today is what it was there."""
 
@@ -61,13 +56,13 @@ class PastUnknown(DmError):
     table: str
     where: str
 
-    code: ClassVar[str] = "DM-6037"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6037"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: {table} was altered since the start of the task (`meta`), at {where}, and the target's table is of "
         "another kind of server: what its rows were at the start is not known."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Give its definition at the start by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the task "
         "again; or leave the table out by block-allow-list."
     )

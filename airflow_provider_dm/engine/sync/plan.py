@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
@@ -33,16 +33,15 @@ GROUPS_VERSION: Final = 1
 """The version of how changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
 
 
-@dataclass(eq=False)
 class UnknownTable(DmError):
     """The log has rows of a table that the rules allow and nobody has described."""
 
     table: str
 
-    code: ClassVar[str] = "DM-6030"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the log has rows of {table}, which the rules allow but which was not there at the start."
-    hint: ClassVar[str] = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
+    code = "DM-6030"
+    scope = Scope.UPSTREAM
+    what = "the log has rows of {table}, which the rules allow but which was not there at the start."
+    hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)

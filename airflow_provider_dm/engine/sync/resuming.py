@@ -34,8 +34,8 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
-from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import close_target, target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 
@@ -120,7 +120,9 @@ def run_sync_resuming(
         shown.paused()
         epochs, alive_since = shown.epochs, time.monotonic()
         try:
-            result = _run_again(source, runner, store, stop, shown)
+            if shown.location is not None:
+                _check_target(source, shown.location)
+            result = run_sync(source, runner, store, stop, progress=shown)
         except (DmError, pymysql.err.Error) as raised:
             error, now = _as_dm_error(raised, source), time.monotonic()
         else:
@@ -131,35 +133,21 @@ def run_sync_resuming(
         _say(store, source, error, pause, shown.ddl_at)
         if pause is None:
             raise error
-        if _was_stopped(stop, shown, error, pause):
+        shown.resuming, shown.failures = f"{error.code}, again in {pause:.1f} s", shown.failures + 1
+        stopped, shown.resuming = stop.wait(pause), ""
+        if stopped:
             _say(store, source, error, None, shown.ddl_at)
             raise error
         backoff = backoff.longer()
 
 
-def _run_again(
-    source: SyncSource, runner: Runner, store: MetaStore, stop: threading.Event, shown: SyncProgress
-) -> SyncResult:
-    """Run the loop, if the target still has what this run has seen in it. Raises TargetWentBack and all of the loop."""
-    if shown.location is not None:
-        _check_target(source, shown.location)
-    return run_sync(source, runner, store, stop, progress=shown)
-
-
 def _check_target(source: SyncSource, applied: Location) -> None:
+    """Check that the target still has what this run has seen in it. Raises TargetWentBack."""
     connection, ref = target_connection(source.target), source.fence.ref
     subtask = read_subtask(connection, ref)
     if subtask is None:
         raise source.fence.refused(0)
     check_still_has(connection, ref, subtask, applied)
-
-
-def _was_stopped(stop: threading.Event, shown: SyncProgress, error: DmError, pause: float) -> bool:
-    shown.resuming, shown.failures = f"{error.code}, again in {pause:.1f} s", shown.failures + 1
-    try:
-        return stop.wait(pause)
-    finally:
-        shown.resuming = ""
 
 
 def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmError:

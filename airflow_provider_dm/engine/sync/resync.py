@@ -23,7 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, assert_never
+from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
@@ -44,7 +44,8 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.start import plan_for, plan_to_begin_with
 from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.sync.tasks import EpochJob
+from airflow_provider_dm.engine.sync.transactional import Applied
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
@@ -59,7 +60,6 @@ WAIT_SECONDS = 0.2
 """Between two looks at a log that a relay is pulling again."""
 
 
-@dataclass(eq=False)
 class ResyncPlanUnknown(DmError):
     """Half an epoch of a re-sync was written by a release that did not note by which plan."""
 
@@ -69,12 +69,12 @@ class ResyncPlanUnknown(DmError):
     lo: str
     edge: str
 
-    code: ClassVar[str] = "DM-6059"
-    what: ClassVar[str] = (
+    code = "DM-6059"
+    what = (
         "task {task}, source {source}: rows of {target} that were held back are half written from {lo} to {edge}, by "
         "an older release, which did not note by what rules and in what way."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Run the task, unchanged, with the release that it ran with before, until `dmctl shard-ddl-lock TASK` shows no "
         "lock; go on with this one then."
     )
@@ -112,7 +112,7 @@ class Resyncing:
     size: EpochSize
     catching_up: Callable[[Location], bool]
     leniency: Callable[[Location], tuple[bool, bool]]
-    told: Callable[[Epoch, Applied], None]
+    told: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
         """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
@@ -144,7 +144,7 @@ class Resyncing:
 
     @property
     def fence(self) -> Fence:
-        return Fence(self.source.fence.ref.resync(), self.source.fence.generation)
+        return self.source.fence.resync()
 
     def _stands(self, known: Location) -> tuple[Subtask, Location, Location | None]:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
@@ -183,7 +183,7 @@ class _Noted:
         if resync.plan == fingerprint:
             return
         became, fence, target = replace(resync, plan=fingerprint), self.source.fence, self.group.target
-        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=became.to_json()))
+        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=became))
         self.group = replace(self.group, resync=became)
 
 
@@ -266,7 +266,7 @@ class _Lane:
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
         self._applied_up_to(epoch.hi)
-        self.of.told(epoch, applied)
+        self.of.told(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 
@@ -44,16 +44,15 @@ class Failed:
     error: DmError
 
 
-@dataclass(eq=False)
 class TaskBug(DmError):
     """A task raised something that is not one of our errors. The text is left out: it may quote row values."""
 
     kind: str
     where: str
 
-    code: ClassVar[str] = "DM-6090"
-    what: ClassVar[str] = "unexpected {kind} at {where}."
-    hint: ClassVar[str] = "Please report it with the log of this run."
+    code = "DM-6090"
+    what = "unexpected {kind} at {where}."
+    hint = "Please report it with the log of this run."
 
 
 class Shared(Protocol[T_co]):

@@ -9,7 +9,7 @@ very same epoch is repeated. What remains:
     UntilLocation    pages of a load overlap the log                  where the copy ended
                      a past that is not ours, with an exit point      there
                      a past that is not ours, without one             where the log ended when the task began
-    UntilLogTime     the same, without one: what DM does besides      see below
+    Window           the same, without one: what DM does besides      see below
     Always           the user has said `safe-mode: true`              never
 
 Until a location rows are written over what is there, uncounted, as they are known to overlap (*catch-up*, `causality`).
@@ -27,7 +27,7 @@ the window longer, never shorter.
 
     place          100        200        300        400        500        600
     committed at    | 10:00:00 | 10:00:30 | 10:00:10 | 10:00:50 | 10:01:30 |
-    state           UntilLocation(400) ───────────────┤ UntilLogTime ────────┤ Off
+    state           UntilLocation(400) ───────────────┤ Window ──────────────┤ Off
 
     The first commit makes it 10:01:00. What commits at 10:01:30 ends it: its end, 600, is noted as the exit, then
     500..600 is applied, the last epoch of the window. Had 200..300 committed at 10:02:00, the exit would be 400.
@@ -36,12 +36,13 @@ the window longer, never shorter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.target.safe_mode_window import Window
 
 
 class Why(StrEnum):
@@ -66,61 +67,11 @@ class UntilLocation:
 
 
 @dataclass(frozen=True)
-class UntilLogTime:
-    """Rows may collide until a transaction commits at `ends_at`, in seconds since 1970. None: the first one decides.
-
-    `exit`: the place where it ends, once that transaction is seen.
-    """
-
-    seconds: int
-    ends_at: int | None
-    exit: Location | None
-
-
-@dataclass(frozen=True)
 class Always:
     """The user wants it so."""
 
 
-State: TypeAlias = Off | UntilLocation | UntilLogTime | Always
-
-
-@dataclass(frozen=True)
-class Window:
-    """The log time of one subtask, as the target keeps it (target/safe_mode_window.py)."""
-
-    seconds: int
-    ends_at: int | None = None
-    exit: Location | None = None
-
-    @property
-    def awaited(self) -> int | None:
-        """The commit time of the next transaction that matters, which has to be an epoch's last; None: none does.
-
-        >>> Window(60).awaited, Window(60, 1060).awaited, Window(60, 1060, Location("bin.000001", 300)).awaited
-        (0, 1060, None)
-        """
-        if self.exit is not None:
-            return None
-        return 0 if self.ends_at is None else self.ends_at
-
-    def seen(self, timestamp: int, end: Location, overlap: Location | None) -> Window:
-        """Return the window when a piece of the log up to `end` is about to be applied, whose newest commit is of that
-        time. `overlap`: the location in front of which it must not end.
-
-        >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
-        >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
-        (1060, None)
-        >>> str(first.seen(1060, Location("bin.000001", 400), None).exit)
-        'bin.000001:400'
-        """
-        if self.exit is not None:
-            return self
-        ends_at = timestamp + self.seconds if self.ends_at is None else self.ends_at
-        if timestamp < ends_at:
-            return replace(self, ends_at=ends_at)
-        behind = overlap is None or has_passed(end, overlap)
-        return replace(self, ends_at=ends_at, exit=end if behind else overlap)
+State: TypeAlias = Off | UntilLocation | Window | Always
 
 
 def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
@@ -139,10 +90,10 @@ def state_at(place: Location, *, always: bool, overlap: Location | None, loaded:
     if always:
         return Always()
     if window is not None and (window.exit is None or not has_passed(place, window.exit)):
-        return UntilLogTime(window.seconds, window.ends_at, window.exit)
+        return window
     return Off()
 
 
 def lets_through(state: State) -> bool:
     """Tell whether what collides is written over, though the log counts for exact."""
-    return isinstance(state, Always | UntilLogTime)
+    return isinstance(state, Always | Window)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.overwriting import Collision
@@ -18,24 +17,16 @@ from airflow_provider_dm.engine.sync.safe_mode import (
     Off,
     State,
     UntilLocation,
-    UntilLogTime,
     Why,
-    Window,
     lets_through,
     state_at,
 )
 from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.safe_mode_window import note_window, read_window
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.safe_mode_window import Window, note_window
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 log = logging.getLogger(__name__)
-
-
-def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
-    """Return the log time that is to go by; None: none."""
-    noted = read_window(connection, ref)
-    return None if noted is None else Window(*noted)
 
 
 @dataclass
@@ -85,7 +76,7 @@ class SafeModeHere:
             case _:
                 assert_never(planned)
         if window != self.window:
-            self.transactions(lambda connection: note_window(connection, self.fence, window.ends_at, window.exit))
+            self.transactions(lambda connection: note_window(connection, self.fence, window))
             self.window = window
 
     def at(self, place: Location) -> State:
@@ -141,7 +132,7 @@ def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
 def describe(state: State) -> tuple[bool, str, str]:
     """Return (whether it is on, why, until where), for people.
 
-    >>> describe(UntilLogTime(60, None, None))
+    >>> describe(Window(60))
     (True, 'the task began in a past that is not its own', '60 s of log time behind the first transaction')
     >>> describe(Always())
     (True, 'safe-mode: true', 'safe-mode is taken out of the task file')
@@ -151,15 +142,15 @@ def describe(state: State) -> tuple[bool, str, str]:
             return False, "", ""
         case UntilLocation(location, why):
             return True, why.value, str(location)
-        case UntilLogTime(exit=None, ends_at=None, seconds=seconds):
+        case Window(exit=None, ends_at=None, seconds=seconds):
             return True, Why.PAST.value, f"{seconds} s of log time behind the first transaction"
-        case UntilLogTime(exit=None, ends_at=ends_at):
+        case Window(exit=None, ends_at=ends_at):
             return (
                 True,
                 Why.PAST.value,
                 f"the first transaction that commits at {ends_at} (seconds since 1970) or later",
             )
-        case UntilLogTime(exit=place):
+        case Window(exit=place):
             return True, Why.PAST.value, str(place)
         case Always():
             return True, Why.CONFIGURED.value, "safe-mode is taken out of the task file"

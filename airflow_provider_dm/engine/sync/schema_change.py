@@ -34,11 +34,9 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
-from airflow_provider_dm.engine.ddl.cut_keys import with_cut_keys
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack
-from airflow_provider_dm.engine.ddl.shrunk_keys import with_shrunk_keys
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -64,14 +62,19 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.stored_names import as_stored
+from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
+from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
-from airflow_provider_dm.engine.sync.filtered_ddl import left_by_filter
 from airflow_provider_dm.engine.sync.statement_parts import (
+    check_same_everywhere,
+    check_shows,
+    left_by_filter,
     new_name,
     renames,
     renames_columns,
@@ -85,7 +88,6 @@ from airflow_provider_dm.engine.sync.subtask_tables import (
     SubtaskTables,
     Surroundings,
 )
-from airflow_provider_dm.engine.sync.unsure_alters import check_same_everywhere, check_shows
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -103,17 +105,21 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surro
 
     Raises as `change_of`.
     """
-    statements: list[TargetDdl] = []
-    notes: list[str] = []
-    agreed: TableName | None = None
-    for one in changes:
-        session = replace(around.session, sql_mode=one.text.sql_mode)
-        change = change_of(one.statement, tables, replace(around, session=session, sql=one.text.sql))
-        tables = change.tables
-        statements += change.statements
-        notes += change.notes
-        agreed = change.agreed or agreed
-    return SchemaChange(tables, tuple(statements), notes=tuple(notes), agreed=agreed)
+
+    def under(text: LoggedText) -> Surroundings:
+        return replace(around, session=replace(around.session, sql_mode=text.sql_mode), sql=text.sql)
+
+    return _in_turn(((one.statement, under(one.text)) for one in changes), tables)
+
+
+def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: SubtaskTables) -> SchemaChange:
+    """Return what statements mean one behind the other, each of which finds what those before it have made."""
+    found = SchemaChange(tables)
+    for statement, around in statements:
+        one = change_of(statement, found.tables, around)
+        notes, agreed = found.notes + one.notes, one.agreed or found.agreed
+        found = SchemaChange(one.tables, found.statements + one.statements, notes=notes, agreed=agreed)
+    return found
 
 
 def change_by_hand(
@@ -126,23 +132,17 @@ def change_by_hand(
     Raises CannotFollow, NeedsAgreement.
     """
     around = around.unfiltered()
-    statements: list[TargetDdl] = []
-    agreed: TableName | None = None
-    read_by = tables
-    for one in instead:  # each finds what those before it have made
-        given = change_of(one, read_by, replace(around, session=replace(around.session, sql_mode=0)))
-        read_by = given.tables
-        statements += given.statements
-        agreed = given.agreed or agreed
+    by_hand = replace(around, session=replace(around.session, sql_mode=0))
+    given = _in_turn(((one, by_hand) for one in instead), tables)
     if original is None:
-        return SchemaChange(tables, tuple(statements), agreed=agreed)
+        return SchemaChange(tables, given.statements, agreed=given.agreed)
     elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
     try:
         change = change_of(original, tables, replace(around, fed_elsewhere=elsewhere))
     except CannotFollow as error:
         lost = replace(tables, tracker=tables.tracker.without(original.tables))
-        return SchemaChange(lost, tuple(statements), notes=(f"it is not followed: {error}",), agreed=agreed)
-    return replace(change, statements=tuple(statements), agreed=change.agreed or agreed)
+        return SchemaChange(lost, given.statements, notes=(f"it is not followed: {error}",), agreed=given.agreed)
+    return replace(change, statements=given.statements, agreed=change.agreed or given.agreed)
 
 
 @dataclass
@@ -414,13 +414,11 @@ class _Change:
         def has_primary_key(name: TableName) -> bool:
             return any(key.primary for key in before.table(name).unique_keys)
 
-        emitted = for_target(
-            self._as_told(statement, before),
+        way = Way(
             sql_mode=mode,
             source=before.server.flavour,
-            target=around.target,
+            target_can=around.target,
             route=around.route,
-            route_schema=around.route_schema,
             allows=around.allows,
             resolve=self._resolve,
             collation=self._collation,
@@ -428,6 +426,7 @@ class _Change:
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
         )
+        emitted = for_target(self._as_told(statement, before), way)
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour

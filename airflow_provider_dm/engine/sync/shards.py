@@ -30,9 +30,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import InvariantBroken
@@ -56,23 +56,20 @@ from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.giving_way import check_none_stays
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.shard_groups import read_groups
-from airflow_provider_dm.engine.sync.shard_items import made_at, said_of, settings_of, statement_of
 from airflow_provider_dm.engine.sync.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
+from airflow_provider_dm.engine.target.frontier import begin_frontier
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import (
-    StoredGroup,
-    StoredMember,
-    begin_resync,
     ddl_lane,
     ddl_place,
     end_resync,
     executed_ddls,
     note_executed,
+    read_groups,
     save_group,
 )
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -89,12 +86,11 @@ _THERE: Final = 1060
 Json = dict[str, Any]
 
 
-@dataclass(eq=False)
 class ShardDdlRefused(DdlRefused):
     """The target does not take the DDL that all shards have made."""
 
-    code: ClassVar[str] = "DM-6054"
-    hint: ClassVar[str] = (
+    code = "DM-6054"
+    hint = (
         "All shards have made it, and their rows are held back until the target has. See what differs in the target, "
         "cure that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
         "shard-ddl-lock unlock ID --action skip`."
@@ -205,7 +201,10 @@ class Shards:
             return list(found.values())
         zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
         ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
-        how: Json = {"statements": [said_of(one) for one in change.statements], "session": settings_of(session)}
+        how: Json = {
+            "statements": [asdict(one) for one in change.statements],
+            "session": [[one.name, one.value] for one in session],
+        }
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
         if taken_for_made and longest is not None and turn < len(longest.items):
@@ -264,7 +263,7 @@ class Shards:
     def save(self, connection: Connection, groups: Iterable[Group]) -> None:
         """Write groups as they become, in a transaction that has checked the generation."""
         for group in groups:
-            _save(connection, self.source, group)
+            save_group(connection, self.source.fence.ref, group)
 
     def take(self, groups: Iterable[Group]) -> None:
         """Go on with groups as they have become."""
@@ -317,7 +316,7 @@ class Shards:
         if lock.wish is Action.SKIP:
             end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
         else:
-            statements = [statement_of(one) for one in item.how["statements"]]
+            statements = [TargetDdl.from_json(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
             self._check_left_behind(shared, group, statements)
             try:
@@ -348,9 +347,9 @@ class Shards:
 
         def body(connection: Connection) -> None:
             fence.check(connection)
-            _save(connection, self.source, became)
+            save_group(connection, fence.ref, became)
             if lo:
-                begin_resync(connection, fence, lo, buckets)
+                begin_frontier(connection, fence.resync(), lo, buckets)
 
         run_transaction(self.source.target, body)
         self.groups[group.target] = became
@@ -369,7 +368,7 @@ class Shards:
 
         def body(connection: Connection) -> None:
             note_plan(connection, fence, plan.fingerprint())
-            _save(connection, self.source, became)
+            save_group(connection, fence.ref, became)
             check_none_stays(connection, fence.ref, ready)
             end_resync(connection, fence.ref)
 
@@ -390,7 +389,7 @@ class Shards:
                 "synced": [one.table.quoted() for one in group.members],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
-                "madeAt": made_at(first) if first is not None else None,
+                "madeAt": _made_at(first) if first is not None else None,
             }
             for group in self.unresolved
         ]
@@ -413,11 +412,7 @@ def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
 
 
-def _save(connection: Connection, source: SyncSource, group: Group) -> None:
-    ref, resync = source.fence.ref, group.resync
-    members = [
-        StoredMember(ref.source, one.table, group.target, one.base, [item.to_json() for item in one.items])
-        for one in group.members
-    ]
-    stored = StoredGroup(group.target, group.resolved, None if resync is None else resync.to_json())
-    save_group(connection, ref, stored, members)
+def _made_at(item: Item) -> float | None:
+    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
+    said: list[list[Any]] = item.how.get("session", [])
+    return next((float(value) for name, value in said if name == "timestamp"), None)

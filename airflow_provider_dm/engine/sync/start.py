@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
@@ -29,6 +28,8 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.edge_elsewhere import edge_in_new_log
@@ -38,19 +39,16 @@ from airflow_provider_dm.engine.sync.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan_parts import text_collations
-from airflow_provider_dm.engine.sync.safe_mode import Window
-from airflow_provider_dm.engine.sync.safe_mode_here import load_window
-from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.target.edge_set import edge_set, move_edge
+from airflow_provider_dm.engine.target.ddl_journal import edge_set, move_edge, tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
+from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import held_tables
+from airflow_provider_dm.engine.target.shard_groups import held_tables, read_groups
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
     UNIT_LOAD,
@@ -71,36 +69,33 @@ from airflow_provider_dm.engine.target.weights import read_folds
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class GoalBehind(DmError):
     """`until` names a location of another history."""
 
     goal: str
     here: str
 
-    code: ClassVar[str] = "DM-6040"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the sync stands at {here}; {goal} is not in the same log."
-    hint: ClassVar[str] = "Give `until` as FILE:POSITION with a file of this source."
+    code = "DM-6040"
+    scope = Scope.UPSTREAM
+    what = "the sync stands at {here}; {goal} is not in the same log."
+    hint = "Give `until` as FILE:POSITION with a file of this source."
 
 
-@dataclass(eq=False)
 class SourceWentBack(DmError):
     """The end of the source's log lies before where the sync stands in it: it is another log."""
 
     end: str
     here: str
 
-    code: ClassVar[str] = "DM-6043"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source's binlog ends at {end}, and this sync stands behind that, at {here}."
-    hint: ClassVar[str] = (
+    code = "DM-6043"
+    scope = Scope.UPSTREAM
+    what = "the source's binlog ends at {end}, and this sync stands behind that, at {here}."
+    hint = (
         "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
         f"1). What it wrote since cannot be told from what is applied: {MIGRATE_AGAIN}."
     )
 
 
-@dataclass(eq=False)
 class PlanChanged(DmError):
     """Tables, keys or rules are others than those by which half an epoch was written."""
 
@@ -109,46 +104,42 @@ class PlanChanged(DmError):
     lo: str
     edge: str
 
-    code: ClassVar[str] = "DM-6042"
-    what: ClassVar[str] = (
+    code = "DM-6042"
+    what = (
         "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
         "tables of the task or the keys of a target table have changed."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Change them back, let the sync go on until it is behind that place, and change them then. Where a unique key "
         "that only the target has is what stops it, change the row that is in the way there, and drop the key then."
     )
 
 
-@dataclass(eq=False)
 class TableLeftOut(DmError):
     """A table comes back into the task, and what happened to it meanwhile is lost."""
 
     table: str
 
-    code: ClassVar[str] = "DM-6044"
-    what: ClassVar[str] = (
+    code = "DM-6044"
+    what = (
         "{table} was copied by this task and left out by the block-allow-list later: its changes since were passed "
         "over, and the task cannot go on with it as if nothing had been."
     )
-    hint: ClassVar[str] = (
-        "Leave it out still, and migrate it with another task (another name), its target table emptied before."
-    )
+    hint = "Leave it out still, and migrate it with another task (another name), its target table emptied before."
 
 
-@dataclass(eq=False)
 class ShardLeftOut(DmError):
     """The rules leave out a shard of a merged table while the shards agree on its DDL."""
 
     table: str
     target: str
 
-    code: ClassVar[str] = "DM-6053"
-    what: ClassVar[str] = (
+    code = "DM-6053"
+    what = (
         "{table} is left out by the block-allow-list now, and the shards of {target} have not come to the end of a DDL "
         "that they make together: rows of theirs are held back until then."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Change the rules back, let the sync go on until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
         "then."
     )
@@ -284,14 +275,11 @@ def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource
     run_transaction(source.target, body)
 
 
-def waited_for(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the target tables in which rows of this source wait for their places, maybe of a table now left out."""
-    return frozenset(one.target for one in waiting(connection, ref) if one.source == ref.source)
-
-
-def fed_by_others(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the target tables into which other sources of the task have begun to write."""
-    return frozenset(one.target for one in load_feeders(connection, ref) if one.source != ref.source)
+def shared_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
+    """Return the target tables into which other sources of the task have begun to write, and those in which rows of
+    this source wait for their places, maybe of a table now left out."""
+    fed = (one.target for one in load_feeders(connection, ref) if one.source != ref.source)
+    return frozenset(fed).union(one.target for one in waiting(connection, ref) if one.source == ref.source)
 
 
 def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
@@ -362,6 +350,7 @@ def plan_for(
     under_way: Collection[TableName] = (),
     held: Collection[TableName] = frozenset(),
     also_merged: Collection[TableName] = frozenset(),
+    read: Mapping[TableName, Table] | None = None,
 ) -> SyncPlan:
     """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
 
@@ -369,14 +358,16 @@ def plan_for(
     which are none of these.
 
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
-    run has died in it, and until it is done they count for what the source has.
+    run has died in it, and until it is done they count for what the source has. `read`: target tables that are known to
+    be as they were: a catalogue of thousands takes its time.
     """
     ref, syncer = source.fence.ref, source.config.syncer
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
-    targets = read_tables(connection, wanted.difference(under_way))
+    targets = {name: table for name, table in (read or {}).items() if name in wanted}
+    targets |= read_tables(connection, wanted.difference(under_way, targets))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     recorded = {schema.target for schema in schemas if schema.owner > 0}
-    shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
+    shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
     shards = Counter(schema.target for schema in schemas)
     merged = [target for target, number in shards.items() if number > 1 or target in shared]

@@ -77,6 +77,11 @@ class SchemaChange:
     notes: tuple[str, ...] = ()
     agreed: TableName | None = None
 
+    def altered(self, before: SubtaskTables) -> list[TableSchema]:
+        """Return the tables that are not as they were `before`, and new ones."""
+        known = {one.table.name: one for one in before.schemas}
+        return [one for one in self.tables.schemas if known.get(one.table.name) != one]
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -106,6 +111,3 @@ class Surroundings:
 
     def route(self, table: TableName) -> TableName:
         return self.rules.router.route(table)
-
-    def route_schema(self, schema: str) -> str | None:
-        return self.rules.router.route_schema(schema) if self.rules.block_allow.allows_schema(schema) else None

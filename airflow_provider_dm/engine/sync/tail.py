@@ -14,10 +14,10 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
@@ -46,8 +46,7 @@ from airflow_provider_dm.engine.sync.fallback import (
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, not_begun, reaches
-from airflow_provider_dm.engine.sync.reading_from import FromRelay, FromUpstream, Reading
-from airflow_provider_dm.engine.sync.upstream import UpstreamLog
+from airflow_provider_dm.engine.sync.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,7 @@ AGAIN_SECONDS: Final = 0.2
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
 """DM's words for what is read, as its query-status shows them."""
+T = TypeVar("T")
 _ATTEMPTS: Final = 2
 """Each log may be left once for the other within one question."""
 
@@ -132,12 +132,7 @@ class Tail:
                     self._forget_left(left_at, lo)
                 case FromUpstream() as reading:
                     self._look_back(reading, lo)
-            for _ in range(_ATTEMPTS):
-                try:
-                    return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
-                except DmError as error:
-                    self._move_on(error, lo)
-            return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+            return self._served(lo, lambda: self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes))
 
     def gtid_set_at(self, place: Location) -> str | None:
         """Return what was committed before `place`, where a transaction begins or the log ends; None: not come yet.
@@ -145,14 +140,7 @@ class Tail:
         Raises LocationNotInLog if that is no such place, and what `plan` raises.
         """
         with self._lock:
-            for _ in range(_ATTEMPTS):
-                try:
-                    return self._gtid_set_at(place)
-                except LocationNotInLog:
-                    raise
-                except DmError as error:
-                    self._move_on(error, place)
-            return self._gtid_set_at(place)
+            return self._served(place, lambda: self._gtid_set_at(place), never=LocationNotInLog)
 
     def distrust(self, error: DmError, epoch: Epoch) -> None:
         """Read elsewhere, as a piece could not be decoded. Raises `error` unless the log is at fault, or NeitherServes.
@@ -282,6 +270,17 @@ class Tail:
 
     # Falling back
 
+    def _served(self, at: Location, ask: Callable[[], T], *, never: type[DmError] | tuple[()] = ()) -> T:
+        """Return the answer of the log that is read, or of the one to go to. `never`: what is no log's fault."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return ask()
+            except never:
+                raise
+            except DmError as error:
+                self._move_on(error, at)
+        return ask()
+
     def _move_on(self, error: DmError, at: Location) -> None:
         """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
         if not self._is_at_fault(error, at):
@@ -310,13 +309,8 @@ class Tail:
         self._go(FromUpstream(reading.log, error, at))
 
     def _is_at_fault(self, error: DmError, at: Location) -> bool:
-        match fault_of(error):
-            case Fault.LOG:
-                return True
-            case Fault.SUSPECT:
-                return self._is_damaged(at)
-            case Fault.OTHER:
-                return False
+        fault = fault_of(error)
+        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at))
 
     def _is_damaged(self, at: Location) -> bool:
         """Tell whether an event between `at` and the end of the log is not what the server wrote."""

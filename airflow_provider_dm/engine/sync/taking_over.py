@@ -31,9 +31,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.collision import Collides, Holder, find_holders, shown_values
@@ -47,7 +46,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMi
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.shard.giving_way import keys_stay
-from airflow_provider_dm.engine.shard.group import Item, Member
 from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.target.contested_row import (
@@ -62,7 +60,7 @@ from airflow_provider_dm.engine.target.errors import TargetBusy
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
-from airflow_provider_dm.engine.target.shard_groups import StoredMember, load_members
+from airflow_provider_dm.engine.target.shard_groups import HeldShard, held_shards
 from airflow_provider_dm.engine.target.standstill import NoStandstill, Patience, standstill
 from airflow_provider_dm.engine.target.statements import delete_rows
 from airflow_provider_dm.engine.target.subtask import read_subtask
@@ -71,31 +69,29 @@ from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class PlaceNotTaken(DmError):
     """A place could not be taken over. Rolls the transaction back. `later`: it may be, when others are further on."""
 
     later: bool
 
-    code: ClassVar[str] = "DM-6062"
-    what: ClassVar[str] = "a row that collides could not take its place."
-    hint: ClassVar[str] = "Nothing was written; it waits, or stops the task by an error of its own."
+    code = "DM-6062"
+    what = "a row that collides could not take its place."
+    hint = "Nothing was written; it waits, or stops the task by an error of its own."
 
 
-@dataclass(eq=False)
 class LostByOldKey(DmError):
     """Rows are known to be lost by a key that a DDL is about to change."""
 
     target: str
     rows: int
 
-    code: ClassVar[str] = "DM-6063"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6063"
+    scope = Scope.UPSTREAM
+    what = (
         "all shards of {target} have made a DDL about its key, and {rows} places in it, which rows of other tables "
         "have taken in safe mode, are known by the key as it is."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing was run. They are the rows of dm_contested_row with '-' for an image, one for each shard: where the "
         "source has such a row, renumber or delete it, and run the task again until it is gone there; remove the "
         "others then."
@@ -203,8 +199,8 @@ class TakingOver:
     def _keys_stay(self, connection: Connection, mapping: TableMapping) -> bool:
         """Tell whether no DDL that a shard has made changes what names its rows: what is lost is known by that."""
         columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
-        held = load_members(connection, self.fence.ref, mapping.target.name)
-        return all(keys_stay(_member(one), columns) for one in held)
+        held = held_shards(connection, self.fence.ref, mapping.target.name)
+        return all(keys_stay(one.member, columns) for one in held)
 
     def _that_may_have(self, holder: Holder, feeders: Iterable[Feeder]) -> list[RowOwner]:
         """Return the shards that may have put such a row there: not those of which routing fills other values in.
@@ -245,19 +241,15 @@ class TakingOver:
             raise PlaceNotTaken(later=False)  # it is held by a key that nobody can look up
 
 
-def check_none_lost(connection: Connection, ref: SubtaskRef, target: TableName, held: Iterable[StoredMember]) -> None:
+def check_none_lost(connection: Connection, ref: SubtaskRef, target: TableName, held: Iterable[HeldShard]) -> None:
     """Check, in front of the next DDL that all shards have made, that it does not rename what is lost.
 
     Raises LostByOldKey.
     """
-    if not all(keys_stay(_member(one, items=1), ()) for one in held):
+    if not all(keys_stay(replace(one.member, items=one.member.items[:1]), ()) for one in held):
         lost = lost_rows(connection, ref, target)
         if lost:
             raise LostByOldKey(str(target), lost)
-
-
-def _member(one: StoredMember, *, items: int | None = None) -> Member:
-    return Member(one.table, one.base, tuple(map(Item.from_json, one.items[:items])))
 
 
 def _by_identity(holders: Iterable[Holder]) -> list[Holder]:

@@ -25,24 +25,12 @@ from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
-from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
-from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.transactional import Applied, TransactionalWriter, units_of
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Act, Step
-
-
-@dataclass(frozen=True)
-class Applied:
-    """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
-    those that have to wait for their places in merged tables; and what was written over in safe mode."""
-
-    changes: int
-    rows: int
-    contested: int = 0
-    collisions: tuple[Collision, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,8 +93,7 @@ class ApplyTransactions:
 
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
-        counted = TransactionalWriter(self.job.writer(None)).write(units)
-        return Applied(counted.changes, counted.rows, counted.contested, counted.collisions)
+        return TransactionalWriter(self.job.writer(None)).write(units)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
@@ -50,7 +50,6 @@ SMALL_CHANGE_BYTES: Final = 50
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
 
 
-@dataclass(eq=False)
 class TransactionTooLarge(DmError):
     """The target does not take a transaction of the source as one."""
 
@@ -59,16 +58,15 @@ class TransactionTooLarge(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-6024"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target does not take the transactions from {lo} to {hi} as one: {number} {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-6024"
+    scope = Scope.DOWNSTREAM
+    what = "the target does not take the transactions from {lo} to {hi} as one: {number} {reason}."
+    hint = (
         "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
         "the sync pass that place with `apply: concurrent`."
     )
 
 
-@dataclass(eq=False)
 class CutOtherwise(DmError):
     """The frontier stands inside of a unit: transactions of an epoch were written that was cut in another way.
 
@@ -79,10 +77,10 @@ class CutOtherwise(DmError):
     hi: str
     found: str
 
-    code: ClassVar[str] = "DM-6016"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "of the log from {lo} to {hi}, which is cut otherwise now, all up to {found} is written."
-    hint: ClassVar[str] = "Nothing is lost: the sync goes on from there by itself."
+    code = "DM-6016"
+    reaction = Reaction.RETRY
+    what = "of the log from {lo} to {hi}, which is cut otherwise now, all up to {found} is written."
+    hint = "Nothing is lost: the sync goes on from there by itself."
 
 
 @dataclass(frozen=True)
@@ -122,14 +120,23 @@ def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], It
     return Unit(hi, sum(one.end - one.start for one in ranges), changes)
 
 
-@dataclass
-class Counted:
-    """Count of what was written: as `tasks.Applied`."""
+@dataclass(frozen=True)
+class Applied:
+    """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
+    those that have to wait for their places in merged tables; and what was written over in safe mode."""
 
     changes: int = 0
     rows: int = 0
     contested: int = 0
     collisions: tuple[Collision, ...] = ()
+
+    def __add__(self, other: Applied) -> Applied:
+        return Applied(
+            self.changes + other.changes,
+            self.rows + other.rows,
+            self.contested + other.contested,
+            self.collisions + other.collisions,
+        )
 
 
 @dataclass(frozen=True)
@@ -146,19 +153,20 @@ class TransactionalWriter:
 
     writer: WaveWriter
 
-    def write(self, units: Sequence[Unit]) -> Counted:
+    def write(self, units: Sequence[Unit]) -> Applied:
         """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
         and what decoding and writing raises."""
-        counted, here = Counted(), self.writer.step.lo
+        applied, here = Applied(), self.writer.step.lo
         while left := [unit for unit in units if unit.hi > here]:
             for group in self._groups(left):
-                if not self._write_group(here, group, counted):
+                done = self._write_group(here, group)
+                if done is None:
                     break
-                here = group.hi
+                applied, here = applied + done, group.hi
             else:
                 break
             here = self._stand(behind=here, units=units)
-        return counted
+        return applied
 
     def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
         """Return where the frontier stands, as somebody has moved it on from `behind`. Raises CutOtherwise where no
@@ -191,39 +199,30 @@ class TransactionalWriter:
         if hi:
             yield _group(hi, held)
 
-    def _write_group(self, here: str, group: _Group, counted: Counted) -> bool:
-        """Write a group behind `here`. Return whether it was this call that did."""
+    def _write_group(self, here: str, group: _Group) -> Applied | None:
+        """Write a group behind `here`; return None where another call has done it."""
         try:
             try:
-                done = self._try_group(here, group, careful=False)
+                return self._try_group(here, group, careful=False)
             except CountsDiffer:
-                done = self._try_group(here, group, careful=True)
+                return self._try_group(here, group, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
             if not self.writer.lenient:
                 raise
-            done = self._try_group(here, group, careful=True, met=error)
-        if done is not None:
-            counted.changes += done.changes
-            counted.rows += done.rows
-            counted.contested += done.contested
-            counted.collisions += done.collisions
-        return done is not None
+            return self._try_group(here, group, careful=True, met=error)
 
-    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Counted | None:
+    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Applied | None:
         step = replace(self.writer.step, lo=here, hi=group.hi)
         writer = replace(self.writer, step=step)
 
-        def body(connection: Connection) -> Counted:
-            done = Counted()
+        def body(connection: Connection) -> Applied:
+            done = Applied()
             for piece in group.pieces():
                 waves = self._waves(piece)
-                done.changes += len(piece)
-                done.rows += waves.rows()
                 written = writer.write_inside(
                     connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
                 )
-                done.contested += written.contested
-                done.collisions += written.collisions
+                done += Applied(len(piece), waves.rows(), written.contested, written.collisions)
             return done
 
         try:

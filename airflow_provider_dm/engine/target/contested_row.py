@@ -25,15 +25,15 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, OF_TARGET, MetaRows, marks_for, name_of
 from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
-_TABLE: Final = "dm_contested_row"
+_ROWS: Final = MetaRows("dm_contested_row")
 _LOST: Final = b"-"
 """In the place of an image, which has four bytes at least. Of what is set aside it is empty."""
 _HAS_IMAGE: Final = "LENGTH(image) > 1"
 _IS_LOST: Final = "LENGTH(image) = 1"
-_OWNER: Final = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
 @dataclass(frozen=True)
@@ -61,41 +61,25 @@ class Waiting:
 def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -> dict[TableName, set[bytes]]:
     """Return by source table the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
     found: defaultdict[TableName, set[bytes]] = defaultdict(set)
-    for schema, table, key in query(
-        connection,
-        f"SELECT table_schema, table_name, row_key FROM {ref.table(_TABLE)} "
-        "WHERE task = %s AND source = %s AND target_schema = %s AND target_name = %s",
-        (*ref.key, *target),
-    ):
-        found[TableName(text(schema), text(table))].add(bytes(key))
+    for schema, table, key in _ROWS.select(connection, ref, "table_schema, table_name, row_key", OF_TARGET, target):
+        found[name_of(schema, table)].add(bytes(key))
     return dict(found)
 
 
 def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
     """Lock those of `keys` whose rows wait, until the transaction ends, and return them."""
-    if not keys:
-        return set()
-    rows = query(
-        connection,
-        f"SELECT row_key FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
-        (*_names(owner), *keys),
-    )
-    return {bytes(key) for (key,) in rows}
+    return {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, tail="FOR UPDATE")}
 
 
 def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
     """Insert rows, by key, that wait from now on."""
-    for key, row in rows:
-        _insert(connection, owner, target, key, encode_row(row))
+    _insert(connection, owner, target, ((key, encode_row(row)) for key, row in rows))
 
 
-def _insert(connection: Connection, owner: RowOwner, target: TableName, key: bytes, image: bytes) -> None:
-    query(
-        connection,
-        f"INSERT INTO {owner.ref.table(_TABLE)} (task, source, table_schema, table_name, target_schema, "
-        "target_name, row_key, image, since) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-        (*_names(owner), *target, key, image),
-    )
+def _insert(connection: Connection, owner: RowOwner, target: TableName, images: Iterable[tuple[bytes, bytes]]) -> None:
+    columns = "table_schema, table_name, target_schema, target_name, row_key, image"
+    rows = [(*owner.table, *target, key, image) for key, image in images]
+    _ROWS.put(connection, owner.ref, columns, rows, now="since", verb="INSERT")
 
 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
@@ -105,23 +89,14 @@ def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tup
 
 
 def _write_image(connection: Connection, owner: RowOwner, key: bytes, image: bytes) -> None:
-    query(
-        connection,
-        f"UPDATE {owner.ref.table(_TABLE)} SET image = %s WHERE {_OWNER} AND row_key = %s",
-        (image, *_names(owner), key),
-    )
+    _ROWS.update(connection, owner.ref, "image = %s", (image,), f"{OF_TABLE} AND row_key = %s", (*owner.table, key))
 
 
 def set_aside(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> tuple[list[bytes], int]:
     """Set those of an owner's rows aside that wait. Return the keys at which none waits, nor is set aside already, and
     how many have been set aside now.
     """
-    rows = query(
-        connection,
-        f"SELECT row_key, {_HAS_IMAGE} FROM {owner.ref.table(_TABLE)} "
-        f"WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
-        (*_names(owner), *keys),
-    )
+    rows = _of_keys(connection, owner, f"row_key, {_HAS_IMAGE}", keys, tail="FOR UPDATE")
     known = {bytes(key): bool(has_image) for key, has_image in rows}
     for key, has_image in known.items():
         if has_image:
@@ -131,37 +106,27 @@ def set_aside(connection: Connection, owner: RowOwner, keys: Collection[bytes]) 
 
 def take_aside(connection: Connection, owner: RowOwner, target: TableName, keys: Iterable[bytes]) -> None:
     """Insert rows that are set aside, which the transaction has taken out of the target."""
-    for key in keys:
-        _insert(connection, owner, target, key, b"")
+    _insert(connection, owner, target, ((key, b"") for key in keys))
 
 
 def set_aside_of(connection: Connection, ref: SubtaskRef) -> dict[TableName, int]:
     """Count the rows of this source that are set aside, by source table."""
-    rows = query(
-        connection,
-        f"SELECT table_schema, table_name, COUNT(*) FROM {ref.table(_TABLE)} "
-        "WHERE task = %s AND source = %s AND LENGTH(image) = 0 GROUP BY 1, 2",
-        ref.key,
-    )
-    return {_name(schema, table): int(count) for schema, table, count in rows}
+    columns = "table_schema, table_name, COUNT(*)"
+    rows = _ROWS.select(connection, ref, columns, "LENGTH(image) = 0", tail="GROUP BY 1, 2")
+    return {name_of(schema, table): int(count) for schema, table, count in rows}
 
 
 def lose(connection: Connection, owners: Iterable[RowOwner], target: TableName, key: bytes) -> None:
     """Note that the row at `key` is nobody's of these: in a transaction beside which no other source writes
     (`target/standstill.py`). What waits for that place, or is set aside, goes on doing so."""
     for owner in owners:
-        known = query(
-            connection,
-            f"SELECT 1 FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key = %s FOR UPDATE",
-            (*_names(owner), key),
-        )
-        if not known:
-            _insert(connection, owner, target, key, _LOST)
+        if not lock_contested(connection, owner, [key]):
+            _insert(connection, owner, target, [(key, _LOST)])
 
 
 def lose_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
     """Note that a row that waits is lost: its owner's log goes on to say what it is."""
-    query(connection, f"UPDATE {ref.table(_TABLE)} SET image = %s WHERE id = %s", (_LOST, number))
+    _ROWS.update(connection, ref, "image = %s", (_LOST,), "id = %s", (number,))
 
 
 def withdraw_without_image(
@@ -169,63 +134,49 @@ def withdraw_without_image(
 ) -> set[bytes]:
     """Remove those of these rows that are here without an image (`lost`: those that are lost). Return their keys."""
     which = _IS_LOST if lost else f"NOT ({_HAS_IMAGE})"
-    rows = query(
-        connection,
-        f"SELECT row_key FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) AND {which}",
-        (*_names(owner), *keys),
-    )
-    found = {bytes(key) for (key,) in rows}
+    found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, which)}
     withdraw(connection, owner, found)
     return found
 
 
 def lost_rows(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
     """Count what is lost in a target table, of all sources of the task."""
-    rows = query(
-        connection,
-        f"SELECT COUNT(*) FROM {ref.table(_TABLE)} "
-        f"WHERE task = %s AND target_schema = %s AND target_name = %s AND {_IS_LOST}",
-        (ref.task, *target),
-    )
-    return int(rows[0][0])
+    sql = f"SELECT COUNT(*) FROM {ref.table(_ROWS.table)} WHERE task = %s AND {OF_TARGET} AND {_IS_LOST}"
+    ((count,),) = query(connection, sql, (ref.task, *target))
+    return int(count)
 
 
 def forget_lost(connection: Connection, ref: SubtaskRef) -> None:
     """Forget what this source has lost, as from here on it takes what stands at its keys for its own."""
-    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND {_IS_LOST}", ref.key)
+    _ROWS.delete(connection, ref, _IS_LOST)
 
 
 def rows_that_wait(connection: Connection, owner: RowOwner) -> int:
     """Count an owner's rows that wait."""
-    rows = query(
-        connection, f"SELECT COUNT(*) FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND {_HAS_IMAGE}", _names(owner)
-    )
-    return int(rows[0][0])
+    ((count,),) = _ROWS.select(connection, owner.ref, "COUNT(*)", f"{OF_TABLE} AND {_HAS_IMAGE}", owner.table)
+    return int(count)
 
 
 def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:
     """Remove rows that wait, as they are gone."""
     if keys:
-        query(
-            connection,
-            f"DELETE FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)})",
-            (*_names(owner), *keys),
-        )
+        where = f"{OF_TABLE} AND row_key IN ({marks_for(keys)})"
+        _ROWS.delete(connection, owner.ref, where, (*owner.table, *keys))
 
 
 def withdraw_all(connection: Connection, ref: SubtaskRef, tables: Collection[TableName] | None = None) -> None:
     """Remove all rows of these source tables (None: of any) that wait."""
-    where = "task = %s AND source = %s"
-    for table in [None] if tables is None else tables:
-        named = " AND table_schema = %s AND table_name = %s" if table else ""
-        query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE {where}{named}", (*ref.key, *(table or ())))
+    if tables is None:
+        _ROWS.delete(connection, ref)
+    for table in tables or ():
+        _ROWS.delete(connection, ref, OF_TABLE, table)
 
 
 def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> list[ContestedRow]:
     """Lock those of the rows that still wait, until the transaction ends; return them, the oldest first."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)}) AND {_HAS_IMAGE} "
+        f"SELECT {_COLUMNS} FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)}) AND {_HAS_IMAGE} "
         "ORDER BY id FOR UPDATE",
         tuple(ids),
     )
@@ -234,14 +185,14 @@ def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> li
 
 def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> None:
     """Remove rows that are in the target now."""
-    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)})", tuple(ids))
+    query(connection, f"DELETE FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)})", tuple(ids))
 
 
 def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
     """Return the ids of a task's next rows that wait, of all its sources, in order. Locks nothing."""
     rows = query(
         connection,
-        f"SELECT id FROM {ref.table(_TABLE)} WHERE task = %s AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
+        f"SELECT id FROM {ref.table(_ROWS.table)} WHERE task = %s AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
         (ref.task, behind, most),
     )
     return [int(number) for (number,) in rows]
@@ -251,13 +202,8 @@ def oldest_rows(
     connection: Connection, ref: SubtaskRef, *, seconds: float, behind: int, most: int
 ) -> list[ContestedRow]:
     """Return the next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
-    rows = query(
-        connection,
-        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND id > %s "
-        f"AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s",
-        (*ref.key, behind, seconds, most),
-    )
-    return [_row(row) for row in rows]
+    where = f"id > %s AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s"
+    return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
 
 
 def rows_for(
@@ -266,9 +212,8 @@ def rows_for(
     """Return the next rows, by id, of all sources of the task that wait for places in a target table. Locks nothing."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} "
-        f"WHERE task = %s AND target_schema = %s AND target_name = %s AND id > %s AND {_HAS_IMAGE} "
-        "ORDER BY id LIMIT %s",
+        f"SELECT {_COLUMNS} FROM {ref.table(_ROWS.table)} "
+        f"WHERE task = %s AND {OF_TARGET} AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
         (ref.task, *target, behind, most),
     )
     return [_row(row) for row in rows]
@@ -279,11 +224,11 @@ def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
     rows = query(
         connection,
         "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "
-        f"FROM {ref.table(_TABLE)} WHERE task = %s AND {_HAS_IMAGE} GROUP BY 1, 2, 3, 4, 5",
+        f"FROM {ref.table(_ROWS.table)} WHERE task = %s AND {_HAS_IMAGE} GROUP BY 1, 2, 3, 4, 5",
         (ref.task,),
     )
     return [
-        Waiting(text(source), _name(schema, table), _name(to_schema, to_table), int(count))
+        Waiting(text(source), name_of(schema, table), name_of(to_schema, to_table), int(count))
         for source, schema, table, to_schema, to_table, count in rows
     ]
 
@@ -294,17 +239,14 @@ _COLUMNS: Final = "id, source, table_schema, table_name, target_schema, target_n
 def _row(row: tuple[Any, ...]) -> ContestedRow:
     number, source, schema, table, to_schema, to_table, key, image = row
     return ContestedRow(
-        int(number), text(source), _name(schema, table), _name(to_schema, to_table), bytes(key), decode_row(image)
+        int(number), text(source), name_of(schema, table), name_of(to_schema, to_table), bytes(key), decode_row(image)
     )
 
 
-def _name(schema: object, table: object) -> TableName:
-    return TableName(text(schema), text(table))
-
-
-def _names(owner: RowOwner) -> tuple[str, ...]:
-    return (*owner.ref.key, *owner.table)
-
-
-def _marks(values: Collection[object]) -> str:
-    return ",".join(["%s"] * len(values))
+def _of_keys(
+    connection: Connection, owner: RowOwner, columns: str, keys: Collection[bytes], which: str = "TRUE", tail: str = ""
+) -> list[tuple[Any, ...]]:
+    if not keys:
+        return []
+    where = f"{OF_TABLE} AND row_key IN ({marks_for(keys)}) AND {which}"
+    return _ROWS.select(connection, owner.ref, columns, where, (*owner.table, *keys), tail)

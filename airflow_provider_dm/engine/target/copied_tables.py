@@ -16,11 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
 
-_TABLE: Final = "dm_copied_table"
+_ROWS: Final = MetaRows("dm_copied_table")
+_NAME: Final = "table_schema, table_name"
 _LEAVING: Final = "leaving"
 _AWAY: Final = "away"
 _ALIKE: Final = "alike"
@@ -67,17 +69,8 @@ class CopiedTable:
 
 def load_copied_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, CopiedTable]:
     """Return what is known, by name. Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "table_schema, table_name, birth, copied_again",
-        f"FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s",
-        ref.key,
-        tail="ORDER BY table_schema, table_name",
-    )
-    return {
-        TableName(text(schema), text(table)): CopiedTable(text(birth), text(again))
-        for schema, table, birth, again in rows
-    }
+    rows = _ROWS.read(connection, ref, f"{_NAME}, birth, copied_again", tail=f"ORDER BY {_NAME}")
+    return {name_of(schema, table): CopiedTable(text(birth), text(again)) for schema, table, birth, again in rows}
 
 
 def load_copied_again(connection: Connection, ref: SubtaskRef) -> dict[TableName, str]:
@@ -88,20 +81,14 @@ def load_copied_again(connection: Connection, ref: SubtaskRef) -> dict[TableName
 
 def begin_copied_tables(connection: Connection, ref: SubtaskRef, births: Mapping[TableName, str]) -> None:
     """Replace all that is known, in the transaction that begins the subtask."""
-    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
+    _ROWS.delete(connection, ref)
     put_copied_tables(connection, ref, {name: CopiedTable(birth) for name, birth in births.items()})
 
 
 def put_copied_tables(connection: Connection, ref: SubtaskRef, tables: Mapping[TableName, CopiedTable]) -> None:
     """Write these, new ones and known ones, in a transaction that has checked the generation."""
-    if not tables:
-        return
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"REPLACE INTO {ref.table(_TABLE)} (task, source, table_schema, table_name, birth, copied_again) "
-            "VALUES (%s, %s, %s, %s, %s, %s)",
-            [(*ref.key, *name, one.birth, one.copied_again) for name, one in tables.items()],
-        )
+    rows = [(*name, one.birth, one.copied_again) for name, one in tables.items()]
+    _ROWS.put(connection, ref, f"{_NAME}, birth, copied_again", rows)
 
 
 def doubt_copied_tables(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
@@ -119,16 +106,10 @@ def are_away(ref: SubtaskRef) -> str:
 
     The task is its argument.
     """
-    return (
-        f"SELECT source, table_schema, table_name FROM {ref.table(_TABLE)} WHERE task = %s AND birth LIKE '{_AWAY} %%'"
-    )
+    table = ref.table(_ROWS.table)
+    return f"SELECT source, {_NAME} FROM {table} WHERE task = %s AND birth LIKE '{_AWAY} %%'"
 
 
 def _set_births(connection: Connection, ref: SubtaskRef, births: Mapping[TableName, str]) -> None:
     for name, birth in births.items():
-        query(
-            connection,
-            f"UPDATE {ref.table(_TABLE)} SET birth = %s "
-            "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-            (birth, *ref.key, *name),
-        )
+        _ROWS.update(connection, ref, "birth = %s", (birth,), OF_TABLE, name)

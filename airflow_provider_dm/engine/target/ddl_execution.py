@@ -26,9 +26,9 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, Final
 
 import pymysql
 
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.target.already import is_the_same_column
 from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks, note_done, note_intent, read_entries
-from airflow_provider_dm.engine.target.errors import redacted, translate
+from airflow_provider_dm.engine.target.errors import NOT_THERE, message_of, number_of, redacted, translate
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.keyless import check_keyless
 from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
@@ -70,7 +70,6 @@ REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
-@dataclass(eq=False)
 class DdlRefused(DmError):
     """The target does not take a DDL statement."""
 
@@ -78,17 +77,16 @@ class DdlRefused(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-6033"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target refuses {sql} ({number} {reason})."
-    hint: ClassVar[str] = (
+    code = "DM-6033"
+    scope = Scope.DOWNSTREAM
+    what = "the target refuses {sql} ({number} {reason})."
+    hint = (
         "See what differs in the target. Cure that and run the task again, or make the change there yourself in a way "
         "that it takes and run `dmctl binlog skip TASK -s SOURCE`, or give another statement for it by `dmctl binlog "
         'replace TASK -s SOURCE "…"`.'
     )
 
 
-@dataclass(eq=False)
 class DdlLocked(DmError):
     """Another connection to the target holds the lock for this subtask's DDL and does not end."""
 
@@ -96,14 +94,14 @@ class DdlLocked(DmError):
     source: str
     connection: int
 
-    code: ClassVar[str] = "DM-6034"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-6034"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "task {task}, source {source}: connection {connection} of an earlier run is still altering a table in the "
         "target."
     )
-    hint: ClassVar[str] = "Nothing is lost. It is tried again; KILL that connection if it hangs."
+    hint = "Nothing is lost. It is tried again; KILL that connection if it hangs."
 
 
 @dataclass(frozen=True)
@@ -124,6 +122,20 @@ class TargetDdl:
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
     new: tuple[tuple[TableName, str], ...] = ()
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> TargetDdl:
+        """Return what `asdict` has made JSON of."""
+        return cls(
+            said["sql"],
+            tuple(TableName(*name) for name in said["tables"]),
+            tuple(said["parts"]),
+            said["keyless"],
+            said["alike"],
+            said["divisible"],
+            tuple((TableName(*old), TableName(*new)) for old, new in said["renames"]),
+            tuple((TableName(*table), column) for table, column in said.get("new", ())),  # older ones do not say it
+        )
 
 
 def execute_ddl(
@@ -253,13 +265,10 @@ class _Work:
         return all((look_of(connection, name) is not None) == expected for name, expected in there.items())
 
     def _note_intent(self, number: int, sql: str, looks: Looks) -> None:
-        self._transaction(lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
+        run_transaction(self.endpoint, lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
 
     def _note_done(self, number: int) -> None:
-        self._transaction(lambda tx: note_done(tx, self.fence, self.position, number))
-
-    def _transaction(self, body: Callable[[Connection], None]) -> None:
-        run_transaction(self.endpoint, body)
+        run_transaction(self.endpoint, lambda tx: note_done(tx, self.fence, self.position, number))
 
     def _looks(self, statement: TargetDdl) -> dict[TableName, str | None]:
         """Return how its tables look, to a session of ours: another sql_mode would show them in another way."""
@@ -300,14 +309,10 @@ def _send(connection: Connection, sql: str) -> DdlRefused | None:
 
 
 def _refused(error: pymysql.err.Error, sql: str) -> DmError:
-    number = _number(error)
+    number = number_of(error)
     if number in CONNECTION_LOST | BUSY | READ_ONLY or isinstance(error, pymysql.err.InterfaceError):
         return translate(error)
-    return DdlRefused(sql[:500], number, redacted(number, str(error.args[1]) if len(error.args) > 1 else ""))
-
-
-def _number(error: Exception) -> int:
-    return int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+    return DdlRefused(sql[:500], number, redacted(number, message_of(error)))
 
 
 def look_of(connection: Connection, name: TableName) -> str | None:
@@ -315,7 +320,7 @@ def look_of(connection: Connection, name: TableName) -> str | None:
     try:
         return _COUNTER.sub("", create_statement(connection, name))
     except pymysql.err.MySQLError as error:
-        if _number(error) in (1049, 1146):
+        if number_of(error) in NOT_THERE:
             return None
         raise
 

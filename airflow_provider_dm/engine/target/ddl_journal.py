@@ -26,14 +26,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import FRONTIER, MetaRows
 
+JOURNAL: Final = MetaRows("dm_ddl", lane=True)
 COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
 EDGE: Final = -3
-"""The number of the note that is about the end of an epoch (edge_set.py)."""
+"""The number of the note that is about the end of an epoch (`note_edge`)."""
 IDENTITY: Final = -2
 """The number of the note that says which transaction the statement is, as a GTID set."""
 IN_FRONT: Final = 500_000
@@ -60,12 +63,9 @@ def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict
 
     Not which it is. Raises AnswerCut.
     """
-    rows = query_whole(
-        connection,
-        "number, statement, looks, done",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position = %s AND number >= %s",
-        (*ref.lane_key, position, COMMITTED),
-        tail="ORDER BY number",
+    where = "position = %s AND number >= %s"
+    rows = JOURNAL.read(
+        connection, ref, "number, statement, looks, done", where, (position, COMMITTED), "ORDER BY number"
     )
     return {
         int(number): Entry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
@@ -78,12 +78,8 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
 
     How they look there is not how rows of this place are written. Raises AnswerCut.
     """
-    rows = query_whole(
-        connection,
-        "position, number, looks",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
-        (*ref.lane_key, place, INJECTED),
-    )
+    where = "position > %s AND number < %s"
+    rows = JOURNAL.read(connection, ref, "position, number, looks", where, (place, INJECTED))
     committed = {text(position) for position, number, _ in rows if int(number) == COMMITTED}
     return frozenset(
         name for position, _, looks in rows if text(position) not in committed for name in _looks(text(looks))
@@ -93,13 +89,8 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
 def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str, str]]:
     """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), its
     first statement, and which transaction it is ("": not noted). Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "position, number, statement",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number >= %s",
-        (*ref.lane_key, place, IDENTITY),
-        tail="ORDER BY position, number DESC",
-    )
+    where, order = "position > %s AND number >= %s", "ORDER BY position, number DESC"
+    rows = JOURNAL.read(connection, ref, "position, number, statement", where, (place, IDENTITY), order)
     noted = [(text(position), int(number), text(said)) for position, number, said in rows]
     own = {position: said for position, number, said in noted if number == IDENTITY}
     first = {position: said for position, number, said in noted if number != IDENTITY}
@@ -108,57 +99,62 @@ def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) ->
 
 def noted_elsewhere(connection: Connection, ref: SubtaskRef, own_set: str, position: str) -> str | None:
     """Return the place other than this one at which DDL of that transaction is noted. Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "position",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND number = %s AND statement = %s "
-        "AND position <> %s",
-        (*ref.lane_key, IDENTITY, own_set, position),
-        tail="ORDER BY position",
-    )
+    where = "number = %s AND statement = %s AND position <> %s"
+    rows = JOURNAL.read(connection, ref, "position", where, (IDENTITY, own_set, position), "ORDER BY position")
     return text(rows[-1][0]) if rows else None
 
 
 def move_entries(connection: Connection, fence: Fence, position: str, to: str) -> None:
     """Move what is noted of a DDL to another place, as a transaction of its own. Raises Fenced or TargetWentBack."""
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_ddl')} SET position = %s WHERE task = %s AND source = %s AND position = %s",
-        (to, *fence.ref.lane_key, position),
-    )
+    JOURNAL.update(connection, fence.ref, "position = %s", (to,), "position = %s", (position,))
 
 
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
     """Note, as a transaction of its own, that a statement is about to be executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     looks = json.dumps([[*name, look] for name, look in before.items()], ensure_ascii=False)
-    query(
-        connection,
-        f"REPLACE INTO {fence.ref.table('dm_ddl')} (task, source, position, number, statement, looks, done, updated_at)"
-        " VALUES (%s, %s, %s, %s, %s, %s, 0, UTC_TIMESTAMP(6))",
-        (*fence.ref.lane_key, position, number, sql, looks),
-    )
+    row = (position, number, sql, looks, False)
+    JOURNAL.put(connection, fence.ref, "position, number, statement, looks, done", [row], now="updated_at")
 
 
 def note_done(connection: Connection, fence: Fence, position: str, number: int) -> None:
     """Note, as a transaction of its own, that a statement was executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_ddl')} SET done = 1, updated_at = UTC_TIMESTAMP(6) "
-        "WHERE task = %s AND source = %s AND position = %s AND number = %s",
-        (*fence.ref.lane_key, position, number),
-    )
+    changes = "done = 1, updated_at = UTC_TIMESTAMP(6)"
+    JOURNAL.update(connection, fence.ref, changes, (), "position = %s AND number = %s", (position, number))
 
 
 def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> None:
     """Remove, in the transaction that moves the frontier over it, what is noted up to this place."""
-    query(
-        connection,
-        f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position <= %s",
-        (*ref.lane_key, position),
-    )
+    JOURNAL.delete(connection, ref, "position <= %s", (position,))
+
+
+# The end of an epoch
+#
+# By its GTID set the place is found in another server's log, where the same transactions lie elsewhere. It is noted
+# before anything of the epoch is written, as if a statement ended there. There is at most one.
+
+
+def note_edge(connection: Connection, fence: Fence, edge: Location) -> None:
+    """Note the GTID set of the end of an epoch, as a transaction of its own. Raises Fenced or TargetWentBack."""
+    note_intent(connection, fence, edge.sort_key, EDGE, edge.gtid_set, {})
+    JOURNAL.delete(connection, fence.ref, "number = %s AND position <> %s", (EDGE, edge.sort_key))
+
+
+def edge_set(connection: Connection, ref: SubtaskRef, position: str) -> str:
+    """Return the GTID set of the place where an epoch ends that was begun; "": it is not noted."""
+    rows = JOURNAL.select(connection, ref, "statement", "number = %s AND position = %s", (EDGE, position))
+    return text(rows[0][0]) if rows else ""
+
+
+def move_edge(connection: Connection, fence: Fence, edge: str, to: Location) -> None:
+    """Move the end of an epoch that is half written to the place where another server's log has it, as a transaction of
+    its own. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    for column in ("position", "released"):
+        FRONTIER.update(connection, fence.ref, f"{column} = %s", (to.sort_key,), f"{column} = %s", (edge,))
+    note_edge(connection, fence, to)
 
 
 def _looks(value: str) -> dict[TableName, str | None]:

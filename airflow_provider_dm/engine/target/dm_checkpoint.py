@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.config.start import location_of
 from airflow_provider_dm.engine.config.task import TaskMode
@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+from airflow_provider_dm.engine.schema.catalogue import has_table
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.subtask import Subtask
 
@@ -58,7 +59,6 @@ _SINCE_DM_2: Final = frozenset(
 _WRITTEN: Final = tuple(name for name in COLUMNS if not name.endswith("_time"))
 
 
-@dataclass(eq=False)
 class CheckpointUnusable(DmError):
     """A checkpoint of DM that does not say what has to be known."""
 
@@ -66,10 +66,10 @@ class CheckpointUnusable(DmError):
     source: str
     why: str
 
-    code: ClassVar[str] = "DM-6080"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
-    hint: ClassVar[str] = (
+    code = "DM-6080"
+    scope = Scope.DOWNSTREAM
+    what = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
+    hint = (
         "Nothing was begun. Let DM go on with the task and stop it once more (`stop-task`), or put the table right; or "
         "forget it (`dmctl start-task --remove-meta`) and say where to begin: task-mode incremental and `meta`."
     )
@@ -196,14 +196,9 @@ def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known:
 
 def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
     """Tell whether DM has noted DDL of merged tables that is not resolved; a row goes when it is."""
-    name = f"{ref.task}_syncer_sharding_meta"
-    there = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-        (ref.meta_schema, name),
-    )
-    table = f"{quote(ref.meta_schema)}.{quote(name)}".replace("%", "%%")
-    return bool(there and query(connection, f"SELECT 1 FROM {table} WHERE source_id = %s LIMIT 1", (ref.source,)))
+    name = TableName(ref.meta_schema, f"{ref.task}_syncer_sharding_meta")
+    sql = f"SELECT 1 FROM {name.quoted().replace('%', '%%')} WHERE source_id = %s LIMIT 1"
+    return has_table(connection, name) and bool(query(connection, sql, (ref.source,)))
 
 
 def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:

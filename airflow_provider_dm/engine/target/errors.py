@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 from pymysql.constants import ER
@@ -19,6 +18,8 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, BUSY, CONNECTION_LOST, READ_ONLY
 
+NOT_THERE: Final = frozenset({1049, 1146})
+"""The server has no such schema, or no such table."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
 _NAMES_ONLY: Final = ACCESS_DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
@@ -29,47 +30,43 @@ _KEY: Final = re.compile(r"for key '([^']*)'")
 _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
 
-@dataclass(eq=False)
 class TargetUnreachable(DmError):
     """Error: there is no connection to the target, or it broke."""
 
     server: str
     reason: str
 
-    code: ClassVar[str] = "DM-6001"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the target {server} cannot be reached: {reason}."
-    hint: ClassVar[str] = "Check that it runs and accepts connections; the work goes on where it stopped."
+    code = "DM-6001"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "the target {server} cannot be reached: {reason}."
+    hint = "Check that it runs and accepts connections; the work goes on where it stopped."
 
 
-@dataclass(eq=False)
 class TargetBusy(DmError):
     """A deadlock, a lock wait that ran out, a write conflict: the transaction was rolled back."""
 
     number: int
     symbol: str
 
-    code: ClassVar[str] = "DM-6002"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the target rolled a transaction back ({number} {symbol})."
-    hint: ClassVar[str] = "If it stays so, look for long transactions of others on the target."
+    code = "DM-6002"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "the target rolled a transaction back ({number} {symbol})."
+    hint = "If it stays so, look for long transactions of others on the target."
 
 
-@dataclass(eq=False)
 class TargetDenied(DmError):
     """The target refused the login or a privilege."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-6003"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target denies access: {reason}."
-    hint: ClassVar[str] = "Check user and password, and grant what the precheck lists."
+    code = "DM-6003"
+    scope = Scope.DOWNSTREAM
+    what = "the target denies access: {reason}."
+    hint = "Check user and password, and grant what the precheck lists."
 
 
-@dataclass(eq=False)
 class TargetRefused(DmError):
     """The target does not take a statement. Row values are left out on purpose."""
 
@@ -77,29 +74,27 @@ class TargetRefused(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-6004"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target refuses a statement on {table}: {number} {reason}."
-    hint: ClassVar[str] = "Compare the target table's columns and limits with the source's, then resume."
+    code = "DM-6004"
+    scope = Scope.DOWNSTREAM
+    what = "the target refuses a statement on {table}: {number} {reason}."
+    hint = "Compare the target table's columns and limits with the source's, then resume."
 
 
-@dataclass(eq=False)
 class DuplicateInTarget(DmError):
     """A new row met a row that is already there. Nothing is overwritten: the other row may be another shard's."""
 
     table: str
     key: str
 
-    code: ClassVar[str] = "DM-6005"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "a new row has the same unique key {key} as a row that is already in {table}."
-    hint: ClassVar[str] = (
+    code = "DM-6005"
+    scope = Scope.DOWNSTREAM
+    what = "a new row has the same unique key {key} as a row that is already in {table}."
+    hint = (
         "Either two sources (or shards) hold rows with the same key, or somebody else writes to the target. "
         "Remove or renumber one of them, then resume."
     )
 
 
-@dataclass(eq=False)
 class TargetWarned(DmError):
     """The target stored something else than what was sent (rounded, cut, replaced)."""
 
@@ -107,23 +102,22 @@ class TargetWarned(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-6006"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target would change values written to {table}: {number} {reason}."
-    hint: ClassVar[str] = "Widen the target's column to the source's type, then resume."
+    code = "DM-6006"
+    scope = Scope.DOWNSTREAM
+    what = "the target would change values written to {table}: {number} {reason}."
+    hint = "Widen the target's column to the source's type, then resume."
 
 
-@dataclass(eq=False)
 class ComputedDiffers(DmError):
     """The target's own value of a computed column is not the source's."""
 
     table: str
     columns: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6007"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target computes other values for {columns} of {table} than the source has."
-    hint: ClassVar[str] = (
+    code = "DM-6007"
+    scope = Scope.DOWNSTREAM
+    what = "the target computes other values for {columns} of {table} than the source has."
+    hint = (
         "Make them ordinary columns in the target, which take the source's values. Else see why: their expressions "
         "differ, or they depend on what a session is set to (div_precision_increment, sql_mode, time_zone, …). It can "
         "be set for ours (`session` of target-database) as the source's clients have it; the first client that opens a "
@@ -131,7 +125,6 @@ class ComputedDiffers(DmError):
     )
 
 
-@dataclass(eq=False)
 class RowTooLarge(DmError):
     """One row alone is more than the target takes as a statement."""
 
@@ -139,16 +132,15 @@ class RowTooLarge(DmError):
     bytes: int
     limit: int
 
-    code: ClassVar[str] = "DM-6009"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6009"
+    scope = Scope.DOWNSTREAM
+    what = (
         "one row of {table} takes a statement of {bytes} bytes, and the target takes less than {limit} at a time "
         "(its max_allowed_packet)."
     )
-    hint: ClassVar[str] = "Raise max_allowed_packet on the target (in its configuration too), then resume."
+    hint = "Raise max_allowed_packet on the target (in its configuration too), then resume."
 
 
-@dataclass(eq=False)
 class WarningsHidden(DmError):
     """The target has warned of more than it shows, and any of that may be a changed value."""
 
@@ -156,17 +148,17 @@ class WarningsHidden(DmError):
     warned: int
     shown: int
 
-    code: ClassVar[str] = "DM-6008"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target has {warned} warnings for a statement on {table}, and shows {shown} of them."
-    hint: ClassVar[str] = (
+    code = "DM-6008"
+    scope = Scope.DOWNSTREAM
+    what = "the target has {warned} warnings for a statement on {table}, and shows {shown} of them."
+    hint = (
         "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it itself."
     )
 
 
 def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target") -> DmError:
     """Translate a driver's error into ours; `reaction` says whether the same transaction may be tried again."""
-    number, message = _number(error), _message(error)
+    number, message = number_of(error), message_of(error)
     if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
     if number in BUSY:
@@ -194,7 +186,7 @@ def symbol(number: int) -> str:
 
 def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:
     """Tell whether a statement was refused because of one of these columns, which the target computes."""
-    return is_clipping(_number(error), _message(error), columns)
+    return is_clipping(number_of(error), message_of(error), columns)
 
 
 def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
@@ -227,10 +219,12 @@ def redacted(number: int, message: str) -> str:
     return symbol(number) + (f" (column {column[1]})" if column else "")
 
 
-def _number(error: pymysql.err.Error) -> int:
+def number_of(error: pymysql.err.MySQLError) -> int:
+    """Return the number that the driver gives an error; 0 or less: none."""
     first = error.args[0] if error.args else 0
     return first if isinstance(first, int) else -1
 
 
-def _message(error: pymysql.err.Error) -> str:
+def message_of(error: pymysql.err.Error) -> str:
+    """Return the text of an error; it may quote row values."""
     return str(error.args[1]) if len(error.args) > 1 else ""

@@ -48,14 +48,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef, TargetWentBack
+from airflow_provider_dm.engine.target.meta_rows import FRONTIER, marks_for
 
 T = TypeVar("T")
-_COLUMNS: Final = "bucket, position, released, generation"
 
 
 class Act(Enum):
@@ -84,29 +84,8 @@ class Step:
     hi: str
 
 
-@dataclass(frozen=True)
-class Apply:
-    """The verdict that these buckets still have to be done."""
-
-    buckets: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class AlreadyApplied:
-    """The verdict that all of it was committed before."""
-
-
-@dataclass(frozen=True)
-class FencedBy:
-    """The verdict that another generation owns the subtask; 0: none does."""
-
-    generation: int
-
-
 Body = Callable[[Connection, Sequence[int]], None]
 """Writes the rows of these buckets."""
-
-Verdict = Apply | AlreadyApplied | FencedBy
 
 
 class Transactions(Protocol):
@@ -115,15 +94,21 @@ class Transactions(Protocol):
     def __call__(self, body: Callable[[Connection], T], /) -> T: ...
 
 
-def judge(stands: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int]) -> Verdict:
-    """Judge what the frontier rows of these buckets mean for `act`. Raises InvariantBroken, TargetWentBack."""
-    strangers = {stand.generation for stand in stands} - {step.fence.generation}
-    if strangers:
-        return FencedBy(max(strangers))
+def judge(stands: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int]) -> tuple[int, ...]:
+    """Return those of these buckets that are still to be done, as their frontier rows say.
+
+    Raises Fenced, InvariantBroken, TargetWentBack.
+    """
+    _check_ours(stands, step, buckets)
+    return tuple(stand.bucket for stand in stands if _open(stand, step, act))
+
+
+def _check_ours(stands: Sequence[Stand], step: Step, buckets: Sequence[int]) -> None:
+    """Check that all of these buckets are there, and ours. Raises Fenced, TargetWentBack."""
+    if strangers := {stand.generation for stand in stands} - {step.fence.generation}:
+        raise step.fence.refused(max(strangers))
     if len(stands) < len(buckets):  # what is not there is not applied
-        return FencedBy(0)
-    open_buckets = tuple(stand.bucket for stand in stands if _open(stand, step, act))
-    return Apply(open_buckets) if open_buckets else AlreadyApplied()
+        raise step.fence.refused(0)
 
 
 def _open(stand: Stand, step: Step, act: Act) -> bool:
@@ -159,33 +144,22 @@ def fenced_transaction(
     Raises Fenced, TargetWentBack, InvariantBroken, and what `body` raises; then nothing of it is written.
     """
     wanted = tuple(buckets)
-    while wanted:
-        match _try(transactions, step, act, wanted, body):
-            case None:
-                return wanted
-            case FencedBy(found):
-                raise step.fence.refused(found)
-            case AlreadyApplied():
-                return ()
-            case Apply(left):
-                wanted = left
-    return ()
-
-
-def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, ...], body: Body) -> Verdict | None:
-    """Try the transaction. Return None when it was committed, else what the frontier rows mean."""
 
     def attempt(connection: Connection) -> None:
-        if move(connection, step, act, buckets) != len(buckets):
+        if move(connection, step, act, wanted) != len(wanted):
             raise _NotAllMatched
-        body(connection, buckets)
+        body(connection, wanted)
 
-    try:
-        transactions(attempt)
-    except _NotAllMatched:
-        stands = transactions(lambda connection: read_frontier(connection, step, buckets))
-        return judge(stands, step, act, buckets)
-    return None
+    def look(connection: Connection) -> list[Stand]:
+        return read_frontier(connection, step, wanted)
+
+    while wanted:
+        try:
+            transactions(attempt)
+            break
+        except _NotAllMatched:
+            wanted = judge(transactions(look), step, act, wanted)
+    return wanted
 
 
 def whole_transaction(
@@ -210,10 +184,7 @@ def whole_transaction(
 
 def common_stand(stands: Sequence[Stand], step: Step, buckets: Sequence[int]) -> str:
     """Return the one place at which all of these buckets stand. Raises Fenced, TargetWentBack, InvariantBroken."""
-    if strangers := {stand.generation for stand in stands} - {step.fence.generation}:
-        raise step.fence.refused(max(strangers))
-    if len(stands) < len(buckets):
-        raise step.fence.refused(0)
+    _check_ours(stands, step, buckets)
     lowest, furthest = extent(stands)
     if lowest < step.lo:
         raise TargetWentBack(*step.fence.ref.key, f"a bucket at {lowest}", f"all up to {step.lo}")
@@ -225,17 +196,9 @@ def common_stand(stands: Sequence[Stand], step: Step, buckets: Sequence[int]) ->
 def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:
     """Move the frontier by the first statement of the transaction. Return how many of the buckets it matched."""
     change, guard = _MOVES[act]
-    ref = step.fence.ref
-    marks = ",".join(["%s"] * len(buckets))
-    with connection.cursor() as cursor:
-        return int(
-            cursor.execute(
-                f"UPDATE {ref.table('dm_frontier')} SET {change} = %s "
-                f"WHERE task = %s AND source = %s AND bucket IN ({marks}) "
-                f"AND generation = %s AND position = %s AND {guard}",
-                (step.hi, *ref.lane_key, *buckets, step.fence.generation, step.lo, step.lo, step.hi),
-            )
-        )
+    where = f"bucket IN ({marks_for(buckets)}) AND generation = %s AND position = %s AND {guard}"
+    values = (*buckets, step.fence.generation, step.lo, step.lo, step.hi)
+    return FRONTIER.update(connection, step.fence.ref, f"{change} = %s", (step.hi,), where, values)
 
 
 _MOVES = {
@@ -247,16 +210,7 @@ _MOVES = {
 
 def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[Stand]:
     """Return the rows of these buckets. Raises AnswerCut: what is not seen would not be done."""
-    rows = f"bucket IN ({','.join(['%s'] * len(buckets))})"
-    return _stands(
-        query_whole(
-            connection,
-            _COLUMNS,
-            f"FROM {step.fence.ref.table('dm_frontier')} WHERE task = %s AND source = %s AND {rows}",
-            (*step.fence.ref.lane_key, *buckets),
-            tail="ORDER BY bucket",
-        )
-    )
+    return _stands(connection, step.fence.ref, f"bucket IN ({marks_for(buckets)})", tuple(buckets))
 
 
 def read_all_stands(connection: Connection, ref: SubtaskRef) -> list[Stand]:
@@ -264,28 +218,28 @@ def read_all_stands(connection: Connection, ref: SubtaskRef) -> list[Stand]:
 
     `Subtask.buckets` says how many rows there have to be.
     """
-    return _stands(
-        query_whole(
-            connection,
-            _COLUMNS,
-            f"FROM {ref.table('dm_frontier')} WHERE task = %s AND source = %s",
-            ref.lane_key,
-            tail="ORDER BY bucket",
-        )
+    return _stands(connection, ref)
+
+
+def _stands(connection: Connection, ref: SubtaskRef, where: str = "", values: tuple[int, ...] = ()) -> list[Stand]:
+    rows = FRONTIER.read(
+        connection, ref, "bucket, position, released, generation", where, values, tail="ORDER BY bucket"
     )
-
-
-def _stands(rows: list[tuple[object, ...]]) -> list[Stand]:
     return [
-        Stand(int(str(bucket)), text(position), text(released), int(str(generation)))
-        for bucket, position, released, generation in rows
+        Stand(int(bucket), text(position), text(released), int(found)) for bucket, position, released, found in rows
     ]
 
 
-@dataclass(eq=False)
+def begin_frontier(connection: Connection, fence: Fence, position: str, buckets: int) -> None:
+    """Let all buckets stand at one place, whatever was there, in a transaction that has checked the generation."""
+    FRONTIER.delete(connection, fence.ref)
+    rows = [(bucket, position, fence.generation) for bucket in range(buckets)]
+    FRONTIER.put(connection, fence.ref, "bucket, position, generation", rows, verb="INSERT")
+
+
 class _NotAllMatched(DmError):
     """A mismatch that rolls the transaction back and is answered by `judge`."""
 
-    code: ClassVar[str] = "DM-6012"
-    what: ClassVar[str] = "the frontier did not match."
-    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."
+    code = "DM-6012"
+    what = "the frontier did not match."
+    hint = "Nothing was written; it is tried in another way by itself."

@@ -1,20 +1,18 @@
 """Who writes: a subtask (one source of one task), and the generation under which it may.
 
 Both travel as values from the claim to the last statement, so nobody takes them apart and puts them together again.
-How a generation is claimed, and why it only grows: generation.py.
+How a generation is claimed, and why it only grows: claim.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 
 
-@dataclass(eq=False)
 class Fenced(DmError):
     """Somebody else holds a newer generation: this process must end."""
 
@@ -23,14 +21,13 @@ class Fenced(DmError):
     mine: int
     found: int
 
-    code: ClassVar[str] = "DM-6010"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
-    hint: ClassVar[str] = "Another run has taken over; nothing of this one was written after that."
+    code = "DM-6010"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.FENCED
+    what = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
+    hint = "Another run has taken over; nothing of this one was written after that."
 
 
-@dataclass(eq=False)
 class TargetWentBack(DmError):
     """The target stands before what was committed in it: it is a restored copy, or lost its last commits."""
 
@@ -39,13 +36,13 @@ class TargetWentBack(DmError):
     found: str
     known: str
 
-    code: ClassVar[str] = "DM-6015"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6015"
+    scope = Scope.DOWNSTREAM
+    what = (
         "task {task}, source {source}: the target went back to an older state. It has {found}, and {known} was "
         "committed there before."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing was written since. If all of it was restored from one backup, the rows together with the meta-schema, "
         "say so by `dmctl stop-task TASK -s SOURCE`, and run the task again: it goes on from the place that the target "
         f"knows, if the log still has it. If it was not, or you do not know, {MIGRATE_AGAIN}."
@@ -107,6 +104,10 @@ class Fence:
     def in_lane(self, lane: str) -> Fence:
         """Return the same fence for what stands in a lane of its own."""
         return replace(self, ref=self.ref.in_lane(lane))
+
+    def resync(self) -> Fence:
+        """Return the same fence for the re-sync lane."""
+        return replace(self, ref=self.ref.resync())
 
     def check(self, connection: Connection) -> None:
         """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunks.

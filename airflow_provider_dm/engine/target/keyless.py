@@ -8,8 +8,7 @@ for our session; where the account may not do that, it is said before anything i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 from pymysql.constants import ER
@@ -23,20 +22,19 @@ _KEYS_DEMANDED: Final = (Setting("sql_require_primary_key", 0), Setting("sql_gen
 _NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sql_require_primary_key"}
 
 
-@dataclass(eq=False)
 class KeyDemanded(DmError):
     """The target does not let a table be created as it is at the source, which is without a primary key."""
 
     tables: tuple[str, ...]
     setting: str
 
-    code: ClassVar[str] = "DM-7019"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7019"
+    scope = Scope.DOWNSTREAM
+    what = (
         "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
         "by this account for its own sessions: {tables}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Turn that setting off globally until the tables are there, grant the account what turning it off takes "
         "(MySQL: SESSION_VARIABLES_ADMIN), or give the tables a primary key at the source. Nothing was changed."
     )

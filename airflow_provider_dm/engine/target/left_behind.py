@@ -15,9 +15,8 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.ddl_journal import read_entries
+from airflow_provider_dm.engine.target.errors import NOT_THERE, number_of
 from airflow_provider_dm.engine.target.identity import SubtaskRef
-
-_NOT_THERE = (1049, 1146)
 
 
 def left_behind(connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]) -> str:
@@ -40,7 +39,7 @@ def _columns(connection: Connection, name: TableName) -> frozenset[str]:
     try:
         rows = query(connection, f"SHOW COLUMNS FROM {name.quoted()}")
     except pymysql.err.MySQLError as error:
-        if error.args and error.args[0] in _NOT_THERE:
+        if number_of(error) in NOT_THERE:
             return frozenset()
         raise
     return frozenset({"", *(text(row[0]).lower() for row in rows)})

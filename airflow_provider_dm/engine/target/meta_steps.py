@@ -13,18 +13,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
-from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.catalogue import has_table
 
 _OPTIONS: Final = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+# Parts of released steps, which are as little edited as those.
 _POSITION: Final = "varchar(48) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
+_SUBTASK: Final = "task varchar(255) NOT NULL, source varchar(64) NOT NULL"
+_OF_TABLE: Final = f"{_SUBTASK}, table_schema varchar(64) NOT NULL, table_name varchar(64) NOT NULL"
+_TARGET: Final = "target_schema varchar(64) NOT NULL, target_name varchar(64) NOT NULL"
 
 Step = Mapping[str, str]
 """The tables that it adds: their columns, by name."""
 
 FIRST_TABLES: Final = {
-    "dm_subtask": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+    "dm_subtask": f"""
+        {_SUBTASK},
         generation bigint NOT NULL COMMENT 'fencing token: writers with another one are refused',
         claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'which claim set the generation',
         unit varchar(16) NOT NULL,
@@ -37,16 +41,14 @@ FIRST_TABLES: Final = {
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
     "dm_frontier": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+        {_SUBTASK},
         bucket int NOT NULL,
         position {_POSITION} COMMENT 'all changes of this bucket up to here are applied',
         released {_POSITION} DEFAULT '' COMMENT 'the epoch ending here has done its wave 1 in this bucket',
         generation bigint NOT NULL,
         PRIMARY KEY (task, source, bucket)""",
-    "dm_copy_chunk": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+    "dm_copy_chunk": f"""
+        {_SUBTASK},
         chunk bigint NOT NULL,
         source_schema varchar(64) NOT NULL,
         source_table varchar(64) NOT NULL,
@@ -58,10 +60,7 @@ FIRST_TABLES: Final = {
         generation bigint NOT NULL,
         PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
+        {_OF_TABLE},
         target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
         target_name varchar(64) NOT NULL,
         skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are in the copied rows already',
@@ -77,25 +76,18 @@ _VERSIONS_AND_OWNERS: Final = {
         version int NOT NULL,
         last_owner bigint NOT NULL DEFAULT 0 COMMENT 'the highest dm_owner.number that was ever given',
         updated_at datetime(6) NOT NULL""",
-    "dm_owner": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
+    "dm_owner": f"""
+        {_OF_TABLE},
         number bigint NOT NULL COMMENT 'in dm_row_owner; below zero: only old records are left',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_row_owner": """
         owner bigint NOT NULL COMMENT 'dm_owner.number',
         row_key varbinary(65) NOT NULL COMMENT 'target/row_key.py',
         PRIMARY KEY (owner, row_key)""",
-    "dm_contested_row": """
+    "dm_contested_row": f"""
         id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
-        target_schema varchar(64) NOT NULL,
-        target_name varchar(64) NOT NULL,
+        {_OF_TABLE},
+        {_TARGET},
         row_key varbinary(65) NOT NULL,
         image longblob NOT NULL COMMENT 'the row in the column order of its source table',
         since datetime(6) NOT NULL,
@@ -104,9 +96,8 @@ _VERSIONS_AND_OWNERS: Final = {
 """Tables of version 2: the version, the owners of rows in merged tables, and rows that wait."""
 
 _DEFINITIONS: Final = {
-    "dm_table_definition": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+    "dm_table_definition": f"""
+        {_SUBTASK},
         table_schema varchar(64) NOT NULL,
         table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
         create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
@@ -114,8 +105,7 @@ _DEFINITIONS: Final = {
         by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_ddl": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+        {_SUBTASK},
         position {_POSITION} COMMENT 'where the statement ends in the log',
         number int NOT NULL COMMENT 'of the statements for the target that it becomes',
         statement mediumtext NOT NULL,
@@ -127,9 +117,8 @@ _DEFINITIONS: Final = {
 """Tables of version 3: the source's tables as SQL, and DDL that is being executed."""
 
 _ONLINE_DDL_MEMORY: Final = {
-    "dm_online_ddl": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+    "dm_online_ddl": f"""
+        {_SUBTASK},
         ghost_schema varchar(64) NOT NULL,
         ghost_table varchar(64) NOT NULL COMMENT 'or the name under which a table of the task lies for the moment',
         statements longtext NOT NULL COMMENT 'JSON: target/online_ddl_memory.py',
@@ -140,8 +129,7 @@ _ONLINE_DDL_MEMORY: Final = {
 
 _PREPARED_XA: Final = {
     "dm_xa": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+        {_SUBTASK},
         prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
         ended_at {_POSITION} DEFAULT '' COMMENT 'and no longer here; empty: its end has not come',
         xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
@@ -152,10 +140,7 @@ _PREPARED_XA: Final = {
 
 _COPIED_TABLES: Final = {
     "dm_copied_table": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
+        {_OF_TABLE},
         birth varchar(255) NOT NULL COMMENT 'reading/births.py; empty: it is to be copied again',
         copied_again {_POSITION} DEFAULT '' COMMENT 'the place of its second copy; empty: there is none',
         PRIMARY KEY (task, source, table_schema, table_name)""",
@@ -163,22 +148,16 @@ _COPIED_TABLES: Final = {
 """What a full load knows of each table that it copies."""
 
 _SHARD_GROUPS: Final = {
-    "dm_shard_group": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        target_schema varchar(64) NOT NULL,
-        target_name varchar(64) NOT NULL,
+    "dm_shard_group": f"""
+        {_SUBTASK},
+        {_TARGET},
         resolved bigint NOT NULL COMMENT 'DDL of the merged table that this source has behind it',
         resync longtext NOT NULL COMMENT 'JSON of shard.group.Resync: rows that are being applied; empty: none',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, target_schema, target_name)""",
-    "dm_shard_member": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
-        target_schema varchar(64) NOT NULL,
-        target_name varchar(64) NOT NULL,
+    "dm_shard_member": f"""
+        {_OF_TABLE},
+        {_TARGET},
         base mediumtext NOT NULL COMMENT 'JSON of schema.model.Table: as its applied rows are',
         items longtext NOT NULL COMMENT 'JSON: DDL that it has made and that is not resolved (shard/group.py)',
         updated_at datetime(6) NOT NULL,
@@ -187,9 +166,8 @@ _SHARD_GROUPS: Final = {
 """Merged tables whose shards are to agree on DDL, and the rows that are held back."""
 
 _SAFE_MODE: Final = {
-    "dm_safe_mode": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
+    "dm_safe_mode": f"""
+        {_SUBTASK},
         seconds bigint NOT NULL COMMENT 'of log time',
         ends_at bigint NULL COMMENT 'commit time, in seconds since 1970; NULL: no transaction was seen yet',
         exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
@@ -199,11 +177,9 @@ _SAFE_MODE: Final = {
 """Safe mode by log time: subtasks whose past is not ours."""
 
 _SHARD_LOOKS: Final = {
-    "dm_shard_look": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        target_schema varchar(64) NOT NULL,
-        target_name varchar(64) NOT NULL,
+    "dm_shard_look": f"""
+        {_SUBTASK},
+        {_TARGET},
         looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
         PRIMARY KEY (task, source, target_schema, target_name)""",
 }
@@ -248,10 +224,6 @@ STEPS: Final[Sequence[Step]] = (
 def run_step(connection: Connection, meta_schema: str, step: Step) -> None:
     """Create those of the step's tables that are not there."""
     for name, columns in step.items():
-        found = query(
-            connection,
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-            (meta_schema, name),
-        )
-        if not found:  # "IF NOT EXISTS" alone would leave a warning
-            query(connection, f"CREATE TABLE IF NOT EXISTS {quote(meta_schema)}.{quote(name)} ({columns}) {_OPTIONS}")
+        table = TableName(meta_schema, name)
+        if not has_table(connection, table):  # "IF NOT EXISTS" alone would leave a warning
+            query(connection, f"CREATE TABLE IF NOT EXISTS {table.quoted()} ({columns}) {_OPTIONS}")

@@ -37,8 +37,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -58,7 +57,6 @@ FENCED_TABLES: Final = ("dm_subtask", "dm_frontier", "dm_copy_chunk")
 """Each has the generation that the first statement of a transaction checks."""
 
 
-@dataclass(eq=False)
 class MetaTablesNewer(DmError):
     """A newer release has been at work in this schema."""
 
@@ -66,31 +64,26 @@ class MetaTablesNewer(DmError):
     found: int
     known: int
 
-    code: ClassVar[str] = "DM-6013"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
-        "the tables in the target's schema {schema} have version {found}; this release knows versions up to {known}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-6013"
+    scope = Scope.DOWNSTREAM
+    what = "the tables in the target's schema {schema} have version {found}; this release knows versions up to {known}."
+    hint = (
         "Run it with the newer airflow-provider-dm that has been used with this task, or give the task another "
         "meta-schema and migrate in full."
     )
 
 
-@dataclass(eq=False)
 class MetaTablesLocked(DmError):
     """Somebody else holds the lock for creating or upgrading the tables."""
 
     schema: str
     seconds: int
 
-    code: ClassVar[str] = "DM-6014"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
-        "another run has been creating or upgrading the tables in the target's schema {schema} for {seconds} s."
-    )
-    hint: ClassVar[str] = "Try again when it is done; if it hangs, look for long transactions on these tables."
+    code = "DM-6014"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "another run has been creating or upgrading the tables in the target's schema {schema} for {seconds} s."
+    hint = "Try again when it is done; if it hangs, look for long transactions on these tables."
 
 
 def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:

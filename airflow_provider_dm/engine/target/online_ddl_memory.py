@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import MetaRows, name_of
 
-_TABLE: Final = "dm_online_ddl"
-_OF_SUBTASK: Final = "task = %s AND source = %s"
+_ROWS: Final = MetaRows("dm_online_ddl")
+_COLUMNS: Final = "ghost_schema, ghost_table, statements"
 
 
 def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
@@ -39,30 +40,14 @@ def save(connection: Connection, ref: SubtaskRef, memory: OnlineDdls) -> None:
     """
     old, new = _rows(connection, ref), _values(memory)
     for name in old.keys() - new.keys():
-        query(
-            connection,
-            f"DELETE FROM {ref.table(_TABLE)} WHERE {_OF_SUBTASK} AND ghost_schema = %s AND ghost_table = %s",
-            (*ref.key, *name),
-        )
-    for name in new:
-        if old.get(name) != new[name]:
-            query(
-                connection,
-                f"REPLACE INTO {ref.table(_TABLE)} (task, source, ghost_schema, ghost_table, statements, updated_at) "
-                "VALUES (%s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-                (*ref.key, *name, new[name]),
-            )
+        _ROWS.delete(connection, ref, "ghost_schema = %s AND ghost_table = %s", name)
+    changed = [(*name, value) for name, value in new.items() if old.get(name) != value]
+    _ROWS.put(connection, ref, _COLUMNS, changed, now="updated_at")
 
 
 def _rows(connection: Connection, ref: SubtaskRef) -> dict[TableName, str]:
-    rows = query_whole(
-        connection,
-        "ghost_schema, ghost_table, statements",
-        f"FROM {ref.table(_TABLE)} WHERE {_OF_SUBTASK}",
-        ref.key,
-        tail="ORDER BY 1, 2",
-    )
-    return {TableName(text(schema), text(table)): text(value) for schema, table, value in rows}
+    rows = _ROWS.read(connection, ref, _COLUMNS, tail="ORDER BY 1, 2")
+    return {name_of(schema, table): text(value) for schema, table, value in rows}
 
 
 def _values(memory: OnlineDdls) -> dict[TableName, str]:

@@ -19,10 +19,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
+
+_ROWS: Final = MetaRows("dm_xa")
+_HAS_ENDED: Final = "ended_at <> '' AND ended_at <= %s"
 
 
 def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Prepared]:
@@ -31,24 +36,13 @@ def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Pr
     Raises Fenced, TargetWentBack, AnswerCut.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"DELETE FROM {_table(fence.ref)} WHERE task = %s AND source = %s "
-        "AND (prepared_at > %s OR (ended_at <> '' AND ended_at <= %s))",
-        (*fence.ref.key, here, here),
-    )
+    _ROWS.delete(connection, fence.ref, f"(prepared_at > %s OR ({_HAS_ENDED}))", (here, here))
     return read_prepared(connection, fence.ref)
 
 
 def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
     """Return all that is noted, in the order of the log. Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "log_place",
-        f"FROM {_table(ref)} WHERE task = %s AND source = %s",
-        ref.key,
-        tail="ORDER BY prepared_at",
-    )
+    rows = _ROWS.read(connection, ref, "log_place", tail="ORDER BY prepared_at")
     return [Prepared.from_json(json.loads(text(place))) for (place,) in rows]
 
 
@@ -60,18 +54,10 @@ def note_prepared(
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    with connection.cursor() as cursor:
-        if began:
-            cursor.executemany(
-                f"REPLACE INTO {_table(fence.ref)} (task, source, prepared_at, xid, log_place) "
-                "VALUES (%s, %s, %s, %s, %s)",
-                [(*fence.ref.key, one.prepared_at, str(one.xid), json.dumps(one.to_json())) for one in began],
-            )
-        for one in ended:
-            cursor.execute(
-                f"UPDATE {_table(fence.ref)} SET ended_at = %s WHERE task = %s AND source = %s AND prepared_at = %s",
-                (hi, *fence.ref.key, one.prepared_at),
-            )
+    rows = [(one.prepared_at, str(one.xid), json.dumps(one.to_json())) for one in began]
+    _ROWS.put(connection, fence.ref, "prepared_at, xid, log_place", rows)
+    for one in ended:
+        _ROWS.update(connection, fence.ref, "ended_at = %s", (hi,), "prepared_at = %s", (one.prepared_at,))
 
 
 def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
@@ -80,17 +66,9 @@ def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"DELETE FROM {_table(fence.ref)} WHERE task = %s AND source = %s AND ended_at <> '' AND ended_at <= %s",
-        (*fence.ref.key, here),
-    )
+    _ROWS.delete(connection, fence.ref, _HAS_ENDED, (here,))
 
 
 def forget_prepared(connection: Connection, ref: SubtaskRef) -> None:
     """Remove all of a subtask that begins anew, inside the transaction that says so."""
-    query(connection, f"DELETE FROM {_table(ref)} WHERE task = %s AND source = %s", ref.key)
-
-
-def _table(ref: SubtaskRef) -> str:
-    return ref.table("dm_xa")
+    _ROWS.delete(connection, ref)

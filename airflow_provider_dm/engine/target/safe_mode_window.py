@@ -7,50 +7,78 @@ over finds what an epoch that may be half applied was written by. No row: no log
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
+from typing import Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
-from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.connection import Connection, text
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
 
-Noted = tuple[int, int | None, Location | None]
-"""Seconds of log time; the commit time with which it ends; the place where it ends."""
+_ROWS: Final = MetaRows("dm_safe_mode")
 
 
-def read_window(connection: Connection, ref: SubtaskRef) -> Noted | None:
-    """Return what is noted; None: nothing."""
-    rows = query(
-        connection,
-        f"SELECT seconds, ends_at, exit_location FROM {_table(ref)} WHERE task = %s AND source = %s",
-        ref.key,
-    )
+@dataclass(frozen=True)
+class Window:
+    """The log time of one subtask: rows may collide until a transaction commits at `ends_at`, in seconds since 1970.
+
+    None: the first one decides. `exit`: the place where it ends, once that transaction is seen.
+    """
+
+    seconds: int
+    ends_at: int | None = None
+    exit: Location | None = None
+
+    @property
+    def awaited(self) -> int | None:
+        """The commit time of the next transaction that matters, which has to be an epoch's last; None: none does.
+
+        >>> Window(60).awaited, Window(60, 1060).awaited, Window(60, 1060, Location("bin.000001", 300)).awaited
+        (0, 1060, None)
+        """
+        if self.exit is not None:
+            return None
+        return 0 if self.ends_at is None else self.ends_at
+
+    def seen(self, timestamp: int, end: Location, overlap: Location | None) -> Window:
+        """Return the window when a piece of the log up to `end` is about to be applied, whose newest commit is of that
+        time. `overlap`: the location in front of which it must not end.
+
+        >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
+        >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
+        (1060, None)
+        >>> str(first.seen(1060, Location("bin.000001", 400), None).exit)
+        'bin.000001:400'
+        """
+        if self.exit is not None:
+            return self
+        ends_at = timestamp + self.seconds if self.ends_at is None else self.ends_at
+        if timestamp < ends_at:
+            return replace(self, ends_at=ends_at)
+        behind = overlap is None or has_passed(end, overlap)
+        return replace(self, ends_at=ends_at, exit=end if behind else overlap)
+
+
+def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
+    """Return the log time that is to go by; None: none."""
+    rows = _ROWS.select(connection, ref, "seconds, ends_at, exit_location")
     if not rows:
         return None
     ((seconds, ends_at, found),) = rows
     place = None if found is None else Location.from_json(json.loads(text(found)))
-    return int(seconds), None if ends_at is None else int(ends_at), place
+    return Window(int(seconds), None if ends_at is None else int(ends_at), place)
 
 
 def begin_window(connection: Connection, ref: SubtaskRef, seconds: int) -> None:
     """Note, inside the transaction that begins a subtask, how much log time is to go by."""
-    query(connection, f"DELETE FROM {_table(ref)} WHERE task = %s AND source = %s", ref.key)
+    _ROWS.delete(connection, ref)
     if seconds:
-        query(
-            connection,
-            f"INSERT INTO {_table(ref)} (task, source, seconds, updated_at) VALUES (%s, %s, %s, UTC_TIMESTAMP(6))",
-            (*ref.key, seconds),
-        )
+        _ROWS.put(connection, ref, "seconds", [(seconds,)], now="updated_at")
 
 
-def note_window(connection: Connection, fence: Fence, ends_at: int | None, place: Location | None) -> None:
+def note_window(connection: Connection, fence: Fence, window: Window) -> None:
     """Note, inside a transaction, what is known of its end now. Raises Fenced or TargetWentBack."""
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {_table(fence.ref)} SET ends_at = %s, exit_location = %s, updated_at = UTC_TIMESTAMP(6) "
-        "WHERE task = %s AND source = %s",
-        (ends_at, None if place is None else json.dumps(place.to_json()), *fence.ref.key),
-    )
-
-
-def _table(ref: SubtaskRef) -> str:
-    return ref.table("dm_safe_mode")
+    changes = "ends_at = %s, exit_location = %s, updated_at = UTC_TIMESTAMP(6)"
+    place = None if window.exit is None else json.dumps(window.exit.to_json())
+    _ROWS.update(connection, fence.ref, changes, (window.ends_at, place))

@@ -9,8 +9,6 @@ Changed only while no run is at work, by a claim: who starts later reads what wa
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -20,7 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, has_table
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -34,19 +32,17 @@ from airflow_provider_dm.engine.target.table_definitions import (
 )
 
 
-@dataclass(eq=False)
 class DefinitionRefused(DmError):
     """A text that is not the CREATE TABLE that was asked for."""
 
     table: str
     why: str
 
-    code: ClassVar[str] = "DM-6075"
-    what: ClassVar[str] = "the definition of {table} is refused: {why}."
-    hint: ClassVar[str] = "Give one CREATE TABLE of that table, as SHOW CREATE TABLE of its server writes it."
+    code = "DM-6075"
+    what = "the definition of {table} is refused: {why}."
+    hint = "Give one CREATE TABLE of that table, as SHOW CREATE TABLE of its server writes it."
 
 
-@dataclass(eq=False)
 class TableNotKnown(DmError):
     """The task has no such table on this source."""
 
@@ -54,10 +50,10 @@ class TableNotKnown(DmError):
     task: str
     source: str
 
-    code: ClassVar[str] = "DM-6076"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "task {task} has no table {table} of source {source}."
-    hint: ClassVar[str] = "`dmctl binlog-schema list` shows those that it has; the block-allow-list says which it may."
+    code = "DM-6076"
+    scope = Scope.UPSTREAM
+    what = "task {task} has no table {table} of source {source}."
+    hint = "`dmctl binlog-schema list` shows those that it has; the block-allow-list says which it may."
 
 
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
@@ -75,7 +71,7 @@ def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Def
     )
     tables = (Table.from_json(json.loads(text(one))) for (one,) in rows)
     found = {table.name: Definition(what_rows_need(table)) for table in tables}
-    if _has_definitions(connection, ref.meta_schema):
+    if has_table(connection, TableName(ref.meta_schema, "dm_table_definition")):
         found |= load_definitions(connection, ref)
     return dict(sorted(found.items()))
 
@@ -184,12 +180,3 @@ def _renamed(sql: str, name: TableName) -> str:
     if last >= len(found):
         return sql
     return sql[: found[first].start] + name.quoted() + sql[found[last].end :].rstrip(" \t\r\n;")
-
-
-def _has_definitions(connection: Connection, meta_schema: str) -> bool:
-    found = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_table_definition'",
-        (meta_schema,),
-    )
-    return bool(found)

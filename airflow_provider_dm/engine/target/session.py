@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 import pymysql
 from pymysql.constants import ER
+from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import (
@@ -160,12 +161,16 @@ def execute(connection: Connection, statement: Statement) -> int:
 def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
     """Run the statement. Return (rows affected, whether the server has warned of columns that it computes)."""
     with connection.cursor() as cursor:
-        try:
-            affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
-        except PacketTooLarge as error:
-            raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
+        affected = _send(cursor, statement)
         warned = cursor.warning_count
     return affected, bool(warned or statement.invalid) and _check_warnings(connection, statement, warned)
+
+
+def _send(cursor: Cursor, statement: Statement) -> int:
+    try:
+        return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
+    except PacketTooLarge as error:
+        raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
 
 
 def _check_computed(connection: Connection, computing: Computing) -> None:
@@ -185,11 +190,9 @@ def count(connection: Connection, statement: Statement) -> int:
     """Return the number that a `statements.count_rows` statement finds. Raises `translate`'s errors, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
-            cursor.execute(statement.sql)  # type: ignore[call-overload]
+            _send(cursor, statement)
         except pymysql.err.Error as error:
             raise translate(error, table=str(statement.table)) from None
-        except PacketTooLarge as error:
-            raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
         ((number,),) = cursor.fetchall()
     return int(number)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -35,16 +35,15 @@ _TIMEOUTS: Final = ("innodb_lock_wait_timeout", "lock_wait_timeout")
 """The second one, for the locks of tables, is a day or a year where nobody has set it."""
 
 
-@dataclass(eq=False)
 class NoStandstill(DmError):
     """Somebody has not let go of what the transaction needs. Rolls it back."""
 
     seconds: int
 
-    code: ClassVar[str] = "DM-6064"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "a lock that stands all sources of a task still was not given within {seconds} s."
-    hint: ClassVar[str] = "Nothing was written; it is tried again. Look for long transactions on the target."
+    code = "DM-6064"
+    scope = Scope.DOWNSTREAM
+    what = "a lock that stands all sources of a task still was not given within {seconds} s."
+    hint = "Nothing was written; it is tried again. Look for long transactions on the target."
 
 
 @dataclass

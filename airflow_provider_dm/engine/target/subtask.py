@@ -6,17 +6,23 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.schema.catalogue import has_table
+from airflow_provider_dm.engine.target.frontier import begin_frontier
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
 from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from airflow_provider_dm.engine.target.shard_groups import forget_groups
 
+SUBTASKS: Final = MetaRows("dm_subtask")
+_TIMED: Final = "updated_at = UTC_TIMESTAMP(6)"
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
 HASH_VERSION: Final = 1
@@ -26,21 +32,16 @@ UNIT_LOAD: Final = "load"
 UNIT_SYNC: Final = "sync"
 
 
-@dataclass(eq=False)
 class SubtaskMissing(DmError):
     """The target knows nothing of this subtask."""
 
     task: str
     source: str
 
-    code: ClassVar[str] = "DM-6011"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
-        "the target has no full load of source {source} in task {task}, so there is nowhere to sync from."
-    )
-    hint: ClassVar[str] = (
-        "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
-    )
+    code = "DM-6011"
+    scope = Scope.DOWNSTREAM
+    what = "the target has no full load of source {source} in task {task}, so there is nowhere to sync from."
+    hint = "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,8 @@ class Subtask:
 
 def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
     """Return the subtask's row; None where no claim was ever made."""
-    rows = query(
-        connection,
-        "SELECT generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location "
-        f"FROM {ref.table('dm_subtask')} WHERE task = %s AND source = %s",
-        ref.key,
-    )
+    columns = "generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location"
+    rows = SUBTASKS.select(connection, ref, columns)
     if not rows:
         return None
     ((generation, unit, buckets, hash_version, plan, start, catch_up_until, location),) = rows
@@ -98,23 +95,14 @@ def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
 
 def known_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
     """Return what the target knows of a task, by source; nothing where the account sees no table of ours."""
-    exists = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
-        (meta_schema,),
-    )
-    found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if exists else []
+    there = has_table(connection, TableName(meta_schema, SUBTASKS.table))
+    found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if there else []
     return {subtask.source: subtask for subtask in found if subtask is not None}
 
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
     """Return all that the target knows, or all of one task, by task and source. Raises AnswerCut."""
-    exists = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
-        (meta_schema,),
-    )
-    if not exists:
+    if not has_table(connection, TableName(meta_schema, SUBTASKS.table)):
         return []
     rows = query_whole(
         connection,
@@ -159,23 +147,13 @@ def begin_subtask(
     """
     fence.check(connection)
     ref = fence.ref
-    query(
-        connection,
-        f"UPDATE {ref.table('dm_subtask')} SET unit = %s, buckets = %s, hash_version = %s, "
-        "start_location = %s, catch_up_until = %s, location = %s, updated_at = UTC_TIMESTAMP(6) "
-        "WHERE task = %s AND source = %s",
-        (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), *ref.key),
-    )
+    changes = "unit = %s, buckets = %s, hash_version = %s, start_location = %s, catch_up_until = %s, location = %s"
+    new = (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start))
+    SUBTASKS.update(connection, ref, f"{changes}, {_TIMED}", new)
     forget_prepared(connection, ref)
     forget_groups(connection, ref)
     begin_window(connection, ref, safe_mode_seconds)
-    frontier = ref.table("dm_frontier")
-    query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO {frontier} (task, source, bucket, position, generation) VALUES (%s, %s, %s, %s, %s)",
-            [(*ref.key, bucket, start.sort_key, fence.generation) for bucket in range(BUCKETS)],
-        )
+    begin_frontier(connection, fence, start.sort_key, BUCKETS)
 
 
 def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) -> None:
@@ -184,12 +162,8 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_subtask')} SET unit = %s, catch_up_until = %s, "
-        "updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
-        (UNIT_SYNC, _json(catch_up_until), *fence.ref.key),
-    )
+    new = UNIT_SYNC, _json(catch_up_until)
+    SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
 
 
 def apply_log_until(connection: Connection, fence: Fence, until: Location) -> None:
@@ -198,11 +172,7 @@ def apply_log_until(connection: Connection, fence: Fence, until: Location) -> No
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_subtask')} SET catch_up_until = %s WHERE task = %s AND source = %s",
-        (_json(until), *fence.ref.key),
-    )
+    SUBTASKS.update(connection, fence.ref, "catch_up_until = %s", (_json(until),))
 
 
 def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
@@ -211,11 +181,7 @@ def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_subtask')} SET plan = %s WHERE task = %s AND source = %s",
-        (plan, *fence.ref.key),
-    )
+    SUBTASKS.update(connection, fence.ref, "plan = %s", (plan,))
 
 
 def note_location(connection: Connection, fence: Fence, location: Location, *, exact: bool = False) -> None:
@@ -224,13 +190,8 @@ def note_location(connection: Connection, fence: Fence, location: Location, *, e
     `exact`: what there was to catch up with lies behind, for good. Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    query(
-        connection,
-        f"UPDATE {fence.ref.table('dm_subtask')} SET location = %s, "
-        f"{'catch_up_until = NULL, ' if exact else ''}updated_at = UTC_TIMESTAMP(6) "
-        "WHERE task = %s AND source = %s",
-        (_json(location), *fence.ref.key),
-    )
+    changes = f"location = %s, {'catch_up_until = NULL, ' if exact else ''}{_TIMED}"
+    SUBTASKS.update(connection, fence.ref, changes, (_json(location),))
 
 
 def _location(cell: object) -> Location | None:

@@ -13,12 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statements, schema_collations
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
 
-_TABLE: Final = "dm_table_definition"
+_ROWS: Final = MetaRows("dm_table_definition")
+
+
+_COLUMNS: Final = "table_schema, table_name, create_sql, collation, by_hand"
 
 
 @dataclass(frozen=True)
@@ -55,74 +59,41 @@ def said(definition: Definition) -> str:
 
 def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
     """Return the subtask's definitions by name, in the order of the names. Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "table_schema, table_name, create_sql, collation, by_hand",
-        f"FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND table_name <> ''",
-        ref.key,
-        tail="ORDER BY table_schema, table_name",
-    )
+    rows = _ROWS.read(connection, ref, _COLUMNS, "table_name <> ''", tail="ORDER BY table_schema, table_name")
     return {
-        TableName(text(schema), text(table)): Definition(text(sql), text(collation), bool(int(by_hand)))
+        name_of(schema, table): Definition(text(sql), text(collation), bool(int(by_hand)))
         for schema, table, sql, collation, by_hand in rows
     }
 
 
 def save_definitions(connection: Connection, ref: SubtaskRef, definitions: Mapping[TableName, Definition]) -> None:
     """Write these, in the place of others, in a transaction that has checked the generation."""
-    _put(connection, ref, [(*name, *_cells(one)) for name, one in definitions.items()])
+    rows = [(*name, one.create_sql, one.collation, one.by_hand) for name, one in definitions.items()]
+    _ROWS.put(connection, ref, _COLUMNS, rows)
 
 
 def delete_definitions(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> int:
     """Remove these, in a transaction that has checked the generation. Return how many were there."""
-    with connection.cursor() as cursor:
-        return sum(
-            cursor.execute(
-                f"DELETE FROM {ref.table(_TABLE)} "
-                "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-                (*ref.key, *name),
-            )
-            for name in names
-        )
+    return sum(_ROWS.delete(connection, ref, OF_TABLE, name) for name in names)
 
 
 def load_schema_collations(connection: Connection, ref: SubtaskRef) -> dict[str, str]:
     """Return the default collation of each schema of the source that is known. Raises AnswerCut."""
-    rows = query_whole(
-        connection,
-        "table_schema, collation",
-        f"FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND table_name = ''",
-        ref.key,
-    )
+    rows = _ROWS.read(connection, ref, "table_schema, collation", "table_name = ''")
     return {text(schema): text(collation) for schema, collation in rows}
 
 
 def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: Mapping[str, str]) -> None:
     """Replace what is known of schemas, in a transaction that has checked the generation."""
-    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND table_name = ''", ref.key)
-    _put(connection, ref, [(schema, "", "", collation, False) for schema, collation in collations.items()])
+    _ROWS.delete(connection, ref, "table_name = ''")
+    _ROWS.put(connection, ref, _COLUMNS, [(schema, "", "", one, False) for schema, one in collations.items()])
 
 
 def begin_definitions(
     connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
 ) -> None:
     """Replace all that is known, in the transaction that begins the subtask. `by_hand`: what people have written."""
-    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
+    _ROWS.delete(connection, ref)
     found = {name: Definition(sql) for name, sql in definitions.tables.items()}
     save_definitions(connection, ref, {**found, **by_hand})
     save_schema_collations(connection, ref, definitions.collations)
-
-
-def _cells(definition: Definition) -> tuple[str, str, bool]:
-    return definition.create_sql, definition.collation, definition.by_hand
-
-
-def _put(connection: Connection, ref: SubtaskRef, rows: list[tuple[str, str, str, str, bool]]) -> None:
-    if not rows:
-        return
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"REPLACE INTO {ref.table(_TABLE)} (task, source, table_schema, table_name, create_sql, collation, by_hand)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            [(*ref.key, *row) for row in rows],
-        )

@@ -8,21 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.copied_tables import are_away
 from airflow_provider_dm.engine.target.copy_progress import rename_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
 from airflow_provider_dm.engine.target.owner_numbers import forget_owners
 from airflow_provider_dm.engine.target.table_definitions import delete_definitions
 
 
-@dataclass(eq=False)
 class RouteChanged(DmError):
     """Rows of a table would go on in another place than they began in."""
 
@@ -30,12 +30,15 @@ class RouteChanged(DmError):
     began: str
     now: str
 
-    code: ClassVar[str] = "DM-6045"
-    what: ClassVar[str] = "the rows of {table} went to {began} so far, and the routes send them to {now} now."
-    hint: ClassVar[str] = (
+    code = "DM-6045"
+    what = "the rows of {table} went to {began} so far, and the routes send them to {now} now."
+    hint = (
         "Change the routes back, or migrate in full with another task (another name): rows in two places would both be "
         "incomplete."
     )
+
+
+_ROWS: Final = MetaRows("dm_table_schema")
 
 
 @dataclass(frozen=True)
@@ -67,24 +70,15 @@ class Feeder:
 
 def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Replace all of this subtask, inside a transaction whose first statement has checked the generation."""
-    name = ref.table("dm_table_schema")
-    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", ref.key)
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO {name} (task, source, table_schema, table_name, target_schema, target_name, skip_until, "
-            "definition) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [(*ref.key, *one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas],
-        )
+    _ROWS.delete(connection, ref)
+    put_table_schemas(connection, ref, schemas)
 
 
 def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Write these tables of the subtask, new ones and known ones, in a transaction that has checked the generation."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"REPLACE INTO {ref.table('dm_table_schema')} (task, source, table_schema, table_name, target_schema, "
-            "target_name, skip_until, definition) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [(*ref.key, *one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas],
-        )
+    columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
+    rows = [(*one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas]
+    _ROWS.put(connection, ref, columns, rows)
 
 
 def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple[TableName, TableName]]) -> None:
@@ -94,12 +88,7 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
     """
     for old, new in pairs:
         for table in ("dm_table_schema", "dm_table_definition", "dm_owner", "dm_contested_row"):
-            query(
-                connection,
-                f"UPDATE {ref.table(table)} SET table_schema = %s, table_name = %s "
-                "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-                (*new, *ref.key, *old),
-            )
+            MetaRows(table).update(connection, ref, "table_schema = %s, table_name = %s", new, OF_TABLE, old)
         rename_chunks(connection, ref, old, new)
 
 
@@ -115,19 +104,14 @@ def load_feeders(connection: Connection, ref: SubtaskRef, *, also_away: bool = F
         tail="ORDER BY 1, 2, 3",
     )
     return [
-        Feeder(text(source), TableName(text(schema), text(table)), TableName(text(to), text(to_table)), int(owner))
+        Feeder(text(source), name_of(schema, table), name_of(to, to_table), int(owner))
         for source, schema, table, to, to_table, owner in rows
     ]
 
 
 def set_skip_until(connection: Connection, ref: SubtaskRef, table: Table, until: str) -> None:
     """Note, in a transaction that has checked the generation, that rows of `table` up to `until` are in its copy."""
-    query(
-        connection,
-        f"UPDATE {ref.table('dm_table_schema')} SET skip_until = %s "
-        "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-        (until, *ref.key, *table.name),
-    )
+    _ROWS.update(connection, ref, "skip_until = %s", (until,), OF_TABLE, table.name)
 
 
 def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
@@ -140,12 +124,7 @@ def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterabl
     forget_owners(connection, ref, names)
     delete_definitions(connection, ref, names)
     for name in names:
-        query(
-            connection,
-            f"DELETE FROM {ref.table('dm_table_schema')} "
-            "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-            (*ref.key, *name),
-        )
+        _ROWS.delete(connection, ref, OF_TABLE, name)
 
 
 def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSchema]:
@@ -158,17 +137,15 @@ def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSch
         tail="ORDER BY table_schema, table_name",
     )
     return [
-        TableSchema(
-            Table.from_json(json.loads(text(one))), TableName(text(schema), text(table)), text(skip), int(owner)
-        )
+        TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip), int(owner))
         for one, schema, table, skip, owner in rows
     ]
+
+
+def _json(table: Table) -> str:
+    return json.dumps(table.to_json(), ensure_ascii=False)
 
 
 def _with_numbers(ref: SubtaskRef) -> str:
     tables = " LEFT JOIN ".join(map(ref.table, ("dm_table_schema", "dm_owner")))
     return f"{tables} USING (task, source, table_schema, table_name)"
-
-
-def _json(table: Table) -> str:
-    return json.dumps(table.to_json(), ensure_ascii=False)

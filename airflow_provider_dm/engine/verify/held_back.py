@@ -6,16 +6,16 @@ can tell which of it is a difference, and none of it is shown as one.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.catalogue import has_table
 from airflow_provider_dm.engine.shard.lock import lock_id
 from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import StoredMember, load_members, merged_targets
+from airflow_provider_dm.engine.target.shard_groups import HeldShard, held_shards, merged_targets
 
 Json = dict[str, Any]
 
@@ -29,10 +29,10 @@ class HeldBack:
     ddls: tuple[str, ...]
 
     @classmethod
-    def of(cls, task: str, target: TableName, members: Iterable[StoredMember]) -> HeldBack:
-        held = sorted(members, key=lambda one: (one.source, one.table))
-        shards = tuple(f"{one.source}:{one.table}" for one in held)
-        ddls = dict.fromkeys(ddl for one in held for item in one.items[:1] for ddl in item["ddls"])
+    def of(cls, task: str, target: TableName, members: Iterable[HeldShard]) -> HeldBack:
+        held = sorted(members, key=lambda one: (one.source, one.member.table))
+        shards = tuple(f"{one.source}:{one.member.table}" for one in held)
+        ddls = dict.fromkeys(ddl for one in held for item in one.member.items[:1] for ddl in item.ddls)
         return cls(lock_id(task, target), shards, tuple(ddls))
 
 
@@ -41,14 +41,11 @@ def read_held_back(
 ) -> dict[TableName, HeldBack]:
     """Return what is held back of a task, by merged table. Raises AnswerCut."""
     names = list(sources)
-    known = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_shard_member'"
-    if not query(connection, known, (meta_schema,)):
+    if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
         return {}  # nobody has synced yet, or an older release has
-    ref, found = SubtaskRef(meta_schema, task, names[0]), defaultdict[TableName, list[StoredMember]](list)
-    for target in merged_targets(connection, ref):
-        for one in load_members(connection, ref, target):
-            found[target].append(one)
-    return {target: HeldBack.of(task, target, members) for target, members in found.items()}
+    ref = SubtaskRef(meta_schema, task, names[0])
+    found = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
+    return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
 
 
 def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:

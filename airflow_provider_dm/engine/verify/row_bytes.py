@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
-from airflow_provider_dm.engine.rules.mapping import FAMILIES, TableMapping
-from airflow_provider_dm.engine.schema.codec import Transform, codec_for, selected
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, codec_for, selected
 from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.schema.numbers import bits_key
+from airflow_provider_dm.engine.schema.temporal import time_key
 
 _IN_UTF8: Final = frozenset({None, "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"})
-_TEXTS: Final = FAMILIES["text"]
 _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 
@@ -38,7 +39,7 @@ class RowForm:
         """Return the function packet as it came -> canonical packet."""
         changed = [(number, change) for number, change in enumerate(self.transforms) if change is not None]
         if not changed:
-            return _as_it_is
+            return bytes
         width = len(self.transforms)
 
         def pack(packet: bytes) -> bytes:
@@ -76,7 +77,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
     for column, other in zip(columns, others, strict=True):
         codec = codec_for(table.name, column)
         expression = selected(codec, column)
-        if column.data_type in _TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
+        if column.data_type in TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)
         transforms.append(_both(codec.from_text, _common_form(column, other)))
@@ -87,24 +88,10 @@ def _common_form(column: Column, other: Column) -> Transform | None:
     """Return what both sides are reduced to where their types differ in what they show of one value."""
     scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
     if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
-        return without_trailing_zeros
+        return time_key
     if column.data_type == "bit" and column.column_type != other.column_type:
-        return without_leading_nulls
+        return bits_key
     return None
-
-
-def without_trailing_zeros(value: bytes) -> bytes:
-    """Drop the zeros at the end of a fraction, and the point when nothing is left behind it.
-
-    >>> without_trailing_zeros(b"1.500"), without_trailing_zeros(b"10:00:00.000"), without_trailing_zeros(b"100")
-    (b'1.5', b'10:00:00', b'100')
-    """
-    return value.rstrip(b"0").rstrip(b".") if b"." in value else value
-
-
-def without_leading_nulls(value: bytes) -> bytes:
-    """Drop the leading zero bytes, which the bits of a wider column have."""
-    return value.lstrip(b"\0")
 
 
 def _both(first: Transform | None, second: Transform | None) -> Transform | None:
@@ -120,10 +107,6 @@ class _Composed:
 
     def __call__(self, value: bytes) -> bytes:
         return self.second(self.first(value))
-
-
-def _as_it_is(packet: bytes) -> bytes:
-    return packet
 
 
 def _length(size: int) -> bytes:

@@ -75,19 +75,12 @@ class Runs(Protocol):
 
 
 @dataclass
-class Side:
-    """The pieces of one side of a comparison."""
-
-    pieces: list[Piece] = field(default_factory=list)
-
-
-@dataclass
 class Compared:
     """One target table, its mappings by source-id, and the pieces of both sides."""
 
     mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
-    here: Side = field(default_factory=Side)
-    there: Side = field(default_factory=Side)
+    here: list[Piece] = field(default_factory=list)
+    there: list[Piece] = field(default_factory=list)
     why: str = ""
     """What the target lacks of the source's definition of today: rows are compared by an older one."""
 
@@ -99,10 +92,6 @@ class Compared:
     @property
     def target(self) -> TableName:
         return self.mapping.target.name
-
-    @property
-    def pieces(self) -> list[Piece]:
-        return self.here.pieces + self.there.pieces
 
 
 def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
@@ -179,20 +168,20 @@ def _plan(
     compared: dict[TableName, Compared] = {}
     paired = _paired(surveys, there, spec, target)
     for source_id, survey in surveys.items():
-        tables = [(paired.of(source_id, one), one) for one in survey.tables if one.target not in paired.misfits]
-        mappings = {mapping.source.name: mapping for mapping, _ in tables}
+        known = [one for one in survey.tables if one.target not in paired.misfits]
+        mappings = {one.table.name: paired.mappings[source_id, one.table.name] for one in known}
         for mapping in mappings.values():
             entry = compared.setdefault(mapping.target.name, Compared(why=paired.why.get(mapping.target.name, "")))
             entry.mappings.append((source_id, mapping))
-        for size in _chunked(servers[source_id], [(mapping.source, one.rows) for mapping, one in tables], slots):
+        for size in _chunked(servers[source_id], [(mappings[one.table.name].source, one.rows) for one in known], slots):
             mapping = mappings[size.table]
             piece = Piece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
-            compared[mapping.target.name].here.pieces.append(piece)
+            compared[mapping.target.name].here.append(piece)
     for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
         entry = compared[size.table]
         mapping = entry.mapping
         piece = Piece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
-        entry.there.pieces.append(piece)
+        entry.there.append(piece)
     return list(compared.values()), paired.misfits
 
 
@@ -206,9 +195,6 @@ class _Paired:
     mappings: Mapping[tuple[str, TableName], TableMapping]
     why: Mapping[TableName, str]
     misfits: dict[TableName, tuple[list[str], str]]
-
-    def of(self, source_id: str, one: SourceTable) -> TableMapping:
-        return self.mappings[source_id, one.table.name]
 
 
 def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobSpec, target: Endpoint) -> _Paired:
@@ -246,10 +232,10 @@ def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) 
 
 def readable(known: Table, now: Table) -> Table:
     """Return an older definition of a table, with the keys of today; if columns of it are gone, today's definition."""
-    there = {column.name.lower(): value_signature(column) for column in now.columns}
-    if any(there.get(column.name.lower()) != value_signature(column) for column in known.columns):
+    there = {name: value_signature(column) for name, column in now.by_name.items()}
+    if any(there.get(name) != value_signature(column) for name, column in known.by_name.items()):
         return now
-    names = {column.name.lower() for column in known.columns}
+    names = known.by_name.keys()
     keys = tuple(key for key in now.unique_keys if not key.expression and {one.lower() for one in key.columns} <= names)
     return replace(known, unique_keys=keys)
 
@@ -272,20 +258,22 @@ def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int
 
 def _key(mapping: TableMapping) -> tuple[int, ...]:
     """Return the positions of the columns that name a row to a person: the target's key, or all columns."""
-    identity = mapping.target.identity
-    if identity is None:
-        return tuple(range(len(mapping.source.columns)))
-    return tuple(mapping.source.column(name).position for name in identity.columns)
+    return mapping.key_places or tuple(range(len(mapping.source.columns)))
 
 
 # Sums
 
 
-def _sum_up(sides: Sequence[Side], runner: Runs, servers: dict[str, Endpoint], focus: Focus = Focus()) -> list[Sums]:  # noqa: B008
+def _sum_up(
+    sides: Sequence[Sequence[Piece]],
+    runner: Runs,
+    servers: dict[str, Endpoint],
+    focus: Focus = Focus(),  # noqa: B008
+) -> list[Sums]:
     """Return the sums of each side. All pieces of all sides are given to the runner at once."""
-    work = [(piece, focus) for side in sides for piece in side.pieces]
+    work = [(piece, focus) for side in sides for piece in side]
     done = iter(runner.run(SumPieces(servers), work))
-    return [total([next(done) for _ in side.pieces]) for side in sides]
+    return [total([next(done) for _ in side]) for side in sides]
 
 
 def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> Json:
@@ -312,7 +300,7 @@ def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[
 def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Json]:
     """Return the differing rows of some unequal classes, by key. A row that was changed counts once on either side."""
     foci = _small_foci(one, here, there, runner, servers)
-    work = [(piece, focus) for focus in foci for piece in one.pieces]
+    work = [(piece, focus) for focus in foci for piece in one.here + one.there]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
     for (piece, _), found in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
         (theirs if piece.server == TARGET else ours).update(found)

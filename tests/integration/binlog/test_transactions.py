@@ -185,11 +185,8 @@ def test_an_alter_in_two_phases_comes_once_and_a_failed_one_never(
     assert len(logged_ones) == 4  # each of them twice
     before, alter, after = plans(mariadb_source, lo, hi)
     assert isinstance(alter, DdlStatement)
-    assert (alter.sql, alter.session.alter_phase and alter.session.alter_phase[0]) == (
-        f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}",
-        4,
-    )
-    assert isinstance(before, Epoch)
+    assert alter.sql == f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}"
+    assert isinstance(before, Epoch)  # its first phase
     assert isinstance(after, Epoch)
     assert (before.transactions, after.transactions) == (1, 3)
 

@@ -16,8 +16,9 @@ from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
+from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -30,7 +31,7 @@ from tests.unit.ddl.table_of_statements import MODES
 SHARED = r"""
 CREATE TABLE old_a (id int unsigned PRIMARY KEY AUTO_INCREMENT, c varchar(20) NOT NULL DEFAULT 'x', KEY (c(5)))
 CREATE TABLE b (id bigint NOT NULL, t timestamp NULL, d decimal(9,2) DEFAULT -1.5, e enum('a','b''c') CHARSET latin1, UNIQUE u (id, d DESC)) AUTO_INCREMENT=9 DEFAULT CHARSET=latin1 COMMENT='a ''b'''
-CREATE TABLE IF NOT EXISTS old_c LIKE b
+CREATE TABLE IF NOT EXISTS old_c (id bigint NOT NULL, t timestamp NULL)
 ALTER TABLE old_a ADD n tinytext, ADD m text(70) CHARACTER SET ascii AFTER id, ADD f double FIRST, ALGORITHM=COPY
 ALTER TABLE old_a ADD j json, ADD bl blob(70), ADD at datetime(3) DEFAULT now(3) ON UPDATE now(3), ADD (x int, y int)
 [ANSI_QUOTES,NO_BACKSLASH_ESCAPES] ALTER TABLE "old_a" ADD "q" varchar(9) DEFAULT '\' COMMENT 'it''s "\"'
@@ -68,10 +69,11 @@ ALTER TABLE own ALTER COLUMN z SET INVISIBLE, DROP CHECK own_chk_1
 ALTER TABLE IF EXISTS old_a ADD COLUMN IF NOT EXISTS inv int INVISIBLE, DROP COLUMN IF EXISTS nothing
 ALTER TABLE old_a ADD KEY hid (z) IGNORED, ADD co blob COMPRESSED
 ALTER TABLE old_a NOWAIT ALTER INDEX hid NOT IGNORED
-CREATE OR REPLACE TABLE b (a int, u varchar(9) COLLATE utf8mb4_nopad_bin)
+DROP TABLE b
+CREATE TABLE b (a int, u varchar(9) COLLATE utf8mb4_nopad_bin)
 CREATE INDEX IF NOT EXISTS i ON b (a)
 DROP INDEX IF EXISTS i2 ON b
-RENAME TABLE IF EXISTS nothing TO something, b TO old_z
+RENAME TABLE b TO old_z
 """,
 }
 MISSING = {1091, 1146}
@@ -138,18 +140,17 @@ def test_the_target_has_the_mapped_tables(source: Server, target: Server, fresh_
             statement = parse(sql, sql_mode, schema)
             if " RENAME TO " in sql:
                 known.new_names[statement.tables[0]] = statement.tables[1]
+            way = Way(
+                sql_mode=sql_mode,
+                source=flavours[0],
+                target_can=CAPABILITIES[flavours[1]],
+                route=routed,
+                allows=allowed,
+                resolve=known.resolve,
+                collation=known.collation,
+            )
             try:
-                found = for_target(
-                    statement,
-                    sql_mode=sql_mode,
-                    source=flavours[0],
-                    target=CAPABILITIES[flavours[1]],
-                    route=routed,
-                    route_schema=lambda name: f"{name}_to",
-                    allows=allowed,
-                    resolve=known.resolve,
-                    collation=known.collation,
-                )
+                found = for_target(statement, way)
             except NotCopyable:
                 if flavours[0] is flavours[1]:
                     raise

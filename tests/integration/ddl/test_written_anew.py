@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
     CreateIndex,
     CreateTable,
-    CreateTableLike,
     DropColumn,
     DropConstraint,
     DropForeignKey,
@@ -42,7 +41,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write_statement import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from testbed import Server
@@ -90,8 +89,6 @@ def needed(statement: Statement) -> list[str]:
         case RenameTables(pairs):
             made = {new for _, new in pairs}
             return [_table(old, {"a"}, [], "") for old, _ in pairs if old not in made or pairs[0][0] == old]
-        case CreateTableLike(_, like):
-            return [_table(like, {"a", "b"}, [_key("k")], "")]
         case CreateTable(_, definition):
             references = [one.references for one in definition.constraints if isinstance(one, ForeignKey)]
             references += [column.references for column in definition.columns if column.references]

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.apply import MissingRow, WaveWriter
 from airflow_provider_dm.engine.sync.causality import Wave
 from airflow_provider_dm.engine.sync.epoch import apply_epoch
-from airflow_provider_dm.engine.sync.tasks import Applied
+from airflow_provider_dm.engine.sync.transactional import Applied
 from airflow_provider_dm.engine.target.frontier import Act
 from tests.integration.merge.conftest import Shops, instances
 

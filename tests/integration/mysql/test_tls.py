@@ -7,7 +7,9 @@ import ipaddress
 import select
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.url import parse_url
 from airflow_provider_dm.engine.mysql.connection import (
+    AccessDenied,
     ServerUnreachable,
     connected,
     query,
@@ -66,20 +71,25 @@ class Authority:
 
     def options(self, common_name: str, *names: str, expired: bool = False) -> tuple[str, ...]:
         """Options of a server with a certificate for these names."""
+        certificate, private = self.signed("server", common_name, *names, expired=expired)
+        return (f"--ssl-ca={self.ca}", f"--ssl-cert={certificate}", f"--ssl-key={private}")
+
+    def signed(self, file: str, common_name: str, *names: str, expired: bool = False) -> tuple[Path, Path]:
+        """A certificate and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         builder = self._builder(subject, key.public_key(), expired=expired)
         if names:
             found = [_general(name) for name in names]
             builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
-        certificate, private = self.folder / "server.pem", self.folder / "server-key.pem"
+        certificate, private = self.folder / f"{file}.pem", self.folder / f"{file}-key.pem"
         certificate.write_bytes(_pem(builder.sign(self.key, hashes.SHA256())))
         private.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
-        return (f"--ssl-ca={self.ca}", f"--ssl-cert={certificate}", f"--ssl-key={private}")
+        return certificate, private
 
     def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, expired: bool = False
@@ -143,13 +153,37 @@ def test_a_server_that_offers_no_tls(mariadb_source: Server, authority: Authorit
 
 
 @pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
-def test_a_name_in_a_certificate_counts(flavour: str, authority: Authority, start_own: StartServers) -> None:
+def test_a_certificate_counts_the_servers_by_its_names_and_ours_too(
+    flavour: str, authority: Authority, start_own: StartServers
+) -> None:
     (server,) = start_own(ServerSpec("own", flavour, authority.options("x y", "localhost", "db.example.org")))  # type: ignore[arg-type]
 
     assert cipher(endpoint(server, authority.ca, "localhost"))
     error = refused(endpoint(server, authority.ca, "127.0.0.1"))
     assert error.reason == "its certificate is for localhost, db.example.org, not for 127.0.0.1"
     assert "Connect by a name that the certificate has" in error.workaround()
+
+    server.sql("CREATE USER x509@'%' REQUIRE X509")
+    account, ca = replace(endpoint(server, None, "localhost"), user="x509"), str(authority.ca)
+    assert cipher(replace(account, tls=Tls(ca, *map(str, authority.signed("ours", "ours")))))
+    with pytest.raises(AccessDenied, match="ssl-cert"), connected(replace(account, tls=Tls(ca))):
+        pass
+    expired = replace(account, tls=Tls(ca, *map(str, authority.signed("old", "old", expired=True))))
+    assert "EXPIRED" in _settled(lambda: refused(expired)).reason
+
+    url = f"mysql://x509@localhost:{server.port}/information_schema?ssl_ca={ca}&ssl_cert={{0}}/ours.pem&ssl_key={{0}}/ours-key.pem"
+    metadata = Database(parse_url(url.format(authority.folder)))
+    (row,) = metadata.read(lambda tx: tx.exec_driver_sql("SHOW SESSION STATUS LIKE 'Ssl_cipher'").all())
+    metadata.close()
+    assert row[1]
+
+
+def _settled(look: Callable[[], TlsRefused]) -> TlsRefused:
+    """What a look gives where the server's answer comes before the client has hung up."""
+    for _ in range(20):
+        with suppress(ServerUnreachable):
+            return look()
+    return look()
 
 
 def test_so_does_a_common_name_that_is_a_host(authority: Authority, start_own: StartServers) -> None:

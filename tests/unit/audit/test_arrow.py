@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.audit.arrow import (
     BATCH_ROWS,
@@ -22,7 +23,6 @@ from airflow_provider_dm.engine.audit.arrow import (
     record_batches,
     schema_of,
 )
-from airflow_provider_dm.engine.binlog.cells import LONGLONG
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
@@ -258,7 +258,7 @@ def test_a_column_that_the_catalogue_hides_is_not_shown(tmp_path: Path) -> None:
     types, metadata = ORDERS_MAP
     log = Log()
     log.begin()
-    log.table_map(types=(types + bytes([LONGLONG]), metadata))
+    log.table_map(types=(types + bytes([FIELD_TYPE.LONGLONG]), metadata))
     log.rows("insert", [b"\xf8" + order(1)[1:] + bytes(8)], columns=3)
     log.xid()
     one = range_of(log, tmp_path)

@@ -9,8 +9,8 @@ from pathlib import Path
 from uuid import UUID
 
 import zstandard
+from pymysqlreplication.constants import FIELD_TYPE
 
-from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.gtid_events import encoded
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.mysql.gtid import MariadbGtidSet, MysqlGtidSet
@@ -65,7 +65,7 @@ ORDERS = Table(
     (column(0, "id", "int"), column(1, "note", "varchar(20)", charset="utf8mb4", octet_length=80)),
     (Index("PRIMARY", ("id",), prefixes=(None,)),),
 )
-ORDERS_MAP = (bytes([cells.LONG, cells.VARCHAR]), struct.pack("<H", 80))
+ORDERS_MAP = (bytes([FIELD_TYPE.LONG, FIELD_TYPE.VARCHAR]), struct.pack("<H", 80))
 
 
 @dataclass

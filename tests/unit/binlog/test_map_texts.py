@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
@@ -29,8 +30,9 @@ TABLE = Table(
     (),
 )
 STORED = [
-    (cells.LONG, b""), (cells.VARCHAR, b"\x24\0"), (cells.STRING, b"\xf7\x01"), (cells.STRING, b"\xfe\x03"),
-    (cells.BLOB, b"\x02"), (cells.STRING, b"\xf8\x01"),
+    (FIELD_TYPE.LONG, b""), (FIELD_TYPE.VARCHAR, b"\x24\0"), (FIELD_TYPE.STRING, b"\xf7\x01"),
+    (FIELD_TYPE.STRING, b"\xfe\x03"),
+    (FIELD_TYPE.BLOB, b"\x02"), (FIELD_TYPE.STRING, b"\xf8\x01"),
 ]  # fmt: skip
 TYPES, METADATA = bytes(code for code, _ in STORED), tuple(one for _, one in STORED)
 
@@ -75,7 +77,7 @@ def test_a_field_that_is_cut_off_is_damage() -> None:
             list(contradictions(fields, TYPES, METADATA, TABLE, "here"))
 
 
-@pytest.mark.parametrize("stored", [(cells.GEOMETRY, b"\x04"), (cells.VECTOR, b"\x04")])
+@pytest.mark.parametrize("stored", [(FIELD_TYPE.GEOMETRY, b"\x04"), (cells.VECTOR, b"\x04")])
 def test_charsets_are_left_alone_where_it_is_not_certain_whose_they_are(stored: tuple[int, bytes]) -> None:
     table = replace(TABLE, columns=(*TABLE.columns, column(6, "g", "point")))
     found = contradictions(
@@ -89,7 +91,7 @@ def test_charsets_are_left_alone_where_it_is_not_certain_whose_they_are(stored: 
 
 
 def test_it_stops_at_its_place() -> None:
-    found = TableMap(NAME, TYPES, METADATA, texts={LISTED: packed(GBK, LATIN1, BINARY)})
+    found = TableMap(NAME, TYPES, METADATA, fields={LISTED: packed(GBK, LATIN1, BINARY)})
     with pytest.raises(SchemaMismatch, match=r"at here the log has v with CHARACTER SET gbk.*CHARACTER SET utf8mb4"):
         cells_of(found, TABLE, "here")
-    assert cells_of(replace(found, texts={}), TABLE, "here")
+    assert cells_of(replace(found, fields={}), TABLE, "here")

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pymysqlreplication.constants import FIELD_TYPE
 
-from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
@@ -198,7 +198,7 @@ def test_a_hidden_column_may_always_be_left_out(tmp_path: Path) -> None:
     types, metadata = ORDERS_MAP
     log.begin()
     for kind, present, end in (("insert", 7, struct.pack("<q", 5)), ("delete", 3, b"")):
-        log.table_map(types=(types + bytes([cells.LONGLONG]), metadata))
+        log.table_map(types=(types + bytes([FIELD_TYPE.LONGLONG]), metadata))
         log.rows(kind, [b"\0" + order(1)[1:] + end], columns=3, present=present)
     log.xid()
     assert changes(log, tmp_path, hidden=1) == [RowChange(0, None, (b"1", b"x")), RowChange(0, (b"1", b"x"), None)]
@@ -343,7 +343,7 @@ def test_a_value_option_that_is_not_known_stops(tmp_path: Path) -> None:
     for options, stops in ((0, False), (1, False), (2, True), (3, True)):
         log = Log()
         log.begin()
-        log.table_map(types=(bytes([cells.LONG, cells.JSON]), b"\x04"))
+        log.table_map(types=(bytes([FIELD_TYPE.LONG, FIELD_TYPE.JSON]), b"\x04"))
         image = b"\xfe" + struct.pack("<i", 1)  # the document is NULL
         partial = b"\0" if options & 1 else b""
         head = (9).to_bytes(6, "little") + b"\1\0" + b"\2\0" + b"\2" + b"\xff\xff"
@@ -391,7 +391,7 @@ def test_an_event_larger_than_the_reading_window(tmp_path: Path) -> None:
     text = b"x" * (9 << 20)
     log = Log()
     log.begin()
-    log.table_map(types=(bytes([cells.LONG, cells.BLOB]), b"\x04"))
+    log.table_map(types=(bytes([FIELD_TYPE.LONG, FIELD_TYPE.BLOB]), b"\x04"))
     log.rows("insert", [b"\xfc" + struct.pack("<iI", 1, len(text)) + text])
     log.xid()
     assert changes(log, tmp_path, columns=(ORDERS.columns[0], lob)) == [RowChange(0, None, (b"1", text))]
@@ -413,4 +413,4 @@ def test_tables_with_more_columns_than_a_byte_counts(tmp_path: Path) -> None:
 
 
 def test_the_map_of_the_helper_is_the_one_of_the_table() -> None:
-    assert ORDERS_MAP[0] == bytes([cells.LONG, cells.VARCHAR])
+    assert ORDERS_MAP[0] == bytes([FIELD_TYPE.LONG, FIELD_TYPE.VARCHAR])

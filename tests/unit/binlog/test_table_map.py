@@ -4,6 +4,7 @@ import struct
 from dataclasses import replace
 
 import pytest
+from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
@@ -13,7 +14,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.binlog.building import NAME, column
 
 TABLE = Table(NAME, (column(0, "id", "int"), column(1, "b", "blob", octet_length=65535)), (), hidden=1)
-MAP = TableMap(NAME, bytes([cells.LONG, cells.BLOB, cells.LONGLONG]), (b"", b"\x02", b""))
+MAP = TableMap(NAME, bytes([FIELD_TYPE.LONG, FIELD_TYPE.BLOB, FIELD_TYPE.LONGLONG]), (b"", b"\x02", b""))
 HASH = Cell(CellKind.HIDDEN, 8)
 
 
@@ -28,7 +29,7 @@ def test_a_hidden_hash_is_a_cell_without_a_column() -> None:
     [
         (MAP, replace(TABLE, hidden=0)),
         (MAP, replace(TABLE, hidden=2)),
-        (replace(MAP, types=bytes([cells.LONG, cells.BLOB, cells.LONG])), TABLE),
+        (replace(MAP, types=bytes([FIELD_TYPE.LONG, FIELD_TYPE.BLOB, FIELD_TYPE.LONG])), TABLE),
         (replace(MAP, names=("id", "b", "c")), TABLE),
         (replace(MAP, names=("id", "c", "DB_ROW_HASH_1")), TABLE),
         (replace(MAP, names=("id", "b")), TABLE),
@@ -42,7 +43,7 @@ def test_other_columns_behind_the_last_are_a_mismatch(found: TableMap, table: Ta
 
 def body(*fields: tuple[int, bytes]) -> bytes:
     """A map of (INT, VECTOR), with optional fields behind it."""
-    head = b"\x04shop\0\x06orders\0" + b"\x02" + bytes([cells.LONG, cells.VECTOR]) + b"\x01\x04" + b"\x03"
+    head = b"\x04shop\0\x06orders\0" + b"\x02" + bytes([FIELD_TYPE.LONG, cells.VECTOR]) + b"\x01\x04" + b"\x03"
     return head + b"".join(bytes([kind]) + length(field) + field for kind, field in fields)
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from airflow_provider_dm.cli import migration
 from airflow_provider_dm.cli.app_phase import RunContext
-from airflow_provider_dm.cli.migration import Different, Equal, Phase, Summary, Unfair, meaning_of, phases
+from airflow_provider_dm.cli.migration import Summary, differing_tables, moved_since, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
 
-FULL, SYNC, VERIFY = Phase.FULL_MIGRATION, Phase.INCREMENTAL_SYNC, Phase.VERIFY
+FULL, SYNC, VERIFY = "full_migration", "incremental_sync", "verify"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ FULL, SYNC, VERIFY = Phase.FULL_MIGRATION, Phase.INCREMENTAL_SYNC, Phase.VERIFY
     ],
 )
 def test_a_run_has_the_phases_that_are_left(
-    mode: TaskMode, until: str, verify: bool, loaded: bool, expected: tuple[Phase, ...]
+    mode: TaskMode, until: str, verify: bool, loaded: bool, expected: tuple[str, ...]
 ) -> None:
     assert phases(mode, until=until, verify=verify, loaded=loaded) == expected
 
@@ -45,36 +45,48 @@ TABLES = [
 DIFFERING = {"verified": False, "rows": 3, "tables": TABLES}
 
 
-def test_equal_rows_are_verified_wherever_the_source_went() -> None:
-    assert meaning_of({"verified": True}, synced={"one": at(4)}, now={"one": at(900)}) == Equal()
+def verified(result: dict[str, object], now: Location, monkeypatch: pytest.MonkeyPatch) -> Summary:
+    """Return the summary of a comparison of a full task, whose source was at position 4 when the copy began."""
+    monkeypatch.setattr(migration, "_compare", lambda *_: result)
+    monkeypatch.setattr(migration, "_ends_of", lambda _: {"one": now})
+    monkeypatch.setattr(migration, "_subtasks", lambda *_: [SimpleNamespace(source="one", start=at(4))])
+    task = SimpleNamespace(task_mode=TaskMode.FULL)
+    supervisor = SimpleNamespace(inputs=SimpleNamespace(task=task, target=None))
+    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(say=print)))
+    summary = Summary()
+    try:
+        migration._verify(context, summary, "caught-up")
+    finally:
+        assert summary.verified is bool(result["verified"])
+    return summary
 
 
-def test_a_source_that_moved_makes_a_difference_unfair() -> None:
-    verdict = meaning_of(DIFFERING, synced={"one": at(4), "two": at(50)}, now={"one": at(4), "two": at(90)})
-
-    assert verdict == Unfair({"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"})
+def test_equal_rows_are_verified_wherever_the_source_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verified({"verified": True}, at(900), monkeypatch).verified
 
 
-def test_sources_at_rest_make_a_difference_real_and_name_the_tables() -> None:
-    assert meaning_of(DIFFERING, synced={"one": at(4)}, now={"one": at(4)}) == Different(
-        ("a.t (3 rows in the sources, 2 in the target)",)
-    )
+def test_a_source_that_moved_makes_a_difference_unfair(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = moved_since({"one": at(4), "two": at(50)}, {"one": at(4), "two": at(90)})
+    assert moved == {"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"}
+    with pytest.raises(migration.SourcesNotQuiet):
+        verified(DIFFERING, at(900), monkeypatch)
+
+
+def test_sources_at_rest_make_a_difference_real_and_name_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(migration.RowsDiffer, match=r"a\.t \(3 rows in the sources, 2 in the target\)"):
+        verified(DIFFERING, at(4), monkeypatch)
 
 
 def test_a_relay_that_failed_over_does_not_make_a_source_look_at_rest() -> None:
-    verdict = meaning_of(DIFFERING, synced={"one": at(4, suffix=2)}, now={"one": at(90)})
-
-    assert isinstance(verdict, Unfair)
+    assert moved_since({"one": at(4, suffix=2)}, {"one": at(90)})
 
 
 def test_many_differing_tables_are_counted() -> None:
     tables = [{"target": f"t{number}", "equal": False, "source_rows": 1, "target_rows": 0} for number in range(8)]
 
-    verdict = meaning_of({"verified": False, "tables": tables}, synced={}, now={})
+    named = differing_tables({"verified": False, "tables": tables})
 
-    assert isinstance(verdict, Different)
-    assert len(verdict.tables) == 6
-    assert verdict.tables[-1] == "and 3 more"
+    assert (len(named), named[-1]) == (6, "and 3 more")
 
 
 def test_a_run_says_what_it_leaves_held_back() -> None:

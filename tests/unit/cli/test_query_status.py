@@ -36,7 +36,7 @@ def subtask(unit: Unit = Unit.SYNC, stage: Stage = Stage.RUNNING, applied: Locat
 
 def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
     holder = Holder("dmctl", "1", "host")
-    return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, False, NOW, NOW, age, error=error)
+    return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, error=error)
 
 
 def test_a_source_without_tasks_is_printed_as_the_seed_prints_it() -> None:

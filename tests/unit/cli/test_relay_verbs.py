@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.cli import relay_desired
+from airflow_provider_dm.cli import relay
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
@@ -161,7 +161,7 @@ def test_with_json_it_is_the_same_document_in_one_line(meta: Meta, out: Printed)
 
 
 def test_a_relay_that_does_not_obey_is_named(meta: Meta, out: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_desired, "OBEY_SECONDS", 0.3)
+    monkeypatch.setattr(relay, "OBEY_SECONDS", 0.3)
     meta.relay(ONE)
 
     assert meta("pause-relay", "-s", ONE) == 1
@@ -183,7 +183,7 @@ def a_dead_process() -> int:
 def test_where_no_relay_runs_the_answer_is_no_without_waiting_for_one(
     meta: Meta, out: Printed, verb: str, dead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_desired, "OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
+    monkeypatch.setattr(relay, "OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
     if dead != "never there":
         meta.relay(ONE, Stage.STOPPED if dead == "stopped" else Stage.RUNNING, pid=a_dead_process())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from airflow_provider_dm.engine.config.database import PasswordUnreadable, SourceDatabase, TargetDatabase
+from airflow_provider_dm.engine.config.database import DatabaseConfig, PasswordUnreadable, TargetDatabase
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -102,18 +102,18 @@ def test_a_password_is_in_no_validation_error_of_a_model() -> None:
 
 def test_a_password_by_reference(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{CANARY}\n")
-    by_file = SourceDatabase(host="h", password_file=str(tmp_path / "secret"))
-    by_env = SourceDatabase(host="h", password_env="DM_PASSWORD")
+    by_file = DatabaseConfig(host="h", password_file=str(tmp_path / "secret"))
+    by_env = DatabaseConfig(host="h", password_env="DM_PASSWORD")
     assert by_file.secret().reveal() == CANARY
     assert by_env.secret({"DM_PASSWORD": CANARY}).reveal() == CANARY
-    assert SourceDatabase.model_validate_json(by_env.model_dump_json()) == by_env
+    assert DatabaseConfig.model_validate_json(by_env.model_dump_json()) == by_env
 
 
 def test_a_reference_that_leads_nowhere_is_named() -> None:
     with pytest.raises(PasswordUnreadable, match="the environment variable DM_PASSWORD: it is not set"):
-        SourceDatabase(host="h", password_env="DM_PASSWORD").secret({})
+        DatabaseConfig(host="h", password_env="DM_PASSWORD").secret({})
     with pytest.raises(PasswordUnreadable, match="/nowhere: FileNotFoundError"):
-        SourceDatabase(host="h", password_file="/nowhere").secret()
+        DatabaseConfig(host="h", password_file="/nowhere").secret()
 
 
 def dms_form(password: str, key: str) -> str:
@@ -125,7 +125,7 @@ def dms_form(password: str, key: str) -> str:
 
 
 def secret_of(password: str, environ: dict[str, str]) -> str:
-    return SourceDatabase.model_validate({"host": "h", "password": password}).secret(environ).reveal()
+    return DatabaseConfig.model_validate({"host": "h", "password": password}).secret(environ).reveal()
 
 
 def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_table_that_waits_has_taken_its_pages_away_once(monkeypatch: pytest.Mo
         names=[SHARD],
         seen=SimpleNamespace(stand=SimpleNamespace(chunks=chunks)),
         survey=SimpleNamespace(tables=()),
-        watch=SimpleNamespace(source=SimpleNamespace(id="a")),
+        watch=SimpleNamespace(source=SimpleNamespace(id="a"), agrees=True),
         without=lambda _waits: SimpleNamespace(names=[]),
     )
     run = watches(monkeypatch, {"a": "altered"})

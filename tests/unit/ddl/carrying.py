@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_dm.engine.ddl import target_definitions
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.ddl.target_statements import ForTarget, for_target
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -38,17 +39,16 @@ def carried(sql: str, way: Way = (MYSQL, MYSQL), *, sql_mode: int = 0, columns: 
     )
     assert isinstance(resolved, CreateTable)
     known = {column.name: column for column in resolved.definition.columns}
-    return for_target(
-        parse(sql, sql_mode, "shop"),
+    between = target_definitions.Way(
         sql_mode=sql_mode,
         source=way[0],
-        target=CAPABILITIES[way[1]],
+        target_can=CAPABILITIES[way[1]],
         route=route,
-        route_schema=lambda name: "one" if name == "shop" else None,
         allows=allows,
         resolve=lambda table, column: known.get(column),
         **more,
     )
+    return for_target(parse(sql, sql_mode, "shop"), between)
 
 
 def written(sql: str, way: Way = (MYSQL, MYSQL), **more: Any) -> list[str]:

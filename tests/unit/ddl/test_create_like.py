@@ -42,7 +42,7 @@ def test_the_name_is_routed_and_quoted_and_counters_are_dropped() -> None:
     sql = made("`id` int NOT NULL AUTO_INCREMENT", "PRIMARY KEY (`id`)", options=options).sql
 
     assert sql == (
-        "CREATE TABLE `new``s`.`all` (`id` int NOT NULL AUTO_INCREMENT , PRIMARY KEY ( `id` )) "
+        "CREATE TABLE `new``s`.`all` ( `id` int NOT NULL AUTO_INCREMENT , PRIMARY KEY ( `id` ) ) "
         "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='it''s'"
     )
 
@@ -153,7 +153,7 @@ def test_what_another_flavour_writes_in_another_way(
     way: tuple[Flavour, Flavour], line: str, becomes: str, noted: bool
 ) -> None:
     table = made(line, way=way, collation="utf8mb4_bin")
-    assert f"({becomes})" in table.sql
+    assert f"( {becomes} )" in table.sql
     assert bool(table.notes) is noted
 
 
@@ -210,7 +210,7 @@ def test_a_vector_key_stays_in_its_flavour() -> None:
 
 
 def test_strings_mean_the_same_when_they_are_written_anew() -> None:
-    assert r"(`a` int COMMENT 'a''b\\c')" in made(r"`a` int COMMENT 'a\'b\\c'").sql
+    assert r"( `a` int COMMENT 'a''b\\c' )" in made(r"`a` int COMMENT 'a\'b\\c'").sql
 
 
 @pytest.mark.parametrize(

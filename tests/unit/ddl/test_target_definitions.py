@@ -147,7 +147,6 @@ def test_what_a_column_becomes(way: Way, column: str, becomes: str, note: str | 
         ((MYSQL, MARIADB), "ALTER TABLE a DROP PARTITION p"),
         ((MYSQL, MARIADB), "CREATE TABLE a (b int) PARTITION BY HASH (b)"),
         ((MYSQL, MARIADB), "CREATE TABLE a (b int) CHARSET gb18030"),
-        ((MYSQL, MARIADB), "CREATE DATABASE shop COLLATE gb18030_chinese_ci"),
     ],
 )
 def test_what_the_other_flavour_does_not_have_is_refused(way: Way, sql: str) -> None:

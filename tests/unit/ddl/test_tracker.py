@@ -96,6 +96,12 @@ def test_the_text_of_a_table_is_read_back_as_the_same_definition(entry: Entry, s
     assert again.create_sql(statement.table) == tracker.create_sql(statement.table)
 
 
+@pytest.mark.parametrize("option", ["ENGINE_ATTRIBUTE='{\"a\": 1}'", "TABLESPACE `x y`", "SECONDARY_ENGINE='my own'"])
+def test_so_is_that_of_a_table_with_an_option_that_is_no_word(option: str) -> None:
+    tracker = after(f"CREATE TABLE t (a int) {option}")
+    assert Tracker.of(MYSQL, {T: tracker.create_sql(T)}, tracker.collations()) == tracker
+
+
 def test_other_tables_can_be_put_in_and_taken_out() -> None:
     tracker = after("CREATE TABLE t (a int)").with_table(U, "CREATE TABLE `any` (`b` int NOT NULL)")
     assert tracker.names() == {T, U}

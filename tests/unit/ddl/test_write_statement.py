@@ -7,14 +7,16 @@ import pytest
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
-    AlterSequence,
-    CreateSequence,
-    CreateTableSelect,
+    AlterTable,
+    CreateIndex,
+    CreateTable,
+    DropIndex,
     DropTables,
-    PassedOver,
+    RenameTables,
     Statement,
+    TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write_statement import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.ddl.table_of_statements import Entry, entries
 
@@ -22,8 +24,8 @@ READ = [(entry, parse(entry.sql, entry.sql_mode, "shop")) for entry in entries()
 
 
 def is_written(statement: Statement) -> bool:
-    unwritten = CreateTableSelect | CreateSequence | AlterSequence | PassedOver
-    return not isinstance(statement, unwritten) and not (isinstance(statement, DropTables) and statement.sequences)
+    written = CreateTable | AlterTable | CreateIndex | DropIndex | DropTables | RenameTables | TruncateTable
+    return isinstance(statement, written) and not (isinstance(statement, DropTables) and statement.sequences)
 
 
 WRITTEN = [(entry, statement) for entry, statement in READ if is_written(statement)]

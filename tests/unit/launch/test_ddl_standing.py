@@ -37,7 +37,7 @@ def subtask(source: str, **parts: Any) -> SubtaskStatus:
 def run(number: int, stage: Stage = Stage.FINISHED, **groups: list[dict[str, Any]] | None) -> Run:
     progress = {source: {"unresolved_groups": said} for source, said in groups.items()}
     holder = Holder("me", "1", "here")
-    return Run(f"r{number}", "t", "incremental_sync", holder, stage, False, WHEN, WHEN, 1.0, progress=progress)
+    return Run(f"r{number}", "t", "incremental_sync", holder, stage, WHEN, WHEN, 1.0, progress=progress)
 
 
 QUIET = run(1, a=[], b=[])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.launch.job import Job, checked_until, local_holder, new_run_id
 from airflow_provider_dm.launch.secrets import SecretEnvironment, SecretNotPassable, variable_name
@@ -34,6 +34,14 @@ def test_the_app_gets_back_what_was_described(job: Job, tmp_path: Path) -> None:
     assert read.sources[0].endpoint.resolve(job.secrets.variables).password.reveal() == SOURCE_PASSWORD
     assert read.target.resolve(job.secrets.variables).password.reveal() == TARGET_PASSWORD
     assert META_PASSWORD in read.meta_url.resolve("the metadata DB", job.secrets.variables).reveal()
+
+
+def test_tls_files_are_found_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app runs in a directory of its own, and the precheck, in the launcher, has found `ca.pem`."""
+    monkeypatch.chdir(tmp_path)
+    spec = SecretEnvironment().endpoint("TARGET", Endpoint("target", "h", 1, "u", tls=Tls(ca="ca.pem", cert="/c.pem")))
+
+    assert spec.resolve({}).tls == Tls(ca=str(tmp_path / "ca.pem"), cert="/c.pem", key=None)
 
 
 def test_names_that_look_alike_get_variables_of_their_own() -> None:

@@ -69,10 +69,7 @@ def test_the_major_version_is_read_from_the_banner(banner: str, major: int | Non
 
 
 def test_this_machines_java_runs() -> None:
-    java = find_java(os.environ)
-
-    assert java.major >= 17
-    assert (java.home / "bin" / "java").is_file()
+    assert (find_java(os.environ) / "bin" / "java").is_file()
 
 
 def test_no_java_anywhere_names_the_remedy() -> None:
@@ -85,16 +82,14 @@ def test_no_java_anywhere_names_the_remedy() -> None:
 def test_a_java_home_that_holds_no_java_is_passed_over(tmp_path: Path) -> None:
     newer = fake_java(tmp_path / "jdk21", 'openjdk version "21.0.1"')
 
-    java = find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(newer / "bin")})
-
-    assert (java.home, java.major, java.found_by) == (newer, 21, "PATH")
+    assert find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(newer / "bin")}) == newer
 
 
 def test_an_old_java_home_gives_way_to_a_new_one_on_the_path(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "jdk8", 'java version "1.8.0_392"')
     new = fake_java(tmp_path / "jdk17", 'openjdk version "17.0.2"')
 
-    assert find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}).home == new
+    assert find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
 
 
 def test_only_old_javas_are_named_with_their_versions(tmp_path: Path) -> None:

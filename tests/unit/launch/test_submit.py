@@ -5,18 +5,19 @@ import signal
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppDied, SparkAppFailed, Stopped, TaskTakenOver
+from airflow_provider_dm.launch.submit import Outcome, SparkApp, SparkAppDied, SparkAppFailed, TaskTakenOver
 from tests import short_jvms
 
 from .conftest import SOURCE_PASSWORD
@@ -33,25 +34,22 @@ assert spark.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
 TICK_FOR_EVER = "print('ticking', flush=True)\nwhile True: time.sleep(0.05)\n"
 
 
-@dataclass
-class Row:
-    result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+NOW = datetime.now(UTC)
+ROW = Run(
+    "r",
+    "shop",
+    "verify",
+    Holder("i", "1", "h"),
+    Stage.RUNNING,
+    started_at=NOW,
+    heartbeat_at=NOW,
+    heartbeat_age_seconds=0.0,
+)
 
 
-class NoRuns:
-    """A metadata DB that knows nothing of the run."""
-
-    def get_run(self, run_id: str) -> Row | None:
-        return None
-
-
-class OneRun:
-    def __init__(self, row: Row) -> None:
-        self.row = row
-
-    def get_run(self, run_id: str) -> Row | None:
-        return self.row
+def no_run(_: str) -> Run | None:
+    """Answer as a metadata DB that knows nothing of the run."""
+    return None
 
 
 Launch = Callable[[str], SparkApp]
@@ -91,7 +89,7 @@ def nothing_left(app: SparkApp) -> bool:
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
     app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
 
-    assert app.outcome(OneRun(Row(result={"rows": 4}))) == Finished({"rows": 4})
+    assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == Outcome({"rows": 4})
     assert nothing_left(app)
     (said,) = [line for line in lines if line.startswith("argv")]
     assert "job.json" in said
@@ -141,7 +139,7 @@ signal.signal(signal.SIGTERM, save)
 
     app.stop(grace_seconds=20)
 
-    assert app.outcome(NoRuns()) == Stopped()
+    assert app.outcome(no_run) == Outcome(finished=False)
     assert "saved" in lines
     assert nothing_left(app)
 
@@ -163,7 +161,7 @@ def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch, lines: l
     os.kill(app.pid, signal.SIGKILL)
 
     with pytest.raises(SparkAppDied, match="exit code -9"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
     assert nothing_left(app)
 
 
@@ -175,14 +173,14 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lin
     os.kill(driver, signal.SIGKILL)
 
     with pytest.raises(SparkAppDied, match="ticking"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
 
 
 def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
     app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
 
     with pytest.raises(SparkAppDied, match="the reason"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
 
 
 def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
@@ -190,14 +188,14 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
     failed = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
-        failed.outcome(OneRun(Row(error=reported)))
+        failed.outcome(lambda _: replace(ROW, error=reported))
     assert raised.value.reported == ReportedError.read(reported)
     with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
-        failed.outcome(NoRuns())  # the error could not be stored: the log has it
+        failed.outcome(no_run)  # the error could not be stored: the log has it
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):
-        fenced.outcome(NoRuns())
+        fenced.outcome(no_run)
 
 
 def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_a_downgrade_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     database = Database(parse_url(url))
 
     with pytest.raises(NoWayBack, match=rf"DM-8012 .* revision {SCHEMA_VERSION} .* Restore a backup"):
-        with database.connection(write=True) as connection, connection.begin():
+        with database.connection() as connection, connection.begin():
             command.downgrade(alembic_config(connection), "base")
 
     database.close()

@@ -1,12 +1,19 @@
 """TLS files that cannot be used are an error that names them, before any connection is tried."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 from airflow_provider_dm.engine.mysql.tls import TlsFilesUnusable
+
+NOW = dt.datetime.now(dt.UTC)
 
 
 @pytest.mark.parametrize("role", ["ca", "cert"])
@@ -22,3 +29,16 @@ def test_a_file_that_is_no_certificate_or_not_there(tmp_path: Path, role: str, e
         connect(endpoint)
 
     assert "c4nary" not in str(caught.value)
+
+
+def test_nobody_is_asked_for_a_pass_phrase(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form, serialization.BestAvailableEncryption(b"c4nary")))
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dm")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, NOW, NOW + dt.timedelta(days=1))
+    (tmp_path / "cert.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    tls = Tls(None, str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+
+    with pytest.raises(TlsFilesUnusable, match="the key is encrypted"):
+        connect(Endpoint("replica", "127.0.0.1", 1, "dm", Secret(""), tls))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
-from airflow_provider_dm.engine.precheck.items import unknown_items
+from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration, unknown_items
 from airflow_provider_dm.engine.precheck.result import State
 
 

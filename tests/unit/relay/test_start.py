@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.opening import held_writer
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.resuming import held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]
@@ -45,37 +45,37 @@ GTID = {"enable_gtid": True}
 @pytest.mark.parametrize(
     ("keys", "needed", "last_known", "begins"),
     [
-        ({}, None, "", start.FirstStart(start.Latest(), 1)),
-        ({"relay_binlog_name": "mysql-bin.000005"}, None, "", start.FirstStart(start.ByName(file(5)), 1)),
-        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
-        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(6)), 2)),
-        ({"relay_binlog_name": "mysql-bin.000007"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(7)), 2)),
-        ({"relay_binlog_name": "other-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(OTHER_NAME), 2)),
-        ({**GTID, "relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(5)), 3)),
-        ({**GTID, "relay_binlog_gtid": "1-1-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("1-1-5")), 3)),
-        ({**GTID, "relay_binlog_gtid": "0-7-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
-        ({**GTID, "relay_binlog_gtid": "0-7-5"}, OURS, "", start.FirstStart(start.ByName(file(6)), 2)),
-        ({**GTID, "relay_binlog_gtid": "0-7-10"}, OURS, "", start.FirstStart(start.ByGtid(gtids("0-7-10")), 2)),
-        ({**GTID, "relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
-        ({"relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
-        ({"relay_binlog_gtid": "0-7-5"}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
+        ({}, None, "", (start.Latest(), 1)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, None, "", (start.ByName(file(5)), 1)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", (start.ByName(file(6)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "0-7.000002", (start.ByName(file(6)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000007"}, NEEDED, "0-7.000002", (start.ByName(file(7)), 2)),
+        ({"relay_binlog_name": "other-bin.000005"}, NEEDED, "", (start.ByName(OTHER_NAME), 2)),
+        ({**GTID, "relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", (start.ByName(file(5)), 3)),
+        ({**GTID, "relay_binlog_gtid": "1-1-5"}, NEEDED, "", (start.ByGtid(gtids("1-1-5")), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-7-5"}, NEEDED, "", (start.ByGtid(gtids("0-7-9")), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-7-5"}, OURS, "", (start.ByName(file(6)), 2)),
+        ({**GTID, "relay_binlog_gtid": "0-7-10"}, OURS, "", (start.ByGtid(gtids("0-7-10")), 2)),
+        ({**GTID, "relay_binlog_gtid": "0-1-5"}, None, "", (start.ByGtid(gtids("0-1-5")), 1)),
+        ({"relay_binlog_gtid": "0-1-5"}, None, "", (start.ByGtid(gtids("0-1-5")), 1)),
+        ({"relay_binlog_gtid": "0-7-5"}, NEEDED, "", (start.ByName(file(6)), 2)),
         (
             {"relay_binlog_gtid": "0-1-5", "relay_binlog_name": "mysql-bin.000005"},
-            *(None, "", start.FirstStart(start.ByName(file(5)), 1)),
+            *(None, "", (start.ByName(file(5)), 1)),
         ),
-        ({}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
-        (GTID, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(6)), 2)),
-        (GTID, NEEDED, "0-8.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
-        (GTID, NEEDED, "0-7.000001", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
-        (GTID, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
-        (GTID, OURS, "", start.FirstStart(start.ByName(file(6)), 2)),
-        (GTID, OURS, "0-8.000002", start.FirstStart(start.ByName(file(6)), 2)),
-        (GTID, OTHERS, "0-7.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
-        ({}, OURS, "0-8.000002", start.FirstStart(start.ByName(file(6)), 2)),
+        ({}, NEEDED, "", (start.ByName(file(6)), 2)),
+        (GTID, NEEDED, "0-7.000002", (start.ByName(file(6)), 2)),
+        (GTID, NEEDED, "0-8.000002", (start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, NEEDED, "0-7.000001", (start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, NEEDED, "", (start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, OURS, "", (start.ByName(file(6)), 2)),
+        (GTID, OURS, "0-8.000002", (start.ByName(file(6)), 2)),
+        (GTID, OTHERS, "0-7.000002", (start.ByGtid(gtids("0-7-9")), 3)),
+        ({}, OURS, "0-8.000002", (start.ByName(file(6)), 2)),
     ],
 )
 def test_a_later_need_then_configured_then_an_earlier_need_then_current(
-    keys: dict[str, object], needed: Location | None, last_known: str, begins: start.FirstStart
+    keys: dict[str, object], needed: Location | None, last_known: str, begins: tuple[start.First, int]
 ) -> None:
     assert start.first_start(config(**keys), INFO, needed, last_known) == begins
 

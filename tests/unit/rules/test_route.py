@@ -35,12 +35,6 @@ def test_a_rule_without_target_table_keeps_the_tables_name() -> None:
     assert router(("a", "t*", "b", "")).route(TableName("a", "t1")) == TableName("b", "t1")
 
 
-def test_a_schema_goes_where_schema_rules_say() -> None:
-    assert SHARDS.route_schema("shop_01") == "shop"
-    assert SHARDS.route_schema("other") == "other"
-    assert router(("shop_*", "orders_*", "shop", "orders")).route_schema("shop_01") == "shop_01"
-
-
 def test_two_table_rules_for_one_table_are_an_error_that_names_them() -> None:
     both = router(("s*", "t*", "x", "y"), ("~^s1$", "t1", "x", "z"), ("s*", "", "w", ""))
     with pytest.raises(AmbiguousRoute) as refusal:
@@ -54,8 +48,6 @@ def test_two_schema_rules_only_matter_where_no_table_rule_does() -> None:
     assert both.route(TableName("s1", "t")) == TableName("x", "y")
     with pytest.raises(AmbiguousRoute, match=r"s1\.other"):
         both.route(TableName("s1", "other"))
-    with pytest.raises(AmbiguousRoute):
-        both.route_schema("s1")
 
 
 def test_case_counts_when_asked_for() -> None:

@@ -5,19 +5,19 @@ from types import ModuleType
 
 import pytest
 
-from airflow_provider_dm.engine.binlog import cells, client_charsets
+from airflow_provider_dm.engine.binlog import cells, client_charsets, gtid_events
 from airflow_provider_dm.engine.ddl import (
     collations,
+    column_types,
+    constraints,
     create_like,
     expressions,
     first_words,
     lexer,
-    packed,
     target_alter,
     target_code,
     target_statements,
     write,
-    write_statement,
 )
 from airflow_provider_dm.engine.mysql import sql_modes, tls
 from airflow_provider_dm.engine.schema import (
@@ -40,17 +40,18 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    gtid_events,
     collations,
+    column_types,
+    constraints,
     create_like,
     expressions,
     first_words,
     lexer,
-    packed,
     target_alter,
     target_code,
     target_statements,
     write,
-    write_statement,
     sql_modes,
     tls,
 ]

@@ -4,13 +4,13 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
+from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 
 
 def test_a_shards_ddl_stops_its_source_at_that_location():
     place = Location("mysql-bin.000003", 120)
 
-    no = refusal(ShardDdl("shop", "mysql-01", place, "ALTER TABLE orders ADD", "it is renamed"))
+    no = ShardDdlNotSupported.of("shop", "mysql-01", place, "ALTER TABLE orders ADD", "it is renamed")
 
     assert isinstance(no, NotSupportedYet)
     assert no.reaction is Reaction.STOP

@@ -64,10 +64,6 @@ class Around:
     def connection(self) -> Connection:
         return target_connection(self.source.target)
 
-    @property
-    def answers(self) -> Around:
-        return self
-
     def access(self) -> Access:
         return self.world.access
 

@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync import start
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
@@ -26,16 +27,17 @@ from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat
+from airflow_provider_dm.engine.sync.ddl import Concerns
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode import UntilLocation, Window
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere, load_window
+from airflow_provider_dm.engine.sync.safe_mode import UntilLocation
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.writing import Writing, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from tests.unit.sync.ddl_history import Item, place_of
@@ -255,14 +257,14 @@ class Sync:
                 moved = self._follow(ddl, PassedOver(why), operator)
             case Concerns(_, statement):
                 moved = self._follow(ddl, statement, operator)
-            case Repeat() as repeat:
+            case Apply() as repeat:
                 moved = self._follow(ddl, repeat, operator)
         if moved:
             self.at = at + 1
         else:
             self._rows(at + 1)
 
-    def _follow(self, ddl: DdlStatement, statement: Statement | Repeat | None, operator: Operator | None) -> bool:
+    def _follow(self, ddl: DdlStatement, statement: Statement | Apply | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
         step, overlaps = self._step(self.at + 1), self.catching_up(self.at)
         self.sharing.adopt(self.following.follow(ddl, statement, step, self.plan, operator, overlaps=overlaps))

@@ -52,10 +52,6 @@ class Surroundings:
     def transactions(self) -> Any:
         return self.world.transaction
 
-    @property
-    def answers(self) -> Surroundings:
-        return self
-
     def access(self) -> Access:
         return self.world.database.access()
 

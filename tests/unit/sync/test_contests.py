@@ -63,10 +63,6 @@ class Around:
     def transactions(self, body: Any) -> Any:
         return self.database.transaction(body, None)
 
-    @property
-    def answers(self) -> Around:
-        return self
-
     def access(self) -> Access:
         return self.database.access()
 

@@ -16,16 +16,16 @@ import pytest
 
 from airflow_provider_dm.engine.ddl import target_statements
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
-from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync import bucket, causality, dependence, following, overwriting, start
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.target import ddl_execution, frontier, table_schema
+from airflow_provider_dm.engine.target import ddl_execution, frontier
 from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
 from tests.unit.sync.broken_rules import last_first
@@ -158,10 +158,13 @@ def _one_wave(patch: pytest.MonkeyPatch) -> None:
 
 
 def _waiting_by_the_old_name(patch: pytest.MonkeyPatch) -> None:
-    def without(connection: Any, sql: str, arguments: Any) -> Any:
-        return [] if sql.startswith("UPDATE") and "dm_contested_row" in sql else query(connection, sql, arguments)
+    update = MetaRows.update
 
-    patch.setattr(table_schema, "query", without)
+    def without(rows: MetaRows, tx: Any, ref: Any, changes: str, *values: Any) -> int:
+        renames = rows.table == "dm_contested_row" and changes.startswith("table_schema")
+        return 0 if renames else update(rows, tx, ref, changes, *values)
+
+    patch.setattr(MetaRows, "update", without)
 
 
 def _uncounted(real: Callable[..., Collision]) -> Callable[..., Collision]:

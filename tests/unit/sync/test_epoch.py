@@ -12,9 +12,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
-from airflow_provider_dm.engine.sync.speed import Meter
 from airflow_provider_dm.engine.sync.writing import Writing, most_held
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced

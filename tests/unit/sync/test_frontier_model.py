@@ -276,7 +276,7 @@ def test_a_log_changes_its_rows_also_while_they_wait(*, catch_up: bool, monkeypa
 def test_only_rows_of_its_own_give_way_to_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def evict_all(self: OwnerWriter, connection: Any, new: Any) -> bool:
         doomed = self._literals_by_key(new) | self._holders(connection, new)
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, doomed.keys())
         return True
 

@@ -15,8 +15,7 @@ from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
-from airflow_provider_dm.engine.shard.pessimistic import ShardDdlNotSupported
+from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync, ShardDdlNotSupported
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported

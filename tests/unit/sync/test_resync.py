@@ -20,7 +20,8 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.resync import Resyncing, ResyncPlanUnknown, _Lane
 from airflow_provider_dm.engine.sync.start import PlanChanged
 from airflow_provider_dm.engine.target.errors import TargetDenied
-from airflow_provider_dm.engine.target.shard_groups import begin_resync, load_groups
+from airflow_provider_dm.engine.target.frontier import begin_frontier
+from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import BUCKETS
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
@@ -69,7 +70,7 @@ class Lane:
         self.target = self.world.database.connection()
         piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN)
         self.save(Resync((piece,)).to_json())
-        begin_resync(self.target, FENCE, BEGIN.sort_key, BUCKETS)
+        begin_frontier(self.target, FENCE.resync(), BEGIN.sort_key, BUCKETS)
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
         monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)
@@ -82,9 +83,9 @@ class Lane:
         self.seen.append((plan.compact, self.stored().plan == plan.fingerprint()))
 
     def stored(self) -> Resync:
-        (group,) = load_groups(self.target, FENCE.ref)
+        (group,) = read_groups(self.target, FENCE.ref)
         assert group.resync is not None
-        return Resync.from_json(group.resync)
+        return group.resync
 
     def save(self, said: Any) -> None:
         sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?)"
@@ -103,7 +104,7 @@ class Lane:
             EpochSize.on_one_machine(),
             lambda _place: False,
             lambda _place: (False, False),
-            lambda _epoch, _applied: None,
+            lambda _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))
 

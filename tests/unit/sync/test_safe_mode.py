@@ -27,16 +27,13 @@ from airflow_provider_dm.engine.sync.safe_mode import (
     Off,
     State,
     UntilLocation,
-    UntilLogTime,
     Why,
-    Window,
     log_seconds,
     state_at,
 )
-from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.safe_mode_window import begin_window
+from airflow_provider_dm.engine.target.safe_mode_window import Window, begin_window, load_window
 from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.binlog.building import Log, order
 from tests.unit.sync.histories import TARGETS
@@ -59,9 +56,9 @@ def states(window: Window | None, *, always: bool = False, overlap: Location | N
 
 
 def test_the_worked_example() -> None:
-    past, seconds = UntilLocation(TODAY, Why.PAST), UntilLogTime(60, 1060, None)
+    past, seconds = UntilLocation(TODAY, Why.PAST), Window(60, 1060)
 
-    assert states(Window(60)) == [past, past, past, seconds, UntilLogTime(60, 1060, LO.at(600)), Off()]
+    assert states(Window(60)) == [past, past, past, seconds, Window(60, 1060, LO.at(600)), Off()]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +78,7 @@ def test_the_worked_example() -> None:
 def test_it_ends_by_time_only_behind_the_location(
     window: Window | None, always: bool, overlap: Location | None, expected: str
 ) -> None:
-    letters = {Off: "-", UntilLocation: "l", UntilLogTime: "t", Always: "a"}
+    letters = {Off: "-", UntilLocation: "l", Window: "t", Always: "a"}
 
     assert "".join(letters[type(one)] for one in states(window, always=always, overlap=overlap)) == expected
 

@@ -24,11 +24,10 @@ from airflow_provider_dm.engine.sync.start import (
     TableLeftOut,
     between,
     chosen,
-    fed_by_others,
     goal_at_end,
     goal_at_place,
     plan_to_begin_with,
-    waited_for,
+    shared_targets,
 )
 from airflow_provider_dm.engine.target.contested_row import contest
 from airflow_provider_dm.engine.target.frontier import Stand
@@ -270,15 +269,14 @@ def test_tables_are_shared_with_whoever_else_feeds_them_or_made_our_rows_wait() 
     database, one, two = Database(lambda: 0.0), SubtaskRef(META, "task", "one"), SubtaskRef(META, "task", "two")
     connection = database.connection()
     save_table_schemas(connection, one, [A])
-    assert not fed_by_others(connection, one)
-    assert not waited_for(connection, two)
+    assert not shared_targets(connection, one)
+    assert shared_targets(connection, two) == {A.target}
 
     save_table_schemas(connection, two, [B])
     contest(connection, RowOwner(two, B.table.name), TARGETS[1].name, [(row_key([b"1"]), (b"1", b"0"))])
 
-    assert fed_by_others(connection, one) == {PLAIN.name}
-    assert not waited_for(connection, one)
-    assert waited_for(connection, two) == {TARGETS[1].name}
+    assert shared_targets(connection, one) == {PLAIN.name}
+    assert shared_targets(connection, two) == {A.target, TARGETS[1].name}
 
 
 # To which goal

@@ -6,7 +6,7 @@ from typing import Any
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.sync.table_infos import TableInfos
+from airflow_provider_dm.engine.sync.checkpoint import TableInfos
 
 MYSQL = Server(Flavour.MYSQL, (9, 7, 0))
 T, U, V = TableName("shop", "t"), TableName("shop", "u"), TableName("shop", "v")

@@ -1,16 +1,31 @@
-"""The files ask for nothing that this release would have to leave out, and for little that it passes over."""
+"""The files ask for nothing that this release would have to leave out, and for little that it passes over.
+
+`ignore-checking-items` may name DM's items, besides the names that our own checks are shown under."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final
 
-from airflow_provider_dm.engine.config.passed_over import passed_over
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.precheck.result import State
+from airflow_provider_dm.engine.config.unsupported import passed_over
+from airflow_provider_dm.engine.precheck.result import Finding, Findings, State
+
+DM_ITEMS: Final = frozenset(
+    {
+        *("all", "dump_privilege", "replication_privilege", "target_privilege", "version", "server_id"),
+        *("binlog_enable", "binlog_format", "binlog_row_image", "binlog_db", "meta_position", "online_ddl"),
+        *("table_schema", "schema_of_shard_tables", "auto_increment_ID", "conn_number", "primary_key"),
+        # of the physical import alone: nothing here checks them
+        *("empty_region", "region_distribution", "downstream_version", "free_space"),
+        *("downstream_mutex_features", "downstream_table_empty"),
+    }
+)
 
 
-def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Iterator[tuple[State, str, str]]:
+def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Findings:
     gaps = [*task.unsupported(), *(gap for source in sources for gap in source.unsupported())]
     for gap in gaps:
         yield State.FAIL, f"{gap.feature} is not supported yet ({gap.where})", gap.way_out
@@ -22,3 +37,23 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
         yield State.WARN, what, "Leave it out. To begin anew: `dmctl start-task --remove-meta`, or another name."
     for key, instead in passed_over(task):
         yield State.WARN, f"no effect has: {key}; {instead}", "Leave it out, if you need nothing of it."
+
+
+def unknown_items(given: Iterable[str], ours: Iterable[str]) -> list[Finding]:
+    """Return a warning for each item that is no check's name. DM refuses them; here the check meant is just not left
+    out.
+
+    >>> unknown_items(["table_schema", "table_keyz"], ["table_keys"])
+    [(<State.WARN: 'warn'>, "ignore-checking-items names 'table_keyz', which is no check", "Write 'table_keys'.")]
+    """
+    known = sorted({*DM_ITEMS, *ours})
+    return [
+        (State.WARN, f"ignore-checking-items names {name!r}, which is no check", _way_out(name, known))
+        for name in given
+        if name not in known
+    ]
+
+
+def _way_out(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"Write {near[0]!r}." if near else "Leave it out."

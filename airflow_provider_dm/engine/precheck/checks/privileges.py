@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from airflow_provider_dm.engine.mysql.identifiers import quote
-from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import State, named
+from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -14,12 +14,11 @@ DDL = ("CREATE", "ALTER", "DROP", "INDEX")
 """What following the source's DDL may take, beside what writing rows does."""
 
 
-def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_dump(facts: SourceFacts) -> Findings:
     """Check SELECT on what is copied, and the short locks that some sources need (copy/watermark.py)."""
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
-        schemas = sorted({name.schema for name in missing})
-        grants = " ".join(f"GRANT SELECT ON {quote(schema)}.* TO {facts.account};" for schema in schemas)
+        grants = _grants(facts, ("SELECT",), {name.schema for name in missing})
         yield State.FAIL, f"SELECT is missing on {named([str(name) for name in missing])}", grants
     elif not facts.selected:
         remedy = "Check do-dbs and do-tables; tables without any privilege on them are invisible. GRANT SELECT on them."
@@ -27,7 +26,7 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     hidden = _hidden(facts) - {name.schema for name in missing}
     if hidden:
         what = f"SELECT on all of {named(sorted(hidden))} is missing: tables of which the account may see nothing"
-        grants = " ".join(f"GRANT SELECT ON {quote(schema)}.* TO {facts.account};" for schema in sorted(hidden))
+        grants = _grants(facts, ("SELECT",), hidden)
         yield State.FAIL, f"{what} would be left out without a word", f"{grants} or name each table in do-tables."
     unseen = _unseen(facts)
     if unseen and facts.selected:
@@ -38,6 +37,12 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
         yield from _locks(facts)
     if not missing and not hidden and facts.selected:
         yield State.OK, f"SELECT on {len(facts.selected)} tables", ""
+
+
+def _grants(facts: ServerFacts, privileges: Iterable[str], schemas: Iterable[str]) -> str:
+    """Return the statements that give the account privileges on schemas."""
+    head = f"GRANT {', '.join(privileges)} ON"
+    return " ".join(f"{head} {quote(schema)}.* TO {facts.account};" for schema in sorted(schemas))
 
 
 def _hidden(facts: SourceFacts) -> set[str]:
@@ -54,30 +59,28 @@ def _unseen(facts: SourceFacts) -> list[str]:
     return [one for one in named_ones if one.lower() not in seen and not facts.grants.allow("SELECT", one)]
 
 
-def _locks(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def _locks(facts: SourceFacts) -> Findings:
     if facts.binlog.gtid_mode.upper() != "ON" and not facts.grants.allow("RELOAD"):
         remedy = f"GRANT RELOAD ON *.* TO {facts.account}; or set gtid_mode=ON."
         yield State.FAIL, "RELOAD is missing, which a source without GTIDs needs for a moment's read lock", remedy
     for table in facts.tables:
         schema = table.name.schema
         if KeyOrder.of(table) is None and not facts.grants.allow("LOCK TABLES", schema):
-            remedy = f"GRANT LOCK TABLES ON {quote(schema)}.* TO {facts.account};"
-            yield State.FAIL, f"LOCK TABLES is missing, which copying {table.name} (no usable key) needs", remedy
+            what = f"LOCK TABLES is missing, which copying {table.name} (no usable key) needs"
+            yield State.FAIL, what, _grants(facts, ("LOCK TABLES",), {schema})
 
 
-def check_replication(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_replication(facts: SourceFacts) -> Findings:
     """Check the privileges to read the binlog, and to ask where it is."""
     wanted = {"REPLICATION CLIENT": facts.info.capabilities.monitor_privilege}
     if facts.follows:
         wanted["REPLICATION SLAVE"] = "REPLICATION SLAVE"
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
-    if missing:
-        yield State.FAIL, f"{named(missing)} is missing", f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"
-    else:
-        yield State.OK, ", ".join(wanted.values()), ""
+    remedy = f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"
+    return verdict(missing, State.FAIL, f"{named(missing)} is missing", remedy, fine=", ".join(wanted.values()))
 
 
-def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_target(facts: TargetFacts) -> Findings:
     """Check the privileges to write rows and progress, and to create what is not there."""
     schemas = {name.schema for name in facts.wanted}
     creating = {name.schema for name in facts.wanted if name not in facts.tables} | {facts.task.meta_schema}
@@ -87,14 +90,13 @@ def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         missing = [privilege for privilege in wanted if not _on_all(facts, privilege, schema)]
         if missing:
             failures += 1
-            remedy = f"GRANT {', '.join(wanted)} ON {quote(schema)}.* TO {facts.account};"
-            yield State.FAIL, f"{named(missing)} is missing on {schema}", remedy
+            yield State.FAIL, f"{named(missing)} is missing on {schema}", _grants(facts, wanted, {schema})
     if any(source.follows for source in facts.sources):
         for schema in sorted(schemas):
             missing = [privilege for privilege in DDL if not facts.grants.allow(privilege, schema)]
             if missing and not failures:
                 what = f"{named(missing)} is missing on {schema}: DDL of the source would stop the sync"
-                yield State.WARN, what, f"GRANT {', '.join((*ROWS, *DDL))} ON {quote(schema)}.* TO {facts.account};"
+                yield State.WARN, what, _grants(facts, (*ROWS, *DDL), {schema})
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
 

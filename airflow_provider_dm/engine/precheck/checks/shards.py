@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import State, named, said
-from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.precheck.result import Findings, State, named, said
+from airflow_provider_dm.engine.schema.model import Table
 
 _WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int(?:eger)?|year)\s*\(\d+\)", re.IGNORECASE)
 _DOCUMENTS: Final = frozenset({"json", "longtext"})
 """What one flavour calls JSON is LONGTEXT of the other."""
 
+_Form: TypeAlias = tuple[str, bool, bool]
+"""A column's type, whether it may be NULL, and whether it is computed."""
 
-@dataclass(eq=False)
+
 class ShardsDiffer(DmError):
-    """Two shards of one merged table have different columns or unique keys before they have made any DDL together."""
-
     target: str
     one: str
     other: str
     what_differs: str
 
-    code: ClassVar[str] = "DM-7402"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7402"
+    scope = Scope.UPSTREAM
+    what = (
         "the shards of {target} do not begin alike, as DDL that all of them make has to find them: {one} and {other} "
         "differ in {what_differs}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Make the same DDL on all shards before the task begins. Where it is under way now, wait for its end. "
         "`ignore-checking-items: [shard_tables]` begins all the same; a DDL that one of them has made already "
         "then stops the sync."
@@ -57,7 +57,7 @@ def merges(facts: TargetFacts) -> bool:
     return any(source.follows for source in facts.sources) and bool(_merged(facts))
 
 
-def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_shards(facts: TargetFacts) -> Findings:
     """Check that all shards of each merged table begin alike; without shard-mode, say what becomes of their DDL.
 
     Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
@@ -81,18 +81,14 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
 
-def _check_safe_mode(
-    merged: Mapping[TableName, Sequence[_Shard]], sharding: ShardMode
-) -> Iterator[tuple[State, str, str]]:
+def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]], sharding: ShardMode) -> Findings:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
     if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
-        what = (
-            f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several, and not for others"
-        )
-        yield State.FAIL, what, "Set it for all of them, or for none."
-    by_name = {str(target): shards for target, shards in merged.items()}
-    loose = [str(target) for target, found in safe.items() if found == {True}]
-    replaced = [one for one in loose if any(shard.source.subtask.overwrites for shard in by_name[one])]
+        what = f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several"
+        yield State.FAIL, f"{what}, and not for others", "Set it for all of them, or for none."
+    all_safe = [target for target, found in safe.items() if found == {True}]
+    loose = [str(target) for target in all_safe]
+    replaced = [str(one) for one in all_safe if any(shard.source.subtask.overwrites for shard in merged[one])]
     if replaced and sharding is ShardMode.PESSIMISTIC:
         what = (
             "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for "
@@ -100,14 +96,12 @@ def _check_safe_mode(
         )
         yield State.FAIL, what, "Leave one of them out."
     elif loose:
-        what = (
-            f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)} overwrite each"
-        )
+        what = f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)}"
         way_out = (
             "Leave safe-mode out if they should not: restarts are exact without it, and a collision stops the task. "
             "query-status counts them (docs/how-to/safe-mode.md)."
         )
-        yield State.WARN, f"{what} other", way_out
+        yield State.WARN, f"{what} overwrite each other", way_out
 
 
 def difference(one: Table, other: Table, *, one_flavour: bool) -> str:
@@ -145,15 +139,13 @@ def _merged(facts: TargetFacts) -> dict[TableName, list[_Shard]]:
     return {target: shards for target, shards in found.items() if len(shards) > 1}
 
 
-def _columns(table: Table) -> dict[str, tuple[str, bool, bool]]:
-    return {one.name.lower(): _form(one) for one in table.stored.columns}
+def _columns(table: Table) -> dict[str, _Form]:
+    return {
+        one.name.lower(): (plain_type(one.column_type), one.nullable, one.generated) for one in table.stored.columns
+    }
 
 
-def _form(column: Column) -> tuple[str, bool, bool]:
-    return plain_type(column.column_type), column.nullable, bool(column.generated)
-
-
-def _are_documents(mine: tuple[str, bool, bool], theirs: tuple[str, bool, bool]) -> bool:
+def _are_documents(mine: _Form, theirs: _Form) -> bool:
     return {mine[0], theirs[0]} == _DOCUMENTS and mine[1:] == theirs[1:]
 
 
@@ -162,12 +154,11 @@ def _keys(table: Table) -> set[tuple[str, ...]]:
 
 
 def _names(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
-    only = [f"only the first has {', '.join(names)}" for names in [sorted(mine.keys() - theirs.keys())] if names]
-    only += [f"only the second has {', '.join(names)}" for names in [sorted(theirs.keys() - mine.keys())] if names]
-    return "; ".join(only)
+    only = {"first": sorted(mine.keys() - theirs.keys()), "second": sorted(theirs.keys() - mine.keys())}
+    return "; ".join(f"only the {which} has {', '.join(names)}" for which, names in only.items() if names)
 
 
-def _shown(form: tuple[str, bool, bool]) -> str:
+def _shown(form: _Form) -> str:
     kind, nullable, generated = form
     return f"{kind}{'' if nullable else ' NOT NULL'}{' generated' if generated else ''}"
 

@@ -9,7 +9,7 @@ from typing import Final
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import State, named
+from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 
 TRIGGERS: Final = "target_triggers"
@@ -25,7 +25,7 @@ _FOREIGN_KEY: Final = re.compile(
 _CHANGES_ROWS: Final = re.compile(r"CASCADE|SET NULL|SET DEFAULT")
 
 
-def check_triggers(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_triggers(facts: TargetFacts) -> Findings:
     """Check that the target tables have no triggers. What the source's did is in its binlog and in its rows: the
     target's would do it again, or more.
 
@@ -38,17 +38,15 @@ def check_triggers(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         for table in [TableName(text(table_schema), text(table_name))]
         if table in wanted
     )
-    if found:
-        remedy = (
-            f"Drop or disable them for the time of the migration, or name {TRIGGERS} in ignore-checking-items if they "
-            "do no harm."
-        )
-        yield State.FAIL, f"triggers would run for every row that is written: {named(found)}", remedy
-    else:
-        yield State.OK, f"no triggers to be seen on {len(wanted)} target tables", ""
+    what = f"triggers would run for every row that is written: {named(found)}"
+    remedy = (
+        f"Drop or disable them for the time of the migration, or name {TRIGGERS} in ignore-checking-items if they do "
+        "no harm."
+    )
+    return verdict(found, State.FAIL, what, remedy, fine=f"no triggers to be seen on {len(wanted)} target tables")
 
 
-def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_cascades(facts: SourceFacts) -> Findings:
     """Check for cascades: one that InnoDB executes changes rows of the child table that its binlog does not tell of.
 
     MySQL 9.6 took cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` brings the old ways back. It is
@@ -66,11 +64,8 @@ def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
             f"{CASCADES} in ignore-checking-items if no parent row is deleted or gets another key meanwhile."
         )
         who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if logs else "MariaDB's binlog"
-        yield (
-            State.FAIL,
-            f"foreign keys change rows of their tables and {who} does not tell of it: {named(found)}",
-            remedy,
-        )
+        what = f"foreign keys change rows of their tables and {who} does not tell of it: {named(found)}"
+        yield State.FAIL, what, remedy
 
 
 def _cascades(facts: SourceFacts, table: TableName) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from airflow_provider_dm.engine.copy.design import TargetTableGone, replaces
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
@@ -12,12 +12,13 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import State, named, said
+from airflow_provider_dm.engine.precheck.result import Findings, State, named, said, verdict
+from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost, Trash
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
@@ -25,7 +26,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
 
 
-def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_types(facts: SourceFacts) -> Findings:
     found: list[UnsupportedColumnType] = []
     for table in facts.tables:
         for column in table.columns:
@@ -33,42 +34,38 @@ def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
                 codec_for(table.name, column)
             except UnsupportedColumnType as error:
                 found.append(error)
-    if found:
-        columns = named([f"{error.table}.{error.column} {error.type}" for error in found])
-        yield State.FAIL, f"column types that are not supported yet: {columns}", found[0].way_out
-    else:
-        yield State.OK, f"all columns of {len(facts.tables)} tables have supported types", ""
+    columns = named([f"{error.table}.{error.column} {error.type}" for error in found])
+    remedy = found[0].way_out if found else ""
+    fine = f"all columns of {len(facts.tables)} tables have supported types"
+    return verdict(found, State.FAIL, f"column types that are not supported yet: {columns}", remedy, fine=fine)
 
 
-def check_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_keys(facts: SourceFacts) -> Findings:
     keyless = [str(table.name) for table in facts.tables if table.identity is None]
-    if keyless:
-        remedy = "They are copied in one transaction each and replayed by whole rows, which is slow; add a primary key."
-        yield State.WARN, f"tables without a primary or not-null unique key: {named(keyless)}", remedy
-    else:
-        yield State.OK, "every table has a key", ""
+    what = f"tables without a primary or not-null unique key: {named(keyless)}"
+    remedy = "They are copied in one transaction each and replayed by whole rows, which is slow; add a primary key."
+    return verdict(keyless, State.WARN, what, remedy, fine="every table has a key")
 
 
-def check_foreign_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_foreign_keys(facts: SourceFacts) -> Findings:
     tables = [str(table.name) for table in facts.tables if table.has_foreign_keys]
-    if tables:
-        remedy = (
-            "Rows are written with foreign_key_checks=0. Create such target tables by hand, without the constraint."
-        )
-        yield State.WARN, f"tables with foreign keys: {named(tables)}", remedy
-    else:
-        yield State.OK, "no foreign keys", ""
+    remedy = "Rows are written with foreign_key_checks=0. Create such target tables by hand, without the constraint."
+    return verdict(tables, State.WARN, f"tables with foreign keys: {named(tables)}", remedy, fine="no foreign keys")
 
 
-def check_online_ddl(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def check_online_ddl(facts: SourceFacts) -> Findings:
     """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
     kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
-    ghosts = [str(name) for name, kind in kinds.items() if isinstance(kind, Ghost)]
-    trash = [str(name) for name, kind in kinds.items() if isinstance(kind, Trash)]
+    ghosts = {name: "" for name, kind in kinds.items() if kind is TableKind.GHOST}
+    trash = [str(name) for name, kind in kinds.items() if kind is TableKind.TRASH]
+    if ghosts and facts.follows and facts.known is None:
+        told = ghosts_there(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
+        ghosts = {name: told[name].flaw if name in told else "nobody knows what it was made of" for name in ghosts}
     if ghosts:
-        state = State.FAIL if facts.follows and facts.known is None else State.WARN
-        what = f"an online DDL is under way, or has left these tables behind: {named(ghosts)}"
-        yield state, what, "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+        why = [f"{name} ({flaw})" for name, flaw in ghosts.items() if flaw]
+        what = f"an online DDL is under way, or has left these tables behind: {named(why or list(map(str, ghosts)))}"
+        remedy = "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+        yield State.FAIL if why else State.WARN, what, remedy if why else "Drop what is left over."
     if trash:
         remedy = "If they are not, give shadow-table-rules and trash-table-rules, or online-ddl: false."
         yield State.WARN, f"not migrated, as tables of an online DDL tool: {named(trash)}", remedy
@@ -76,15 +73,15 @@ def check_online_ddl(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
         yield State.OK, "no online DDL is under way", ""
 
 
-def check_source_engines(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    yield from _engines(facts, facts.selected)
+def check_source_engines(facts: SourceFacts) -> Findings:
+    return _engines(facts, facts.selected)
 
 
-def check_target_engines(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    yield from _engines(facts, list(facts.tables))
+def check_target_engines(facts: TargetFacts) -> Findings:
+    return _engines(facts, facts.tables)
 
 
-def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State, str, str]]:
+def _engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
     wanted = set(names)
     rows = query(facts.connection, "SELECT table_schema, table_name, engine FROM information_schema.tables")
     other = [
@@ -93,13 +90,11 @@ def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State
         for name in [TableName(text(schema), text(table))]
         if name in wanted and text(engine or b"").lower() not in TRANSACTIONAL
     ]
-    if other:
-        yield State.FAIL, f"tables whose engine knows no transactions: {named(other)}", "ALTER TABLE … ENGINE = InnoDB."
-    else:
-        yield State.OK, "all tables are transactional", ""
+    what = f"tables whose engine knows no transactions: {named(other)}"
+    return verdict(other, State.FAIL, what, "ALTER TABLE … ENGINE = InnoDB.", fine="all tables are transactional")
 
 
-def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_columns(facts: TargetFacts) -> Findings:
     """Check that every source table, as the task reads and filters it, fits its target table; shards of a table that
     does not exist yet have to fit the first of them. Where a DDL is on its way, nothing is said.
     """
@@ -124,13 +119,13 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         yield State.OK, f"{len(facts.tables)} target tables fit", ""
 
 
-def check_changes(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_changes(facts: TargetFacts) -> Findings:
     """Check, of a task that has begun, that its rules are what they were then; while it loads, its tables too."""
     found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
-    yield from found or [(State.OK, "the rules are those that the task has begun with", "")]
+    return found or [(State.OK, "the rules are those that the task has begun with", "")]
 
 
-def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, str, str]]:
+def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
     begun = facts.begun[source.id]
     feeders = Counter(target for one in facts.sources for _, target in facts.of_task(one))
     now = {table.name: table for table in source.tables}
@@ -154,7 +149,7 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, s
         yield State.WARN, *said(TableNotCopied(source.id, str(name)))
 
 
-def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+def check_creation(facts: TargetFacts) -> Findings:
     """Check that target tables that do not exist can be created after their source."""
     planned: set[TableName] = set()
     bad = 0
@@ -187,7 +182,7 @@ def _creation(
     taken: Mapping[TableName, str],
     *,
     lowers: bool,
-) -> Iterator[tuple[State, str, str]]:
+) -> Findings:
     if lowers and any(name != name.lower() for name in target):
         what = f"{target} cannot exist there: the target writes all names in lower case (lower_case_table_names=1)"
         yield State.FAIL, what, "Route the table to a schema and table whose names are in lower case."

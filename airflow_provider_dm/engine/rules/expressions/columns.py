@@ -9,72 +9,51 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.expressions import parts
 from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, finite
-from airflow_provider_dm.engine.rules.expressions.parts import (
-    SIGNED,
-    UNSIGNED,
-    Binary,
-    Clock,
-    Double,
-    Exact,
-    Member,
-    Moment,
-    Null,
-    Opaque,
-    Part,
-    Quoted,
-    Refused,
-    Text,
-    Type,
-    Whole,
-    Year,
-    fixed,
-)
 from airflow_provider_dm.engine.rules.expressions.text import known
-from airflow_provider_dm.engine.schema.codec import enum_members
+from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column
 
 _INTEGERS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 
-def type_of(table: TableName, column: Column, collation: str | None) -> tuple[Type, Callable[[bytes], Any]]:
+def type_of(table: TableName, column: Column, collation: str | None) -> tuple[parts.Type, Callable[[bytes], Any]]:
     """Return a column's type, and the function from its canonical value to that type's."""
     name = column.data_type
-    if name in _TEXTS:
+    if name in TEXTS:
         found = known(column.charset, collation or column.collation)
         if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
-            return Text(found), bytes
+            return parts.Text(found), bytes
         chosen = collation or column.collation
         way_out = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
-        return Opaque(f"how {chosen} compares text of {column.charset} is not known here{way_out}"), bytes
+        return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{way_out}"), bytes
     if collation is not None:
-        raise Refused(f"COLLATE stands behind {column.name}, which is {column.column_type}")
+        raise parts.Refused(f"COLLATE stands behind {column.name}, which is {column.column_type}")
     if name in _INTEGERS:
-        return Whole(column.unsigned, _INTEGERS[name]), int
+        return parts.Whole(column.unsigned, _INTEGERS[name]), int
     match name:
         case "decimal":
-            return Exact(column.numeric_precision or 10, column.numeric_scale or 0), _decimal
+            return parts.Exact(column.numeric_precision or 10, column.numeric_scale or 0), _decimal
         case "float" | "double" if column.numeric_scale is None:
-            return Double(), float
+            return parts.Double(), float
         case "date":
-            return Moment(day=True), _day
+            return parts.Moment(day=True), _day
         case "datetime":
-            return Moment(day=False), _moment
+            return parts.Moment(day=False), _moment
         case "time":
-            return Clock(), _clock
+            return parts.Clock(), _clock
         case "year":
-            return Year(), int
+            return parts.Year(), int
         case "enum":
-            return Member(enum_members(table, column), column.collation or ""), bytes
-        case name if name in _BINARIES:
-            return Binary(), bytes
+            return parts.Member(enum_members(table, column), column.collation or ""), bytes
+        case name if name in BINARIES:
+            return parts.Binary(), bytes
         case _:
-            return Opaque(f"{column.name} is {column.column_type}"), bytes
+            return parts.Opaque(f"{column.name} is {column.column_type}"), bytes
 
 
 def _decimal(value: bytes) -> Decimal:
@@ -98,25 +77,25 @@ def _clock(value: bytes) -> int:
     return -micros if sign else micros
 
 
-def constant_part(kind: str, text: str) -> Part:
+def constant_part(kind: str, text: str) -> parts.Part:
     """Return a constant as the lexer has told it: its kind and its text."""
     match kind:
         case "null":
-            return Part(Null(), lambda _row: None)
-        case "integer" if len(text.lstrip("0")) <= 20 and int(text) <= UNSIGNED[1]:
-            return fixed(Whole(int(text) > SIGNED[1], len(text.lstrip("0"))), int(text))
+            return parts.Part(parts.Null(), lambda _row: None)
+        case "integer" if len(text.lstrip("0")) <= 20 and int(text) <= parts.UNSIGNED[1]:
+            return parts.fixed(parts.Whole(int(text) > parts.SIGNED[1], len(text.lstrip("0"))), int(text))
         case "integer" | "decimal":
             whole, _, fraction = text.partition(".")
             digits = len(whole.lstrip("0")) + len(fraction)
             if digits > MOST_DIGITS or len(fraction) > MOST_DECIMALS:
-                raise Refused(f"{text} has too many digits")
-            return fixed(Exact(digits, len(fraction)), Decimal(text))
+                raise parts.Refused(f"{text} has too many digits")
+            return parts.fixed(parts.Exact(digits, len(fraction)), Decimal(text))
         case "double":
-            return fixed(Double(), finite(float(text)))
+            return parts.fixed(parts.Double(), finite(float(text)))
         case "bytes":
-            return fixed(Binary(), bytes.fromhex(text))
+            return parts.fixed(parts.Binary(), bytes.fromhex(text))
         case _:
-            return fixed(Quoted(text), text)
+            return parts.fixed(parts.Quoted(text), text)
 
 
 def moment_constant(text: str, *, day: bool) -> bytes:
@@ -124,21 +103,17 @@ def moment_constant(text: str, *, day: bool) -> bytes:
     pattern = _DATE if day else _MOMENT
     if not (pattern.fullmatch(text) or _DATE.fullmatch(text)):
         form = "YYYY-MM-DD" if day else "YYYY-MM-DD or YYYY-MM-DD hh:mm:ss"
-        raise Refused(f"{text!r} is not of the form {form}")
+        raise parts.Refused(f"{text!r} is not of the form {form}")
     try:
         found = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text[:19])
     except ValueError:
-        raise Refused(f"{text!r} is no date") from None
+        raise parts.Refused(f"{text!r} is no date") from None
     return _day(text.encode()) if type(found) is date else _moment(text.encode())
-
-
-def _is_clock(text: str) -> bool:
-    hours, minutes, seconds = text.lstrip("-").partition(".")[0].split(":")
-    return int(hours) <= 838 and int(minutes) < 60 and int(seconds) < 60
 
 
 def clock_constant(text: str) -> int:
     """Return a string constant as the value of a TIME that it is compared with, in microseconds."""
-    if not _CLOCK.fullmatch(text) or not _is_clock(text):
-        raise Refused(f"{text!r} is no time of the form hh:mm:ss")
+    match = _CLOCK.fullmatch(text)
+    if match is None or int(match[2]) > 838 or int(match[3]) > 59 or int(match[4]) > 59:
+        raise parts.Refused(f"{text!r} is no time of the form hh:mm:ss")
     return _clock(text.encode())

@@ -52,26 +52,21 @@ def truth_of(part: Part) -> Read:
 def logical(sign: str, left: Read, right: Read) -> Read:
     """Return `left AND right`, OR, XOR: the right side is read only where the server reads it."""
 
-    def conjunction(row: Row) -> bool | None:
-        one = left(row)
-        if one is False:
-            return False
-        other = right(row)
-        return False if other is False else None if one is None or other is None else True
+    decides = sign == "OR"  # whatever the other side is
 
-    def disjunction(row: Row) -> bool | None:
-        one = left(row)
-        if one is True:
-            return True
-        other = right(row)
-        return True if other is True else None if one is None or other is None else False
+    def either(row: Row) -> bool | None:
+        one: bool | None = left(row)
+        if one is decides:
+            return decides
+        other: bool | None = right(row)
+        return decides if other is decides else None if one is None or other is None else not decides
 
     def exclusive(row: Row) -> bool | None:
         one = left(row)
         other = None if one is None else right(row)
         return None if other is None else one != other
 
-    return {"AND": conjunction, "OR": disjunction, "XOR": exclusive}[sign]
+    return exclusive if sign == "XOR" else either
 
 
 def comparison(sign: str, left: Part, right: Part) -> Read:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -41,33 +41,29 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
 
-@dataclass(eq=False)
 class ExpressionNotSupported(DmError):
-    """An expression filter whose answer is not known here for every row."""
-
     expression: str
     table: str
     why: str
 
-    code: ClassVar[str] = "DM-5203"
-    what: ClassVar[str] = "the expression filter {expression!r} of {table} is not evaluated: {why}."
-    hint: ClassVar[str] = (
+    code = "DM-5203"
+    what = "the expression filter {expression!r} of {table} is not evaluated: {why}."
+    hint = (
         "It would have to be right for every row, so what is not certain is refused; docs/limits.md has what is known. "
         "Write it in another way, or leave the filter out."
     )
 
 
-@dataclass(eq=False)
 class ExpressionOutOfRange(DmError):
     """A row for which an expression filter has no value: the server would stop as well."""
 
     expression: str
     table: str
 
-    code: ClassVar[str] = "DM-5204"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the expression filter {expression!r} of {table} has met a row for which it is out of range."
-    hint: ClassVar[str] = "Nothing of this piece of the log was written. Change the expression, and start again."
+    code = "DM-5204"
+    scope = Scope.UPSTREAM
+    what = "the expression filter {expression!r} of {table} has met a row for which it is out of range."
+    hint = "Nothing of this piece of the log was written. Change the expression, and start again."
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any, Final, TypeAlias
+from operator import add, mul, sub
+from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.expressions.parts import (
     SIGNED,
     Double,
     Exact,
     Null,
+    Number,
     OutOfRange,
     Part,
     Refused,
@@ -28,9 +30,8 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
 )
 from airflow_provider_dm.engine.schema.codec import Row
 
-_Number: TypeAlias = Whole | Exact | Double
-
 _CONTEXT: Final = Context(prec=200)
+_SIMPLE: Final[dict[str, Callable[[Any, Any], Any]]] = {"+": add, "-": sub, "*": mul}
 MOST_DIGITS: Final = 65
 MOST_DECIMALS: Final = 30
 
@@ -88,7 +89,7 @@ def signs_differ(left: Part, right: Part) -> bool:
     return 0 < len(signed) < len(sides) and len(both) < len(signed)
 
 
-def _operation(sign: str, left: _Number, right: _Number) -> tuple[_Number, Callable[[Any, Any], Any]]:
+def _operation(sign: str, left: Number, right: Number) -> tuple[Number, Callable[[Any, Any], Any]]:
     if isinstance(left, Double) or isinstance(right, Double):
         return Double(), _of_doubles(sign)
     if isinstance(left, Whole) and isinstance(right, Whole):
@@ -98,12 +99,9 @@ def _operation(sign: str, left: _Number, right: _Number) -> tuple[_Number, Calla
 
 def _of_doubles(sign: str) -> Callable[[Any, Any], Any]:
     match sign:
-        case "+":
-            return lambda one, other: finite(float(one) + float(other))
-        case "-":
-            return lambda one, other: finite(float(one) - float(other))
-        case "*":
-            return lambda one, other: finite(float(one) * float(other))
+        case "+" | "-" | "*":
+            compute = _SIMPLE[sign]
+            return lambda one, other: finite(compute(float(one), float(other)))
         case "/":
             return lambda one, other: None if float(other) == 0 else finite(float(one) / float(other))
         case "%":
@@ -116,15 +114,11 @@ def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[A
     digits = left.digits + right.digits
     either = Whole(left.unsigned or right.unsigned, digits)
     match sign:
-        case "+":
-            return either, lambda one, other: either.check(one + other)
-        case "-":
-            return either, lambda one, other: either.check(one - other)
-        case "*":
-            return either, lambda one, other: either.check(one * other)
+        case "+" | "-" | "*":
+            compute = _SIMPLE[sign]
+            return either, lambda one, other: either.check(compute(one, other))
         case "%":
-            kind = Whole(left.unsigned, left.digits)
-            return kind, _remainder
+            return Whole(left.unsigned, left.digits), _remainder
         case "DIV":
             return either, lambda one, other: None if other == 0 else either.check(_quotient(one, other))
         case _:
@@ -160,7 +154,7 @@ def _of_decimals(sign: str, left: Exact, right: Exact) -> tuple[Exact, Callable[
     return kind, lambda one, other: compute(Decimal(one), Decimal(other))
 
 
-def _as_exact(number: _Number) -> Exact:
+def _as_exact(number: Number) -> Exact:
     assert not isinstance(number, Double)
     return number if isinstance(number, Exact) else Exact(number.digits, 0)
 

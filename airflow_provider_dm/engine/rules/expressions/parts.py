@@ -118,7 +118,7 @@ class Opaque:
 
 
 Type: TypeAlias = Null | Whole | Exact | Double | Text | Binary | Member | Moment | Clock | Year | Quoted | Opaque
-_Number: TypeAlias = Whole | Exact | Double
+Number: TypeAlias = Whole | Exact | Double
 
 
 @dataclass(frozen=True)
@@ -135,30 +135,27 @@ def fixed(kind: Type, value: object) -> Part:
     return Part(kind, lambda _row: value, value)
 
 
+_CALLED: Final[dict[type, str]] = {
+    Null: "NULL",
+    Whole: "a whole number",
+    Exact: "a decimal",
+    Double: "a double",
+    Text: "text",
+    Binary: "bytes",
+    Member: "an ENUM",
+    Clock: "a TIME",
+    Year: "a YEAR",
+}
+
+
 def described(kind: Type) -> str:
     """Return what a user calls a value of a type."""
     match kind:
         case Opaque(why):
             return f"a value that is not compared here ({why})"
-        case Null():
-            return "NULL"
-        case Whole():
-            return "a whole number"
-        case Exact():
-            return "a decimal"
-        case Double():
-            return "a double"
-        case Text():
-            return "text"
-        case Binary():
-            return "bytes"
-        case Member():
-            return "an ENUM"
         case Moment(day):
             return "a DATE" if day else "a DATETIME"
-        case Clock():
-            return "a TIME"
-        case Year():
-            return "a YEAR"
         case Quoted(text):
             return f"the string {text!r}"
+        case _:
+            return _CALLED[type(kind)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS, charset_bytes
+from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS, charset_bytes, latin1_text
 
 _SWEDISH: Final = (
     bytes([*range(0x61), *range(0x41, 0x5B), *range(0x7B, 0xC0)])
@@ -80,17 +80,9 @@ class Collation:
             return lambda value: compiled.fullmatch(value.translate(table).decode("latin1")) is not None
         expression = "".join(part if wild else re.escape(part) for part, wild in _pieces(pattern))
         by_text = re.compile(expression, re.DOTALL)
-        charset = "latin1" if self.charset == "latin1" else "utf-8"
-        text = _latin1 if charset == "latin1" else _utf8
-        return lambda value: by_text.fullmatch(text(value)) is not None
-
-
-def _latin1(value: bytes) -> str:
-    return "".join(LATIN1[code] for code in value)
-
-
-def _utf8(value: bytes) -> str:
-    return value.decode("utf-8")
+        if self.charset == "latin1":
+            return lambda value: by_text.fullmatch(latin1_text(value)) is not None
+        return lambda value: by_text.fullmatch(value.decode("utf-8")) is not None
 
 
 def _pieces(pattern: str) -> list[tuple[str, bool]]:
@@ -99,25 +91,17 @@ def _pieces(pattern: str) -> list[tuple[str, bool]]:
     >>> _pieces(r"a\%_%")
     [('a', False), ('%', False), ('.', True), ('.*', True)]
     """
-    found: list[tuple[str, bool]] = []
-    escaped = False
-    for character in pattern:
-        if escaped:
-            found.append((character, False))
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character in "%_":
-            found.append((".*" if character == "%" else ".", True))
-        else:
-            found.append((character, False))
-    if escaped:
-        found.append(("\\", False))
-    return found
+    wild = {"%": ".*", "_": "."}
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    return [(wild[token], True) if token in wild else (token[-1], False) for token in tokens]
 
 
 def pads(collation: str) -> bool:
-    """Tell whether a collation takes trailing spaces for nothing."""
+    """Tell whether a collation takes trailing spaces for nothing.
+
+    >>> [pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
+    [True, False, False, True]
+    """
     return not ("_0900_" in collation or "_nopad_" in collation or collation == "binary")
 
 

@@ -20,35 +20,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    AlterTable,
-    ChangeColumn,
-    ColumnDefinition,
-    CreateIndex,
-    DropColumn,
-    DropIndex,
-    DropPartitions,
-    ExchangePartition,
-    ForeignKey,
-    PartitionToTable,
-    Reference,
-    RenameColumn,
-    RenameTo,
-    Spec,
-    SwapTablespace,
-    TableToPartition,
-    TruncatePartitions,
-)
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
-Change: TypeAlias = AlterTable | CreateIndex | DropIndex
+Change: TypeAlias = ddl.AlterTable | ddl.CreateIndex | ddl.DropIndex
 """A statement that changes a table's definition."""
 
 _OF_ROWS: Final = (
-    DropPartitions, TruncatePartitions, ExchangePartition, PartitionToTable, TableToPartition, SwapTablespace, RenameTo,
-)  # fmt: skip
+    *(ddl.DropPartitions, ddl.TruncatePartitions, ddl.ExchangePartition, ddl.PartitionToTable),
+    *(ddl.TableToPartition, ddl.SwapTablespace, ddl.RenameTo),
+)
 _CONSTANT: Final = re.compile(
     r"""NULL | TRUE | FALSE | [-+]?[0-9.]+(?:E[-+]?[0-9]+)? | 0[XB][0-9A-F]+
       | (?:N|B|X|_[A-Z0-9]+\s*|(?:DATE|TIME|TIMESTAMP)\s*)? (?:'[\s\S]*'|"[\s\S]*")""",
@@ -58,25 +39,25 @@ _CONSTANT: Final = re.compile(
 
 def about_real(change: Change, ghost: TableName, real: TableName) -> Change:
     """Return the change as one of the real table, which is also what a reference to the ghost means."""
-    if isinstance(change, AlterTable):
+    if isinstance(change, ddl.AlterTable):
         specs = tuple(_spec_about_real(spec, ghost, real) for spec in change.specs)
         return replace(change, table=real, specs=specs)
     return replace(change, table=real)
 
 
-def _spec_about_real(spec: Spec, ghost: TableName, real: TableName) -> Spec:
-    def referring(reference: Reference) -> Reference:
+def _spec_about_real(spec: ddl.Spec, ghost: TableName, real: TableName) -> ddl.Spec:
+    def referring(reference: ddl.Reference) -> ddl.Reference:
         return replace(reference, table=real) if reference.table == ghost else reference
 
-    def column(made: ColumnDefinition) -> ColumnDefinition:
+    def column(made: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
         return made if made.references is None else replace(made, references=referring(made.references))
 
     match spec:
-        case AddConstraint(ForeignKey() as key):
+        case ddl.AddConstraint(ddl.ForeignKey() as key):
             return replace(spec, constraint=replace(key, references=referring(key.references)))
-        case AddColumn(made):
+        case ddl.AddColumn(made):
             return replace(spec, column=column(made))
-        case ChangeColumn(_, made):
+        case ddl.ChangeColumn(_, made):
             return replace(spec, column=column(made))
         case _:
             return spec
@@ -86,41 +67,35 @@ def not_repeatable(changes: Iterable[Change]) -> str | None:
     """Say why the changes, made to the real table with its rows, may not give the rows that the ghost has."""
     given_up: set[str] = set()
     for change in changes:
-        specs = change.specs if isinstance(change, AlterTable) else ()
-        given_up |= {name for spec in specs for name in _given_up(spec)}
+        specs = change.specs if isinstance(change, ddl.AlterTable) else ()
+        names = [_names(spec) for spec in specs]
+        given_up |= {gone for gone, _ in names if gone}
         for spec in specs:
             if isinstance(spec, _OF_ROWS):
                 return f"{type(spec).__name__} on it concerns rows"
-            if isinstance(spec, RenameColumn):
+            if isinstance(spec, ddl.RenameColumn):
                 return f"RENAME COLUMN {spec.name}: whether its values were copied is not in the log"
-            if isinstance(spec, AddColumn) and (why := _made_when_copied(spec.column)):
+            if isinstance(spec, ddl.AddColumn) and (why := _made_when_copied(spec.column)):
                 return f"the values of the new column {spec.column.name} were made when rows were copied ({why})"
-        if again := sorted(given_up & {name for spec in specs for name in _used(spec)}):
+        if again := sorted(given_up & {used for _, used in names if used}):
             return f"the column {again[0]} is a new one, and the tool has copied the values of an older one into it"
     return None
 
 
-def _given_up(spec: Spec) -> tuple[str, ...]:
+def _names(spec: ddl.Spec) -> tuple[str | None, str | None]:
+    """Return the names of columns, in lower case, that a change gives up, and that it uses anew."""
     match spec:
-        case DropColumn(name):
-            return (name.lower(),)
-        case ChangeColumn(name, made) if name.lower() != made.name.lower():
-            return (name.lower(),)
+        case ddl.DropColumn(name):
+            return name.lower(), None
+        case ddl.AddColumn(made):
+            return None, made.name.lower()
+        case ddl.ChangeColumn(name, made) if name.lower() != made.name.lower():
+            return name.lower(), made.name.lower()
         case _:
-            return ()
+            return None, None
 
 
-def _used(spec: Spec) -> tuple[str, ...]:
-    match spec:
-        case AddColumn(made):
-            return (made.name.lower(),)
-        case ChangeColumn(name, made) if name.lower() != made.name.lower():
-            return (made.name.lower(),)
-        case _:
-            return ()
-
-
-def _made_when_copied(column: ColumnDefinition) -> str | None:
+def _made_when_copied(column: ddl.ColumnDefinition) -> str | None:
     if column.generated is not None:
         return None
     if column.auto_increment:

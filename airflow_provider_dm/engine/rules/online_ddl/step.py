@@ -27,23 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.parse import NotRead
-from airflow_provider_dm.engine.ddl.statements import (
-    AlterSequence,
-    AlterTable,
-    CreateIndex,
-    CreateSequence,
-    CreateTable,
-    CreateTableLike,
-    CreateTableSelect,
-    DropDatabase,
-    DropIndex,
-    DropTables,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TruncateTable,
-)
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
@@ -55,7 +40,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 def step(
     memory: OnlineDdls,
-    statement: Statement | NotRead,
+    statement: ddl.Statement | NotRead,
     text: LoggedText,
     *,
     rules: BlockAllowRules,
@@ -79,31 +64,31 @@ def step(
     return (memory if isinstance(outcome, Stop) else after), outcome
 
 
-def _judged(view: View, statement: Statement | NotRead) -> Step:
+def _judged(view: View, statement: ddl.Statement | NotRead) -> Step:
     match statement:
         case NotRead():
             return judge_each(view, statement, statement.about.tables, Act.UNKNOWN)
-        case CreateTable() | CreateTableLike() | CreateTableSelect() | CreateSequence():
+        case ddl.CreateTable() | ddl.CreateTableLike() | ddl.CreateTableSelect() | ddl.CreateSequence():
             return judge_table(view, statement, statement.table, Act.CREATE)
-        case AlterTable(specs=(RenameTo(new),)):
+        case ddl.AlterTable(specs=(ddl.RenameTo(new),)):
             return judge_rename(view, statement, [(statement.table, new)], if_exists=statement.if_exists)
-        case AlterTable():
+        case ddl.AlterTable():
             return judge_alter(view, statement)
-        case AlterSequence() | CreateIndex() | DropIndex():
+        case ddl.AlterSequence() | ddl.CreateIndex() | ddl.DropIndex():
             return judge_table(view, statement, statement.table, Act.CHANGE)
-        case TruncateTable():
+        case ddl.TruncateTable():
             return judge_table(view, statement, statement.table, Act.EMPTY)
-        case DropTables():
+        case ddl.DropTables():
             return judge_each(view, statement, statement.tables, Act.DROP)
-        case RenameTables(pairs, if_exists):
+        case ddl.RenameTables(pairs, if_exists):
             return judge_rename(view, statement, list(pairs), if_exists=if_exists)
-        case DropDatabase(name):
+        case ddl.DropDatabase(name):
             return _schema_dropped(view, statement, name)
         case _:
             return view.memory, Ordinary(statement)
 
 
-def _schema_dropped(view: View, statement: DropDatabase, name: str) -> Step:
+def _schema_dropped(view: View, statement: ddl.DropDatabase, name: str) -> Step:
     lost = [real for trash, real in view.memory.away.items() if trash.schema == name and real.schema != name]
     if lost:
         return view.memory, Stop(f"it drops {lost[0]}, which was renamed into it")

@@ -1,8 +1,7 @@
-"""What a kernel makes of a cell is what the plain decoder and the codec make of it, or both refuse it."""
+"""What a kernel makes of a cell is what the plain decoder makes of it, or both refuse it."""
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -15,64 +14,50 @@ from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.schema import numbers
-from airflow_provider_dm.engine.schema.codec import Codec, Row, Style
+from airflow_provider_dm.engine.schema.codec import Row
 from tests.unit.binlog.building import ORDERS
 
 
-@dataclass(frozen=True)
-class Way:
-    """A cell and how its values are written."""
-
-    cell: Cell
-    codec: Codec
-
-    def __str__(self) -> str:
-        cell = self.cell
-        return f"{cell.kind.name}-{cell.size or cell.prefix}-{cell.precision}-{cell.scale}-{self.codec.style.name}"
+def described(cell: Cell) -> str:
+    return f"{cell.kind.name}-{cell.size or cell.prefix}-{cell.precision}-{cell.scale}"
 
 
-def way(cell: Cell, style: Style) -> Way:
-    return Way(cell, Codec(style, None))
-
-
-def _decimals() -> list[Way]:
+def _decimals() -> list[Cell]:
     sizes = [(1, 0), (1, 1), (5, 0), (9, 9), (10, 2), (18, 9), (19, 10), (30, 30), (38, 38), (65, 0), (65, 30)]
-    return [
-        way(Cell(CellKind.DECIMAL, numbers.decimal_size(p, s), precision=p, scale=s), Style.PLAIN) for p, s in sizes
-    ]
+    return [Cell(CellKind.DECIMAL, numbers.decimal_size(p, s), precision=p, scale=s) for p, s in sizes]
 
 
 _MEMBERS = (b"a", b"it's", b"back\\slash", b"", "é".encode())
 _FRACTION = (0, 1, 1, 2, 2, 3, 3)
 WAYS = [
-    *(way(Cell(kind, size), Style.PLAIN) for kind in (CellKind.SIGNED, CellKind.UNSIGNED) for size in (1, 2, 3, 4, 8)),
-    way(Cell(CellKind.FLOAT, 4), Style.FLOAT),
-    way(Cell(CellKind.DOUBLE, 8), Style.FLOAT),
+    *(Cell(kind, size) for kind in (CellKind.SIGNED, CellKind.UNSIGNED) for size in (1, 2, 3, 4, 8)),
+    Cell(CellKind.FLOAT, 4),
+    Cell(CellKind.DOUBLE, 8),
     *_decimals(),
-    *(way(Cell(CellKind.BITS, size), Style.BITS) for size in range(1, 9)),
-    way(Cell(CellKind.YEAR, 1), Style.QUOTED),
-    way(Cell(CellKind.DATE, 3), Style.QUOTED),
+    *(Cell(CellKind.BITS, size) for size in range(1, 9)),
+    Cell(CellKind.YEAR, 1),
+    Cell(CellKind.DATE, 3),
     *(
-        way(Cell(kind, size + _FRACTION[fsp], precision=fsp), Style.QUOTED)
+        Cell(kind, size + _FRACTION[fsp], precision=fsp)
         for kind, size in ((CellKind.TIME2, 3), (CellKind.DATETIME2, 5), (CellKind.TIMESTAMP2, 4))
         for fsp in range(7)
     ),
-    way(Cell(CellKind.OLD_TIME, 3), Style.QUOTED),
-    way(Cell(CellKind.OLD_DATETIME, 8), Style.QUOTED),
-    way(Cell(CellKind.OLD_TIMESTAMP, 4), Style.QUOTED),
-    *(way(Cell(CellKind.BYTES, prefix=prefix), Style.TEXT) for prefix in (1, 2, 3, 4)),
-    way(Cell(CellKind.PADDED, prefix=1, precision=20), Style.HEX),
-    way(Cell(CellKind.PADDED, prefix=2, precision=300), Style.HEX),
-    *(way(Cell(CellKind.ENUM, size, members=_MEMBERS), Style.ENUM) for size in (1, 2)),
-    *(way(Cell(CellKind.SET, size, members=_MEMBERS), Style.TEXT) for size in (1, 2, 3, 4, 8)),
-    way(Cell(CellKind.SET, 8, members=tuple(b"m%d" % number for number in range(64))), Style.TEXT),
+    Cell(CellKind.OLD_TIME, 3),
+    Cell(CellKind.OLD_DATETIME, 8),
+    Cell(CellKind.OLD_TIMESTAMP, 4),
+    *(Cell(CellKind.BYTES, prefix=prefix) for prefix in (1, 2, 3, 4)),
+    Cell(CellKind.PADDED, prefix=1, precision=20),
+    Cell(CellKind.PADDED, prefix=2, precision=300),
+    *(Cell(CellKind.ENUM, size, members=_MEMBERS) for size in (1, 2)),
+    *(Cell(CellKind.SET, size, members=_MEMBERS) for size in (1, 2, 3, 4, 8)),
+    Cell(CellKind.SET, 8, members=tuple(b"m%d" % number for number in range(64))),
 ]
 Places = list[tuple[int, int]]
 _ESCAPES = st.binary(max_size=40) | st.text("a'\\é€😀", max_size=40).map(str.encode)
 
 
-def layout_of(ways: list[Way]) -> Layout:
-    return Layout(ORDERS, tuple(one.cell for one in ways), tuple(one.codec for one in ways))
+def layout_of(ways: list[Cell]) -> Layout:
+    return Layout(ORDERS, tuple(ways))
 
 
 @st.composite
@@ -87,7 +72,7 @@ def stored(draw: st.DrawFn, cell: Cell) -> bytes:
 
 
 @st.composite
-def images(draw: st.DrawFn, ways: st.SearchStrategy[list[Way]]) -> tuple[Layout, bytes, Places]:
+def images(draw: st.DrawFn, ways: st.SearchStrategy[list[Cell]]) -> tuple[Layout, bytes, Places]:
     """A layout, and a few images of it between other bytes."""
     chosen = draw(ways)
     around = draw(st.binary(max_size=9))
@@ -99,7 +84,7 @@ def images(draw: st.DrawFn, ways: st.SearchStrategy[list[Way]]) -> tuple[Layout,
         image = (nulls | unused).to_bytes(bitmap, "little")
         for index, one in enumerate(chosen):
             if not nulls >> index & 1:
-                image += draw(stored(one.cell))
+                image += draw(stored(one))
         places.append((len(data), len(data) + len(image)))
         data += image
     return layout_of(chosen), data + around, places
@@ -130,10 +115,10 @@ def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
     assert outcome(partial(rows_of, layout, data, array(places), compiled=True)) == plain
 
 
-@pytest.mark.parametrize("one", WAYS, ids=str)
+@pytest.mark.parametrize("one", WAYS, ids=described)
 @given(st.data())
 @settings(max_examples=60)
-def test_every_kind_alone(one: Way, choose: st.DataObject) -> None:
+def test_every_kind_alone(one: Cell, choose: st.DataObject) -> None:
     assert_one_truth(*choose.draw(images(st.just([one]))))
 
 
@@ -167,7 +152,7 @@ def test_damage_is_refused_by_both_or_read_alike(made: tuple[Layout, bytes, Plac
 @example(-0.0)
 @settings(max_examples=2000)
 def test_a_double_is_written_as_python_writes_it(value: float) -> None:
-    layout = layout_of([way(Cell(CellKind.DOUBLE, 8), Style.FLOAT)])
+    layout = layout_of([Cell(CellKind.DOUBLE, 8)])
     data = b"\xfe" + struct.pack("<d", value)
     assert_one_truth(layout, data, [(0, len(data))])
 
@@ -175,20 +160,20 @@ def test_a_double_is_written_as_python_writes_it(value: float) -> None:
 @pytest.mark.parametrize("exponent", [*range(-1074, 1024, 7), -1022, 52, 53, 1023])
 def test_powers_of_two_and_their_neighbours(exponent: int) -> None:
     bits = struct.unpack("<Q", struct.pack("<d", 2.0**exponent))[0]
-    layout = layout_of([way(Cell(CellKind.DOUBLE, 8), Style.FLOAT)])
+    layout = layout_of([Cell(CellKind.DOUBLE, 8)])
     for near in (bits - 1, bits, bits + 1):
         assert_one_truth(layout, b"\xfe" + struct.pack("<Q", near), [(0, 9)])
 
 
 def test_every_day_of_a_timestamp_and_the_end_of_its_time() -> None:
-    layout = layout_of([way(Cell(CellKind.TIMESTAMP2, 4), Style.QUOTED)])
+    layout = layout_of([Cell(CellKind.TIMESTAMP2, 4)])
     seconds = [*range(0, 2**32, 86400 * 3 + 1), 2**31 - 1, 2**31, 2**32 - 1]
     data = b"".join(b"\xfe" + one.to_bytes(4, "big") for one in seconds)
     assert_one_truth(layout, data, list(pairwise(range(0, len(data) + 1, 5))))
 
 
 def test_columns_that_only_python_reads_among_others() -> None:
-    ways = [way(Cell(CellKind.SIGNED, 1), Style.PLAIN), way(Cell(CellKind.INET4, prefix=1), Style.QUOTED)]
+    ways = [Cell(CellKind.SIGNED, 1), Cell(CellKind.INET4, prefix=1)]
     layout = layout_of([ways[1], *ways, *ways])
     image = b"\xe4" + b"\x04\x7f\0\0\1" + b"\x05" + b"\x07" + b"\x01\x0a"
     assert_one_truth(layout, image, [(0, len(image))])
@@ -198,12 +183,12 @@ def test_columns_that_only_python_reads_among_others() -> None:
 
 
 def test_a_buffer_that_is_too_small_grows() -> None:
-    layout = layout_of([way(Cell(CellKind.SET, 8, members=(b"'" * 200,) * 64), Style.TEXT)] * 20)
+    layout = layout_of([Cell(CellKind.SET, 8, members=(b"'" * 200,) * 64)] * 20)
     image = b"\0" * 3 + b"\xff" * 160
     assert_one_truth(layout, image * 300, list(pairwise(range(0, 300 * 163 + 1, 163))))
 
 
 def test_kinds_that_only_python_writes_are_named() -> None:
-    kinds = {one.cell.kind for one in WAYS}
+    kinds = {one.kind for one in WAYS}
     assert kinds | PLAIN_ONLY == set(CellKind)
     assert not kinds & PLAIN_ONLY

@@ -1,0 +1,70 @@
+"""What becomes of keys in an ALTER TABLE, said for a target of the other flavour, which does not do it unasked.
+
+MariaDB cuts a plain key's part by itself where the column becomes a text, or longer than an index. MySQL refuses that
+(1170, 1071). A UNIQUE key has a hash then, which MySQL cannot have.
+
+    KEY k (b):            MODIFY b text  ─▶  DROP KEY k, ADD KEY k (b(768)), MODIFY b text
+
+MySQL leaves a column that is dropped out of a unique key over several. MariaDB refuses that (1072), as fewer rows may
+be distinct then.
+
+    UNIQUE KEY k (a, b):  DROP COLUMN b  ─▶  DROP KEY k, ADD UNIQUE KEY k (a), DROP COLUMN b
+
+So are the unique keys behind it, as their order may decide which of them tells rows apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from airflow_provider_dm.engine.ddl import statements as ddl
+
+
+def with_cut_keys(statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition) -> ddl.AlterTable:
+    """Return the statement for a MySQL. `before`, `after`: the table of its MariaDB source around it."""
+    kept = _kept(statement, before, after, ddl.KeyKind.PLAIN)
+    return _with_keys_anew(statement, [becomes for key, becomes in kept if _is_cut(key, becomes)])
+
+
+def with_shrunk_keys(
+    statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition
+) -> ddl.AlterTable:
+    """Return the statement for a MariaDB. `before`, `after`: the table of its MySQL source around it."""
+    gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
+    again: list[ddl.Key] = []
+    for key, becomes in _kept(statement, before, after, ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE):
+        columns = {part.column.lower() for part in key.parts if part.column is not None}
+        shrinks = len(becomes.parts) < len(key.parts) and not gone.isdisjoint(columns)
+        if shrinks or any(one.kind is ddl.KeyKind.UNIQUE for one in again):
+            again.append(becomes)
+    return _with_keys_anew(statement, again)
+
+
+def _kept(
+    statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition, *kinds: ddl.KeyKind
+) -> Iterator[tuple[ddl.Key, ddl.Key]]:
+    """Yield the keys of these kinds that the statement does not drop: as they were, and as they are then."""
+    dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
+    known = {one.name: one for one in before.constraints if isinstance(one, ddl.Key) and one.kind in kinds}
+    for key in after.constraints:
+        if (
+            isinstance(key, ddl.Key)
+            and key.kind in kinds
+            and key.name in known
+            and str(key.name).lower() not in dropped
+        ):
+            yield known[key.name], key
+
+
+def _is_cut(key: ddl.Key, becomes: ddl.Key) -> bool:
+    if len(key.parts) != len(becomes.parts):
+        return False
+    return any(old.prefix is None and new.prefix is not None for old, new in zip(key.parts, becomes.parts, strict=True))
+
+
+def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.Key]) -> ddl.AlterTable:
+    """Return the statement with these keys dropped, and added as they are then, before all else."""
+    drops = [ddl.DropKey(str(key.name)) for key in keys]
+    adds = [ddl.AddConstraint(replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key) for key in keys]
+    return replace(statement, specs=(*drops, *adds, *statement.specs))

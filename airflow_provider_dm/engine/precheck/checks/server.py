@@ -1,0 +1,51 @@
+"""The server itself: its release, its id, and how many connections it takes."""
+
+from __future__ import annotations
+
+from airflow_provider_dm.engine.config.units import MOST_WORKERS
+from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import Findings, State, verdict
+
+
+def check_version(facts: ServerFacts) -> Findings:
+    """Check that the release is one that this engine knows how to read or write."""
+    oldest = facts.info.capabilities.oldest
+    found, before = f"{facts.info.flavour.value} {facts.info.version}", ".".join(map(str, oldest))
+    remedy = f"It was never tried with releases before {before}: upgrade, or test your data well."
+    return verdict(facts.info.version_number < oldest, State.WARN, found, remedy, fine=found)
+
+
+def check_source_flavour(facts: ServerFacts) -> Findings:
+    server = facts.info.capabilities
+    if server.writes_binlog:
+        return check_version(facts)
+    what = f"{server.title} writes no binlog that a replica could read"
+    return [(State.FAIL, what, "Use a MySQL or MariaDB source.")]
+
+
+def check_server_id(facts: SourceFacts) -> Findings:
+    """Check that the source has a server id, as a replica cannot connect to one without, and that ours differs."""
+    server_id = facts.info.server_id
+    if server_id == 0:
+        remedy = "Set server_id to a number that no other server of this replication has."
+        return [(State.FAIL, "server_id is 0", remedy)]
+    message = f"our replica connection has the server-id {server_id}, which is the source's own"
+    remedy = "Give another server-id in source.yaml, or none."
+    return verdict(facts.config.server_id == server_id, State.FAIL, message, remedy, fine=f"server_id is {server_id}")
+
+
+def check_source_connections(facts: SourceFacts) -> Findings:
+    # One to read with for each thread, one for the relay, some for questions.
+    return _enough(facts, facts.subtask.mydumper.threads + 4)
+
+
+def check_target_connections(facts: TargetFacts) -> Findings:
+    return _enough(facts, sum(source.subtask.syncer.worker_count or MOST_WORKERS for source in facts.sources) + 4)
+
+
+def _enough(facts: ServerFacts, wanted: int) -> Findings:
+    most = facts.setting("max_connections")
+    message = f"max_connections is {most}, the task may open {wanted}"
+    few = most.isdigit() and 0 < int(most) < wanted
+    fine = f"max_connections is {most or 'not limited'}"
+    return verdict(few, State.WARN, message, "Raise it, or lower the threads.", fine=fine)
