@@ -45,7 +45,7 @@ BEAT_SECONDS: Final = 2.0
 WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
     "full_migration": ("airflow_provider_dm.engine.copy.migration",),
     "incremental_sync": (
-        "airflow_provider_dm.engine.sync.tasks",
+        "airflow_provider_dm.engine.sync.write.tasks",
         "airflow_provider_dm.engine.binlog.kernels.build:preload",
     ),
     "verify": ("airflow_provider_dm.engine.verify.piece",),

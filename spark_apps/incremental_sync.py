@@ -21,11 +21,12 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     gc.disable()  # until `main` is called: what an import makes is no garbage
 
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
-from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from spark_apps.app import App, Outcome, main
 from spark_apps.runner import SparkRunner, TasksCrashed
 

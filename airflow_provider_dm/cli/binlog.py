@@ -26,7 +26,7 @@ from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.operators import (
+from airflow_provider_dm.engine.sync.ddl.operators import (
     BinlogPosInvalid,
     NotPausedByDdl,
     SourceHasNoError,

@@ -1,8 +1,8 @@
 """`import-checkpoint`: a task of DM is taken over now, and not when it is started.
 
-What a start does by itself, alone: the sources begin where DM has left them (engine/sync/dm_import.py), and nothing of
-the log is applied. So what is refused is seen before anybody waits for a run. The log is looked at for that, so a relay
-runs as long as it takes.
+What a start does by itself, alone: the sources begin where DM has left them (engine/sync/start/dm_import.py), and
+nothing of the log is applied. So what is refused is seen before anybody waits for a run. The log is looked at for that,
+so a relay runs as long as it takes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
 
 def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
     # What reads the log loads numba, which takes a second that no other verb should wait for.
-    from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
+    from airflow_provider_dm.engine.sync.source import SyncSource
+    from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 
     target, task = spec.target.resolve(), spec.task
     with ExitStack() as held:

@@ -7,7 +7,7 @@ task, bounded by `spool-limit-mb` (engine/relay/spool.py).
 
 A relay reconnects by itself; it ends only when a person has to look (exit code 2, typed error), or when it dies. Deaths
 are answered by a restart, with growing pauses. What ends the relay of a private directory ends the work. A shared one
-can be done without for a time, as the sync then pulls for itself (engine/sync/tail.py): it is tried again later.
+can be done without for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is tried again later.
 
 A private directory is removed when the work is finished (`forget_private`), as the next run can start at its
 checkpoint; after a stop or a failure it stays, because upstream may have purged by then what it holds.

@@ -25,8 +25,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.shard.group import needed_with
-from airflow_provider_dm.engine.sync.dm_points import place_to_begin
-from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.sync.log.locations import location_at
+from airflow_provider_dm.engine.sync.start.dm_points import place_to_begin
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef

@@ -179,11 +179,13 @@ def _address(column: Column, code: int, metadata: bytes) -> Form | None:
 
 def compressed_form(column: Column, code: int, metadata: bytes) -> Form | None:
     """MariaDB's COMPRESSED: a VARCHAR's length counts the byte that says how."""
+    length = (column.octet_length or 0) + 1
     if code == 140:
         expected, prefix = bytes([LOBS.get(column.data_type, 0)]), LOBS.get(column.data_type, 0)
-    else:
-        length = (column.octet_length or 0) + 1
+    elif length <= 0xFFFF:
         expected, prefix = struct.pack("<H", length), 1 if length < 256 else 2
+    else:
+        return None  # a damaged code: no VARCHAR is so long
     if metadata != expected or not prefix:
         return None
 

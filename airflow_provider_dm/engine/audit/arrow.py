@@ -356,8 +356,6 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 class _Writer:
-    """Batches of one range."""
-
     def __init__(self, byte_range: ByteRange, wanted: WantedTables, shape: Shape, events: Events, sub_dir: str) -> None:
         self._file = byte_range.file
         self._names = [one.table.name for one in wanted.tables]

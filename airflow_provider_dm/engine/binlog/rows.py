@@ -274,9 +274,9 @@ class _Splitter:
         match DO[code]:
             case Do.ROWS if code in PLAIN_ROWS:
                 plain_code, plain_body = uncompressed_rows(code, data[body:end], at)
-                yield from self._rows(position, plain_code, plain_body, 0, len(plain_body))
+                yield from self._rows(position, at, plain_code, plain_body, 0, len(plain_body))
             case Do.ROWS:
-                yield from self._rows(position, code, data, body, end)
+                yield from self._rows(position, at, code, data, body, end)
             case Do.MAP:
                 self.maps.name(data[body:end], at)
             case Do.BOUNDARY:
@@ -298,8 +298,7 @@ class _Splitter:
         window = open_payload(body, self.stream.at(position))
         yield from _Splitter(self.range, self.stream.inside(position, window)).batches()
 
-    def _rows(self, position: int, code: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
-        at = self.stream.at(position)
+    def _rows(self, position: int, at: str, code: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
         if start + ID_AND_FLAGS > end:
             raise MalformedEvent(at, "a rows event without a header")
         number = int.from_bytes(data[start : start + 6], "little")
@@ -312,22 +311,24 @@ class _Splitter:
             event = self.stream.file_position(position)
             if layout != splitting.UNWANTED and event >= self.maps.layouts[layout].skip_before:
                 try:
-                    yield from self._images(position, str(name), layout, code, data, start, end)
+                    yield from self._images(event, at, str(name), layout, code, data, start, end)
                 except MalformedCells as error:
                     raise MalformedRows(at, str(name), str(error)) from error
         if int.from_bytes(data[start + 6 : start + ID_AND_FLAGS], "little") & splitting.END_OF_STATEMENT:
             self.maps.forget()
 
     def _images(
-        self, position: int, table: str, layout: int, code: int, data: bytes, start: int, end: int
+        self, event: int, at: str, table: str, layout: int, code: int, data: bytes, start: int, end: int
     ) -> Iterator[Batch]:
-        """Yield the changes of one rows event. Raises MalformedCells, before the first batch."""
-        at, of = self.stream.at(position), self.maps.layouts[layout].layout
+        """Yield the changes of one rows event, at position `event` of its file.
+
+        Raises MalformedCells, before the first batch.
+        """
+        of = self.maps.layouts[layout].layout
         operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
         reader = Lengths(memoryview(data)[start + ID_AND_FLAGS : end], at, "the head of its rows")
         present = _present(reader, table, len(of.cells), operation)
         start += ID_AND_FLAGS + reader.position
-        event = self.stream.file_position(position)
         whole = (1 << len(of.cells)) - 1
         if any(those != whole for those in present):
             self._check_left_out(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)

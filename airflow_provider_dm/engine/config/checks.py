@@ -65,7 +65,6 @@ def unused_lists(document: Document) -> Iterator[Problem]:
 
 
 def source_problems(document: Document) -> Iterator[Problem]:
-    """Yield the contradictions in a source."""
     source = _mapping(document.data)
     yield from _one_password(document, _mapping(source.get("from")), ("from",))
 

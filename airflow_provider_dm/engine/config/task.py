@@ -159,13 +159,13 @@ class SubtaskConfig:
     @property
     def syncs_by_owner(self) -> bool:
         """Tell whether the sync tells whose a row of a merged table is: also with `safe-mode: true`, by which rows
-        overwrite each other in another way (sync/last_wins.py)."""
+        overwrite each other in another way (sync/safe_mode/last_wins.py)."""
         return self.syncer.safe_mode or not self.overwrites
 
     @property
     def last_wins(self) -> bool:
-        """Tell whether rows of merged tables are written over at once in safe mode (sync/last_wins.py): not where
-        shards may hold rows back, and rows that collide wait first (sync/taking_over.py)."""
+        """Tell whether rows of merged tables are written over at once in safe mode (sync/safe_mode/last_wins.py): not
+        where shards may hold rows back, and rows that collide wait first (sync/safe_mode/taking_over.py)."""
         return self.syncer.safe_mode and self.shard_mode is not ShardMode.PESSIMISTIC
 
 

@@ -70,7 +70,6 @@ def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupporte
 
 
 def gaps_of_source(source: SourceConfig) -> Iterator[NotSupportedYet]:
-    """Yield the gaps of a source.yaml."""
     where = f"source {source.source_id!r}"
     if not source.enable:
         yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")

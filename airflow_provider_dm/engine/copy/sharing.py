@@ -3,7 +3,8 @@
 Before a source is handed over, rows of it that wait are looked into. Where two source tables hold them both, the copy
 ends here. Else they go along to the sync: what holds their places is a row that another source has moved or deleted
 since it was copied, and only its log says so. Task-mode full reads no log, so there nothing may be left. With
-`safe-mode: true` all of them go along, as the sync will write them over what holds their places (sync/last_wins.py).
+`safe-mode: true` all of them go along, as the sync will write them over what holds their places
+(sync/safe_mode/last_wins.py).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.expressions import mentions
 from airflow_provider_dm.engine.ddl.server import CannotTrack
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -38,6 +39,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     KeyKind,
     Place,
     Repartition,
+    SetKeyVisibility,
     SetOptions,
     Spec,
     TableDefinition,
@@ -47,6 +49,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _NUMBERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _NUMBER: Final = re.compile(r"'(-?[0-9]+(?:\.[0-9]+)?)'")
+_HIDDEN: Final = ("IGNORED", "INVISIBLE")
+"""What MariaDB and MySQL call an index that is not used."""
 _NOT_TOLD: Final = "what it was altered by is not told by its definition"
 
 
@@ -58,16 +62,14 @@ def alter_between(tracker: Tracker, before: TableName, after: TableName) -> Alte
     """Return what makes `before` what `after` is; None: it is so already. Raises NotTold."""
     old, new = (_bare(tracker.definition(name)) for name in (before, after))
     specs = (*_columns(old, new), *_constraints(old, new), *_options(old, new), *_partitions(old, new))
-    if not specs:
-        return None
     made = AlterTable(before, specs)
     try:
-        became = _bare(tracker.after(made, AS_SHOWN).definition(before))
+        became = _bare(tracker.after(made, AS_SHOWN).definition(before)) if specs else old
     except CannotTrack as error:
         raise NotTold(f"{_NOT_TOLD}: {error}") from None
     if _compared(became) != _compared(new):
         raise NotTold(_NOT_TOLD)
-    return made
+    return made if specs else None
 
 
 def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
@@ -107,13 +109,26 @@ def _place(table: TableDefinition, number: int) -> Place:
 
 def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     keys, made = _keys(old), _keys(new)
-    yield from (DropKey(str(one.name)) for name, one in keys.items() if made.get(name) != one)
-    yield from (AddConstraint(_said(one)) for name, one in made.items() if keys.get(name) != one)
+    shown = {name for name, one in made.items() if name in keys and _visible(one) == _visible(keys[name])}
+    yield from (DropKey(str(one.name)) for name, one in keys.items() if name not in shown)
+    yield from (AddConstraint(_said(one)) for name, one in made.items() if name not in shown)
+    for one in (made[name] for name in made if name in shown and made[name] != keys[name]):
+        yield SetKeyVisibility(str(one.name), one != _visible(one))
     checks, wanted = _checks(old), _checks(new)
-    yield from (DropConstraint(str(one.constraint)) for code, one in checks.items() if code not in wanted)
+    gone = {one.name.lower() for one in old.columns} - {
+        one.name.lower() for one in new.columns
+    }  # what is about these goes with them
+    lost = [one for code, one in checks.items() if code not in wanted]
+    yield from (
+        DropConstraint(str(one.constraint)) for one in lost if not any(mentions(one.expression, n) for n in gone)
+    )
     yield from (AddConstraint(replace(one, constraint=None)) for code, one in wanted.items() if code not in checks)
     if _references(new) not in ((), _references(old)):
         raise NotTold("its foreign keys are others")
+
+
+def _visible(key: Key) -> Key:
+    return replace(key, options=tuple(one for one in key.options if one[0] not in _HIDDEN))
 
 
 def _said(key: Key) -> Key:
@@ -162,5 +177,5 @@ def _bare_column(column: ColumnDefinition) -> ColumnDefinition:
 def _compared(table: TableDefinition) -> TableDefinition:
     """Return the definition without what is not compared, nor in which order CHECKs are."""
     keys = tuple(one for one in table.constraints if isinstance(one, Key))
-    checks = sorted((replace(one, constraint=None) for one in _checks(table).values()), key=str)
+    checks = sorted((replace(one, constraint=None) for one in table.constraints if isinstance(one, Check)), key=str)
     return replace(table, constraints=(*keys, *checks))

@@ -70,8 +70,6 @@ class Holder:
 
 
 class Answers(Protocol):
-    """The answers that judging a row needs."""
-
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         """Return the rows in the target that have a unique value of this one."""
         ...
@@ -85,8 +83,6 @@ class Answers(Protocol):
 
 
 class Verdict(Enum):
-    """The verdict on a row that waits."""
-
     WAITS = "its own log, or that of the holder, goes on to say what is right"
     NOBODYS = "no source table has the row that holds its place"
     UNKNOWN = "a source that may have that row is not part of this run"

@@ -7,10 +7,11 @@ same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
 A row whose place is held by a row that no source has is given time until the log of every source is applied up to
 where it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005). Where
 shards hold rows back, the end of that row may be among those: then their drivers have to look first
-(sync/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all the same.
+(sync/shard_ddl/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all
+the same.
 
 With `safe-mode: true` rows that collide end no run: they are written over what holds their places, at once (`spares`:
-sync/last_wins.py), or when the same answer has come twice (`settles`: sync/taking_over.py).
+sync/safe_mode/last_wins.py), or when the same answer has come twice (`settles`: sync/safe_mode/taking_over.py).
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class Contests:
     spares: Callable[[TableMapping], bool] | None = None
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
     settles: Callable[[Collides], bool] | None = None
-    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can; None: of none."""
+    """Puts a row that collides into its place (sync/safe_mode/taking_over.py), and tells of which it can; None: of
+    none."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     _settler: Settler = field(init=False)

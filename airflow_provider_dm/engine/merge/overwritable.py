@@ -1,4 +1,4 @@
-"""Which rows of a target table may be written over by others in safe mode (sync/overwriting.py says how)."""
+"""Which rows of a target table may be written over by others in safe mode (sync/safe_mode/overwriting.py says how)."""
 
 from __future__ import annotations
 

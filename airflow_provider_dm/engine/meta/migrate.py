@@ -54,16 +54,12 @@ def migrate(url: Secret | str) -> None:
             _prepare(connection)
             with _alone(connection, shown(database.url)):
                 if schema_version(connection) != SCHEMA_VERSION:
-                    _upgrade(connection)
+                    from alembic import command  # a tenth of a second, for what is done once in the life of a DB
+
+                    command.upgrade(alembic_config(connection), "head")
     finally:
         database.close()
     log.info("the metadata DB is up to date", extra={"url": shown(database.url)})
-
-
-def _upgrade(connection: Connection) -> None:
-    from alembic import command  # a tenth of a second of imports, for what is done once in the life of a DB
-
-    command.upgrade(alembic_config(connection), "head")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:

@@ -107,8 +107,6 @@ class OperatorKind(StrEnum):
 
 
 class OperatorState(StrEnum):
-    """Progress of an operator."""
-
     WAITING = "waiting"
     USED = "used"  # bound to one place for good; should the run die there, the next one uses it again
     PASSED = "passed"  # everything up to its place is in the target; without `used_at` nothing was found there

@@ -50,8 +50,6 @@ class Interval(NamedTuple):
 
 
 class MariadbGtid(NamedTuple):
-    """One MariaDB transaction id."""
-
     domain: int
     server_id: int
     sequence: int

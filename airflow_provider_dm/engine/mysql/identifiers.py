@@ -34,8 +34,6 @@ def quote(name: str) -> str:
 
 
 class TableName(NamedTuple):
-    """A schema-qualified table."""
-
     schema: str
     table: str
 

@@ -62,8 +62,6 @@ class ServerFacts:
 
 @dataclass
 class SourceFacts(ServerFacts):
-    """The facts of one upstream."""
-
     config: SourceConfig
     known: Subtask | None = None
     """What the target knows of this source in this task."""

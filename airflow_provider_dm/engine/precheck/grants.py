@@ -49,8 +49,6 @@ class Grant:
 
 @dataclass(frozen=True)
 class Grants:
-    """The privileges of an account."""
-
     lines: tuple[Grant, ...]
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import pymysql
@@ -41,9 +42,7 @@ class Check(Generic[FactsT]):
     only: Callable[[FactsT], bool] = lambda _facts: True
 
 
-def _follows(facts: SourceFacts) -> bool:
-    return facts.follows
-
+_follows: Final = attrgetter("follows")
 
 SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("version", "version", server.check_source_flavour),
@@ -63,7 +62,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("table_keys", "table_schema", tables.check_keys),
     Check("foreign_keys", "table_schema", tables.check_foreign_keys),
     Check(side_effects.CASCADES, side_effects.CASCADES, side_effects.check_cascades, _follows),
-    Check("table_engines", "table_schema", tables.check_source_engines),
+    Check("table_engines", "table_schema", lambda facts: tables.check_engines(facts, facts.selected)),
     Check("online_ddl", "online_ddl", tables.check_online_ddl),
 )
 TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
@@ -74,7 +73,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),
     Check("table_creation", "table_schema", tables.check_creation),
     Check("table_changes", "table_schema", tables.check_changes, lambda facts: bool(facts.begun)),
-    Check("table_engines", "table_schema", tables.check_target_engines),
+    Check("table_engines", "table_schema", lambda facts: tables.check_engines(facts, facts.tables)),
     Check(side_effects.TRIGGERS, side_effects.TRIGGERS, side_effects.check_triggers),
 )
 

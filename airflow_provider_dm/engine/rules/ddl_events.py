@@ -70,7 +70,6 @@ class Part:
     names: tuple[TableName, ...]
 
     def shown(self) -> str:
-        """Return what a person calls it."""
         return self.events[0] if self.events else "a statement without a name"
 
 

@@ -42,8 +42,6 @@ COMPATIBLE_DDL: Final = frozenset(
 
 
 class Verdict(Enum):
-    """Decision about an event."""
-
     DO = "Do"
     IGNORE = "Ignore"
     ERROR = "Error"

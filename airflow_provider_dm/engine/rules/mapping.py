@@ -143,7 +143,6 @@ class TableMapping:
 
     @cached_property
     def enums(self) -> tuple[int, ...]:
-        """Return those of `written` that are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
@@ -159,7 +158,9 @@ def map_table(
     source = source.with_constants(_constant(source, target, name, value) for name, value in added)
     theirs, ours = target.by_name, source.by_name
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
-    extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours and _needs_value(column))
+    # A row without such a column might be refused, or be filled with what nobody has chosen.
+    further = (column for name, column in theirs.items() if name not in ours)
+    extra = tuple(_shown(one) for one in further if not (one.nullable or one.generated or one.filled))
     target = _without_counted(target, ours.keys())
     pairs = [(column, theirs[name]) for name, column in ours.items() if name in theirs]
     different = (*_differences(pairs), *_lost_keys(target, ours.keys() & theirs.keys()))
@@ -217,11 +218,6 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     if column.data_type == "char" and value.endswith(" "):
         raise refused("CHAR drops trailing spaces")
     return replace(column, constant=known)
-
-
-def _needs_value(column: Column) -> bool:
-    """Tell whether a row without this column might be refused, or be filled with what nobody has chosen."""
-    return not (column.nullable or column.generated or column.filled)
 
 
 def _without_counted(target: Table, given: Collection[str]) -> Table:

@@ -6,7 +6,8 @@ not have takes nothing away, as in DM: the column may come, or come back.
 
 A change that does not count never reaches the target, and what the target has is then no longer what the log says it
 was: a row may still be there whose DELETE was left out, or may not be there, as its INSERT was. How much of that can
-happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.compactor`, `sync.causality`)."""
+happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.write.compactor`,
+`sync.write.causality`)."""
 
 from __future__ import annotations
 
@@ -107,13 +108,10 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class ExpressionFilters:
-    """The expression filters of one source."""
-
     filters: tuple[ExpressionFilter, ...] = ()
     case_sensitive: bool = False
 
     def of(self, table: Table) -> Iterable[ExpressionFilter]:
-        """Yield those of a table."""
         for one in self.filters:
             named, name = (one.schema_name, one.table), tuple(table.name)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):

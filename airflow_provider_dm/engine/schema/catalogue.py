@@ -90,11 +90,6 @@ def create_statement(connection: Connection, name: TableName) -> str:
     return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
 
 
-def create_statements(connection: Connection, names: Iterable[TableName]) -> dict[TableName, str]:
-    """Return the SHOW CREATE TABLE of each of these base tables."""
-    return {name: create_statement(connection, name) for name in names}
-
-
 def schema_collations(connection: Connection) -> dict[str, str]:
     """Return the default collation of each schema but the system's. Raises AnswerCut."""
     rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")

@@ -89,8 +89,6 @@ class Style(IntEnum):
 
 @dataclass(frozen=True)
 class Codec:
-    """The ways of one column's values."""
-
     style: Style
     key_form: Transform | None
     """Coarse normal form for bucket hashing: values that a target may hold equal have the same form. None: such a form

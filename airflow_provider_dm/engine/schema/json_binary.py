@@ -276,8 +276,6 @@ class _Diff:
 
 
 class _DiffReader:
-    """A reader of one change after the other."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0

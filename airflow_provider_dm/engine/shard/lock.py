@@ -44,8 +44,6 @@ WAITING_FOR_LOCK: Final = "waiting for lock"
 
 
 class Phase(StrEnum):
-    """Stage of a lock's life."""
-
     WAITING = "waiting"
     CONFLICT = "conflict"
     EXEC = "exec"

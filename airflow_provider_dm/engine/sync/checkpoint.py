@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreac
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.dm_checkpoint import (
     LAST_POSITION,

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
-from airflow_provider_dm.engine.sync.fallback import unreadable
+from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.tasks import (
+from airflow_provider_dm.engine.sync.write.tasks import (
     ApplyGroup,
     ApplyRanges,
     ApplyTransactions,
     EpochJob,
     FoldRange,
 )
-from airflow_provider_dm.engine.sync.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20

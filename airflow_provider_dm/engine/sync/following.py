@@ -39,24 +39,24 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
-from airflow_provider_dm.engine.sync.by_hand import statements_of
-from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
-from airflow_provider_dm.engine.sync.ddl import Concerns, is_left_out, judge_ddl
-from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
-from airflow_provider_dm.engine.sync.newcomers import (
+from airflow_provider_dm.engine.sync.ddl.begun_elsewhere import Journal
+from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
+from airflow_provider_dm.engine.sync.ddl.copied_whole import is_behind_its_copy
+from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
+from airflow_provider_dm.engine.sync.ddl.newcomers import (
     UNKNOWN_NUMBER,
     number,
     plan_with_numbers,
     recorded_newcomers,
     with_numbers,
 )
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.shards import Shards
-from airflow_provider_dm.engine.sync.start import plan_for
-from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import plan_for
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
@@ -235,7 +235,7 @@ class Following:
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
             # What a person has done, nobody knows.
-            read=_untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
+            read=untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
         )
         numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
@@ -452,7 +452,7 @@ def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]
     return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
-def _untouched(
+def untouched(
     plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], journal: Journal
 ) -> dict[TableName, Table]:
     """Return the target's tables, as the plan has them, that a statement has nothing to do with."""

@@ -28,11 +28,10 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
-from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.by_hand import ByHand
-from airflow_provider_dm.engine.sync.copied_whole import are_keyless
-from airflow_provider_dm.engine.sync.ddl import (
+from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.copied_whole import are_keyless
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
+from airflow_provider_dm.engine.sync.ddl.verdict import (
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
@@ -40,25 +39,26 @@ from airflow_provider_dm.engine.sync.ddl import (
 )
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.giving_way import GivingWay
-from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.log.locations import GoalLost
+from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.noting import Notes
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
+from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.start import Opened
-from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
-from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.tasks import EpochJob
-from airflow_provider_dm.engine.sync.transactional import Applied, CutOtherwise
-from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import Opened
+from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.tasks import EpochJob
+from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOtherwise
+from airflow_provider_dm.engine.sync.write.writing import Writing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import target_connection

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.sync.planning import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
-from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.subtask import note_location
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.session import close_target
 
 log = logging.getLogger(__name__)

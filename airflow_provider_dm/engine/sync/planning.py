@@ -14,11 +14,11 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
-from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.identity import Fence
 

@@ -95,7 +95,8 @@ class SyncProgress:
     catching_up: bool = False
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     safe_mode: dict[str, Any] = field(default_factory=dict)
-    """Whether changes are written over what is there, why and until where; and what was met so (safe_mode_here.py)."""
+    """Whether changes are written over what is there, why and until where; and what was met so
+    (sync/safe_mode/here.py)."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
     unresolved_groups: list[dict[str, Any]] | None = None

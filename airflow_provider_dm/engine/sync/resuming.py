@@ -30,10 +30,10 @@ from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import lengthened
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
 from airflow_provider_dm.engine.target.session import close_target, target_connection

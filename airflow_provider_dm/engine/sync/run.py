@@ -11,27 +11,27 @@ from typing import Any
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
+from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.giving_way import GivingWay
+from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.start import open_sync
-from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
-from airflow_provider_dm.engine.sync.writing import most_held, spreads
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import open_sync
+from airflow_provider_dm.engine.sync.write.apply import BATCH_ROWS, Target
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 
 @dataclass(frozen=True)

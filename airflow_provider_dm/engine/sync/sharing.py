@@ -18,17 +18,17 @@ from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.last_wins import (
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import merged_parts
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
     check_law_is_kept,
     check_one_law,
     forget_what_is_lost,
     write_over_waiting,
 )
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_making import merged_parts
-from airflow_provider_dm.engine.sync.taking_over import TakingOver
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.taking_over import TakingOver
+from airflow_provider_dm.engine.sync.source import SyncSource
 
 
 @dataclass

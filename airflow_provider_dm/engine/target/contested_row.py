@@ -8,10 +8,10 @@ first and then locks those that it is about: nobody but the owner's own transact
 A row may be here without an image, for its owner's log alone: it is not moved, not looked into, and no DDL waits for
 it. The next that its log says of it is an image again, or that it is gone. It is one of two:
 
-    set aside   (`sync/giving_way.py`) its owner's log, as far as it is held back, gives it another image or takes it
-                away before anybody needs it
-    lost        (`sync/taking_over.py`) another row has taken its place, as the user wishes. Whose it was nobody knows,
-                so all owners have lost what they had there, also those who had nothing
+    set aside   (`sync/shard_ddl/giving_way.py`) its owner's log, as far as it is held back, gives it another image or
+                takes it away before anybody needs it
+    lost        (`sync/safe_mode/taking_over.py`) another row has taken its place, as the user wishes. Whose it was
+                nobody knows, so all owners have lost what they had there, also those who had nothing
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ finds the same statement, and here what has happened to it:
     noted with other SQL       another, that a person gave for it -> as if nothing were noted
 
 Its transaction is noted in front of all of it (IDENTITY): in another server's log the same statement ends at another
-place, and what is noted moves there (sync/begun_elsewhere.py).
+place, and what is noted moves there (sync/ddl/begun_elsewhere.py).
 
 That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
 way: see the lock in ddl_execution.py.

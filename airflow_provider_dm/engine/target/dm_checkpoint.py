@@ -7,8 +7,9 @@
 DM has executed all before the global point, and of a table all before its own, if that is further. `exit_safe_binlog_*`
 of the global row: up to where changes behind it may be in the target already.
 
-To us it is what people and tools look at, and the way in from DM and back (sync/dm_import.py, sync/checkpoint.py). Our
-own truth is dm_frontier: this table is written behind it, never read by a subtask that has begun.
+To us it is what people and tools look at, and the way in from DM and back (sync/start/dm_import.py,
+sync/checkpoint.py). Our own truth is dm_frontier: this table is written behind it, never read by a subtask that has
+begun.
 
 Names are DM's: the task's name stands in that of the table, so on servers whose names have no case (TiDB,
 lower_case_table_names other than 0) two tasks can have one table.

@@ -15,7 +15,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import create_statements, schema_collations
+from airflow_provider_dm.engine.schema.catalogue import create_statement, schema_collations
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
 
@@ -35,7 +35,7 @@ class Definitions:
     @classmethod
     def read(cls, source: Connection, names: Iterable[TableName]) -> Definitions:
         """Ask the source. Raises AnswerCut."""
-        return cls(create_statements(source, names), schema_collations(source))
+        return cls({name: create_statement(source, name) for name in names}, schema_collations(source))
 
 
 @dataclass(frozen=True)

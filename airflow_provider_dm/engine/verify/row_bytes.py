@@ -30,14 +30,14 @@ _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 @dataclass(frozen=True)
 class RowForm:
-    """The way one table of a mapping is read: the SELECT list, and for each column what makes it canonical."""
+    """The way one table of a mapping is read: the SELECT list, and for each column what makes it canonical, in turn."""
 
     select: str
-    transforms: tuple[Transform | None, ...]
+    transforms: tuple[tuple[Transform, ...], ...]
 
     def packer(self) -> Callable[[bytes], bytes]:
         """Return the function packet as it came -> canonical packet."""
-        changed = [(number, change) for number, change in enumerate(self.transforms) if change is not None]
+        changed = [(number, change) for number, changes in enumerate(self.transforms) for change in changes]
         if not changed:
             return bytes
         width = len(self.transforms)
@@ -80,7 +80,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
         if column.data_type in TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)
-        transforms.append(_both(codec.from_text, _common_form(column, other)))
+        transforms.append(tuple(filter(None, (codec.from_text, _common_form(column, other)))))
     return RowForm(", ".join(expressions), tuple(transforms))
 
 
@@ -92,21 +92,6 @@ def _common_form(column: Column, other: Column) -> Transform | None:
     if column.data_type == "bit" and column.column_type != other.column_type:
         return bits_key
     return None
-
-
-def _both(first: Transform | None, second: Transform | None) -> Transform | None:
-    return _Composed(first, second) if first is not None and second is not None else first or second
-
-
-@dataclass(frozen=True)
-class _Composed:
-    """Two transforms, one after the other. Not a closure, as it travels to executors."""
-
-    first: Transform
-    second: Transform
-
-    def __call__(self, value: bytes) -> bytes:
-        return self.second(self.first(value))
 
 
 def _length(size: int) -> bytes:

@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.identity import Fence
 from testbed import Server
 from tests.conftest import FreshSchema

@@ -16,9 +16,9 @@ from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences

@@ -21,9 +21,9 @@ from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences

@@ -27,11 +27,12 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
-from airflow_provider_dm.engine.sync.apply import MissingRow
-from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode.named_collisions import MOST_SHOWN
+from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.test_records import failing_halfway, numbers_of
 

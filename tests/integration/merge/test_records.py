@@ -12,11 +12,11 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.writer import TooManyContested
-from airflow_provider_dm.engine.sync import apply
-from airflow_provider_dm.engine.sync.apply import MissingRow, WaveWriter
-from airflow_provider_dm.engine.sync.causality import Wave
 from airflow_provider_dm.engine.sync.epoch import apply_epoch
-from airflow_provider_dm.engine.sync.transactional import Applied
+from airflow_provider_dm.engine.sync.write import apply
+from airflow_provider_dm.engine.sync.write.apply import MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.write.causality import Wave
+from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.target.frontier import Act
 from tests.integration.merge.conftest import Shops, instances
 

@@ -10,8 +10,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
-from airflow_provider_dm.engine.sync import shards
-from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
+from airflow_provider_dm.engine.sync.shard_ddl import shards
+from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
 from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.shard_groups import ddl_lane

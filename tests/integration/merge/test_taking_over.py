@@ -13,9 +13,9 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.mysql.connection import Connection, query
-from airflow_provider_dm.engine.sync import taking_over
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.taking_over import LostByOldKey
+from airflow_provider_dm.engine.sync.safe_mode import taking_over
+from airflow_provider_dm.engine.sync.safe_mode.taking_over import LostByOldKey
 from airflow_provider_dm.engine.target import standstill
 from airflow_provider_dm.engine.target.contested_row import lose as really_lose
 from airflow_provider_dm.engine.target.identity import SubtaskRef

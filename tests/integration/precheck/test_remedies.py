@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
-from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint

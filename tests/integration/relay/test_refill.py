@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.protocol import DumpRequest, DumpStream, open_dump
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.refill import Hole, Refiller
-from airflow_provider_dm.engine.sync.damage import check_events
+from airflow_provider_dm.engine.sync.log.damage import check_events
 from testbed import Flavour, Server, ServerSpec, start_servers, stop_servers
 from tests.integration.relay import accidents
 from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, wait_for

@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
-from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.start import begin
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
 from tests.integration.sync.tail_kit import wait_for
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.target import ddl_execution
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.sync import loop, noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
+from airflow_provider_dm.engine.sync.log.locations import RelayMadeAnew
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.target.session import close_target

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotS
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.rules.row_filter import RowsRefused
 from airflow_provider_dm.engine.sync import following
-from airflow_provider_dm.engine.sync.ddl import DdlNotSupported, DdlRefusedByFilter
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported, DdlRefusedByFilter
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 

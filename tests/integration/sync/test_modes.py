@@ -15,8 +15,8 @@ import pytest
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement, Verb
 from tests.integration.sync.conftest import SyncKit, random_transactions

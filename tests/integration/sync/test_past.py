@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.past import PastUnknown
+from airflow_provider_dm.engine.sync.start.past import PastUnknown
 from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 from tests.integration.sync.test_follows_ddl import check_equal

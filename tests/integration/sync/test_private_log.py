@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.sync import apply
+from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server

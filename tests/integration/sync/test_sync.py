@@ -15,16 +15,16 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
-from airflow_provider_dm.engine.sync import apply
-from airflow_provider_dm.engine.sync.apply import MissingRow
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.plan import UnknownTable
+from airflow_provider_dm.engine.sync.plan.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import PlanChanged, SourceWentBack
+from airflow_provider_dm.engine.sync.write import apply
+from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.identity import Fence, Fenced

@@ -19,9 +19,9 @@ import pytest
 from airflow_provider_dm.engine.copy import copier, page
 from airflow_provider_dm.engine.copy import migration as migration_module
 from airflow_provider_dm.engine.copy.migration import Stopped
-from airflow_provider_dm.engine.sync import apply
-from airflow_provider_dm.engine.sync import start as start_module
 from airflow_provider_dm.engine.sync.runner import TaskBug
+from airflow_provider_dm.engine.sync.start import opening as start_module
+from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.target import frontier
 from airflow_provider_dm.engine.target.frontier import Act
 from airflow_provider_dm.engine.target.session import target_connection

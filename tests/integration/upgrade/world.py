@@ -24,9 +24,9 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
 from testbed.equality import Report
 from tests.integration.copy.migrations import Migration, differences, endpoint

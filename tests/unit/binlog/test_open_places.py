@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPla
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.open_places import known_behind
+from airflow_provider_dm.engine.sync.log.open_places import known_behind
 from tests.unit.binlog.failovers import HUGE, A, B, T, World, set_of
 
 OLD = [T(A, number) for number in range(1, 6)]

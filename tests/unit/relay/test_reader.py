@@ -9,7 +9,13 @@ from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
-from airflow_provider_dm.engine.sync.locations import GtidsUnknown, RelayMadeAnew, check_numbers, location_at, numbered
+from airflow_provider_dm.engine.sync.log.locations import (
+    GtidsUnknown,
+    RelayMadeAnew,
+    check_numbers,
+    location_at,
+    numbered,
+)
 from airflow_provider_dm.engine.target.subtask import Subtask
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.source import SyncSource
 from spark_apps.incremental_sync import _result, _waiting
 
 

@@ -10,7 +10,11 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from spark_apps import workers
 from spark_apps.app import WORKER_IMPORTS
 
-WANTED = ["pyspark.worker", "airflow_provider_dm.engine.sync.tasks", "airflow_provider_dm.engine.binlog.kernels.rows"]
+WANTED = [
+    "pyspark.worker",
+    "airflow_provider_dm.engine.sync.write.tasks",
+    "airflow_provider_dm.engine.binlog.kernels.rows",
+]
 PREPARED = f"""
 import gc, json, os, sys
 from {workers.__name__} import prepare

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.sync import dependence
+from airflow_provider_dm.engine.sync.write import dependence
 
 
 def last_first(patch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,10 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
-from airflow_provider_dm.engine.sync import by_hand, definitions, newcomers, start
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.ddl import by_hand, definitions, newcomers
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.target import ddl_execution, session, table_schema
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from tests.unit.sync.ddl_changes import MERGED

@@ -20,21 +20,21 @@ from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.schema.codec import Row as Values
-from airflow_provider_dm.engine.sync import start
-from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.by_hand import ByHand
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.ddl import Concerns
+from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode import UntilLocation
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
-from airflow_provider_dm.engine.sync.writing import Writing, spreads
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start import opening as start
+from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window

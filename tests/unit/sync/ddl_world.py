@@ -40,8 +40,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target import session
 from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks

@@ -14,14 +14,14 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.causality import Waves, make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask

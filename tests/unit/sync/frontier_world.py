@@ -39,7 +39,7 @@ class Quirks:
     no_generation_bump: bool = False
     release_after: bool = False
     lenient: bool = False
-    """In place of catch-up, what collides is written over (sync/overwriting.py)."""
+    """In place of catch-up, what collides is written over (sync/safe_mode/overwriting.py)."""
     no_catch_up: bool = False
     """The log counts as exact from where the copy began."""
     together: bool = False

@@ -31,27 +31,27 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.giving_way import GivingWay
+from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
-from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.start import Opened
-from airflow_provider_dm.engine.sync.tail import Tail
-from airflow_provider_dm.engine.sync.tasks import ApplyRanges, EpochJob
-from airflow_provider_dm.engine.sync.transactional import Applied
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import Opened
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
+from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.target.frontier import Step, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -10,10 +11,16 @@ from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.sync.ddl.begun_elsewhere import Journal
+from airflow_provider_dm.engine.sync.following import untouched
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.target.ddl_execution import REFUSED, TargetDdl
 from airflow_provider_dm.engine.target.ddl_journal import IN_FRONT, Entry
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.loop_world import PLAN
 
 OLD = Location("a.000001", 500)
 AT = Location("b.000001", 200, "0-1-7", suffix=2)
@@ -71,3 +78,16 @@ def test_all_that_is_noted_is_about_what_follows(noted: list[tuple[int, str]], s
 def test_a_statement_is_known_by_what_it_adds(at: str, end: str, own: str) -> None:
     begin, behind = Location("b.000001", 200, at), Location("b.000001", 300, end)
     assert DdlStatement(begin, behind, "s", "", 0).own_set == own
+
+
+def test_only_what_a_statement_may_have_changed_is_read_again() -> None:
+    """What it alters, what the target has executed for it, and what a person had done in front of it, and took back."""
+    plan = replace(PLAN, targets=tuple(target_part(map_table(one, one)) for one in TARGETS))
+    altered, executed, injected, *left = names = [one.name for one in TARGETS]
+    assert left
+    noted = replace(journal(DDL.end.sort_key), entries={IN_FRONT: Entry(IN_FRONT, "UPDATE", {injected: None}, True)})
+
+    found = untouched(plan, [TableSchema(TARGETS[0], altered)], [TargetDdl("ALTER", (executed,))], noted)
+
+    assert list(found) == left
+    assert untouched(plan, [], [], journal(DDL.end.sort_key)).keys() == {*names}

@@ -10,8 +10,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.bucket import bucket_function
-from airflow_provider_dm.engine.sync.plan_parts import TargetPart, target_part
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_function
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, target_part
 
 
 def text(name: str, position: int, collation: str) -> Column:

@@ -17,12 +17,12 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
-from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable
-from airflow_provider_dm.engine.sync.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.change import BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, UnknownTable
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 RULES = SubtaskRules(

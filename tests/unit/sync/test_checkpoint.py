@@ -8,8 +8,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Piece, Resync
 from airflow_provider_dm.engine.sync.checkpoint import Standing
-from airflow_provider_dm.engine.sync.dm_import import DmStart, source_name
-from airflow_provider_dm.engine.sync.dm_points import lies_ahead
+from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
+from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead
 from airflow_provider_dm.engine.target.dm_checkpoint import (
     CheckpointUnusable,
     DmCheckpoint,

@@ -12,9 +12,9 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync import copied_whole
-from airflow_provider_dm.engine.sync.copied_whole import are_keyless, is_behind_its_copy
-from airflow_provider_dm.engine.sync.subtask_tables import SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.ddl import copied_whole
+from airflow_provider_dm.engine.sync.ddl.copied_whole import are_keyless, is_behind_its_copy
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 LOG, MERGED = TableName("s", "log_1"), TableName("x", "log")

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
-from airflow_provider_dm.engine.sync.ddl import Concerns, Verdict, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, Verdict, judge_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")
 TABLES = (TableName("shop", "t"), TableName("shop", "Orders"))

@@ -17,10 +17,14 @@ import pytest
 from airflow_provider_dm.engine.ddl import target_statements
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync import bucket, causality, dependence, following, overwriting, start
+from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan import bucket
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.safe_mode import overwriting
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.start import opening as start
+from airflow_provider_dm.engine.sync.write import causality, dependence
 from airflow_provider_dm.engine.target import ddl_execution, frontier
 from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.edge_elsewhere import place_of
+from airflow_provider_dm.engine.sync.log.edge_elsewhere import place_of
 from tests.unit.binlog.failovers import A, B, T, World, keys_of, set_of
 
 APPLIED = [T(A, 1), T(A, 2)]

@@ -10,11 +10,11 @@ from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
-from airflow_provider_dm.engine.sync.locations import location_at
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.log.locations import location_at
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
-from airflow_provider_dm.engine.sync.writing import Writing, most_held
+from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced
 from tests.unit.sync.loop_world import PLAN

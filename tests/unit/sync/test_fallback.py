@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
-from airflow_provider_dm.engine.sync.fallback import (
+from airflow_provider_dm.engine.sync.log.fallback import (
     Fault,
     OtherUpstream,
     PrivateRelayEnded,

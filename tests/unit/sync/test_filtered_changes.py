@@ -20,15 +20,15 @@ from airflow_provider_dm.engine.rules.event_filter import EventFilter, Verdict
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.bucket import bucket_of_all
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.change import Change
-from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.dependence import Kind
-from airflow_provider_dm.engine.sync.in_order import WritesInOrder, runs
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
+from airflow_provider_dm.engine.sync.plan.change import Change
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.dependence import Kind
+from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder, runs
 from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table

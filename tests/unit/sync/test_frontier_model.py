@@ -1,6 +1,6 @@
 """The exactly-once protocol survives what can happen, and each of its rules is needed.
 
-The protocol is the engine's own code (target/frontier.py, sync/apply.py, …) in the world of frontier_world.py."""
+The protocol is the engine's own code (target/frontier.py, sync/write/apply.py, …) in the world of frontier_world.py."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.merge import joining, settling
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.sync import apply, causality, dependence, merged, transactional
 from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.sync.write import apply, causality, dependence, merged, transactional
 from airflow_provider_dm.engine.target import contested_row, frontier
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from tests.unit.sync.broken_rules import last_first

@@ -18,16 +18,16 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.last_wins import check_one_law, write_over_waiting
-from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN, NamedCollision
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
-from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
-from airflow_provider_dm.engine.sync.writing import spreads
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.safe_mode.named_collisions import MOST_SHOWN, NamedCollision
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.writing import spreads
 from airflow_provider_dm.engine.target.contested_row import contest
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.row_key import row_key

@@ -18,11 +18,11 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync, ShardDdlNotSupported
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
-from airflow_provider_dm.engine.sync.locations import GoalLost
-from airflow_provider_dm.engine.sync.resync import Resyncing
-from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.sync.log.locations import GoalLost
+from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from tests.unit.sync.histories import TARGETS

@@ -13,8 +13,8 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.apply import MissingRow
-from airflow_provider_dm.engine.sync.transactional import CutOtherwise
+from airflow_provider_dm.engine.sync.write.apply import MissingRow
+from airflow_provider_dm.engine.sync.write.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas

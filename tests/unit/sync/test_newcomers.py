@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.merge.joining import Other, OwnerNotReady
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.sync.newcomers import is_recorded
+from airflow_provider_dm.engine.sync.ddl.newcomers import is_recorded
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 from tests.unit.sync.histories import TARGETS

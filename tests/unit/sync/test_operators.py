@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.meta.model import (
     Unit,
 )
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.operators import (
+from airflow_provider_dm.engine.sync.ddl.operators import (
     BinlogPosInvalid,
     NotPausedByDdl,
     OperatorSqlRefused,

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import LogNotSeen, statements_between
-from airflow_provider_dm.engine.sync.past import (
+from airflow_provider_dm.engine.sync.start.past import (
     Known,
     PastUnknown,
     Today,

@@ -13,12 +13,12 @@ import pytest
 from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
-from airflow_provider_dm.engine.sync import resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.fallback import RelaySilent
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.resync import Resyncing, ResyncPlanUnknown, _Lane
-from airflow_provider_dm.engine.sync.start import PlanChanged
+from airflow_provider_dm.engine.sync.log.fallback import RelaySilent
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.shard_ddl import resync
+from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, ResyncPlanUnknown, _Lane
+from airflow_provider_dm.engine.sync.start.opening import PlanChanged
 from airflow_provider_dm.engine.target.errors import TargetDenied
 from airflow_provider_dm.engine.target.frontier import begin_frontier
 from airflow_provider_dm.engine.target.shard_groups import read_groups

@@ -17,12 +17,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrites
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode import (
+from airflow_provider_dm.engine.sync.safe_mode.named_collisions import NamedCollision
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
     Off,
     State,
@@ -31,6 +28,9 @@ from airflow_provider_dm.engine.sync.safe_mode import (
     log_seconds,
     state_at,
 )
+from airflow_provider_dm.engine.sync.write.apply import WaveWriter, _over, _TableWrites
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.safe_mode_window import Window, begin_window, load_window

@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.subtask_tables import (
+from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
     NeedsAgreement,
     RefusedByFilter,

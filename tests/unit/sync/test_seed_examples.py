@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.statements import Statement

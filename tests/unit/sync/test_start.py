@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
-from airflow_provider_dm.engine.sync.start import (
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
+from airflow_provider_dm.engine.sync.start.opening import (
     GoalBehind,
     PlanChanged,
     SourceWentBack,

@@ -12,10 +12,10 @@ import pytest
 
 from airflow_provider_dm.engine.merge.collision import Collides, find_holders
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.sync import taking_over
-from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.taking_over import TakingOver
+from airflow_provider_dm.engine.sync.safe_mode import taking_over
+from airflow_provider_dm.engine.sync.safe_mode.named_collisions import NamedCollision
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.taking_over import TakingOver
 from airflow_provider_dm.engine.target import standstill
 from airflow_provider_dm.engine.target.contested_row import lost_rows, oldest_rows, waiting
 from airflow_provider_dm.engine.target.identity import SubtaskRef

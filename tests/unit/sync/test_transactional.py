@@ -16,10 +16,10 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync import transactional
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.resuming import passes
-from airflow_provider_dm.engine.sync.transactional import (
+from airflow_provider_dm.engine.sync.write import transactional
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.transactional import (
     CutOtherwise,
     Logged,
     TransactionalWriter,

@@ -16,12 +16,12 @@ from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.blobs import pack, unpack
-from airflow_provider_dm.engine.sync.causality import TableWork, Wave, make_waves
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import target_part
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.tasks import ApplyGroup, EpochJob
+from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
+from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob
 from airflow_provider_dm.engine.target.frontier import Act
 from tests.unit.sync.test_change import PRIMARY, Logged, fold, plan_of
 

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.shard.lock import Info, reported
-from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 
 TARGET = TableName("shop", "orders")
 

@@ -23,8 +23,8 @@ def test_packing_is_what_splitting_undoes(row: Cells) -> None:
 def test_a_packet_is_canonical_as_it_is(row: Cells) -> None:
     packet = packed(row)
 
-    assert RowForm("", (None, None, None)).packer()(packet) == packet
-    assert RowForm("", (bytes, None, bytes)).packer()(packet) == packet
+    assert RowForm("", ((), (), ())).packer()(packet) == packet
+    assert RowForm("", ((bytes,), (), (bytes, bytes))).packer()(packet) == packet
 
 
 def test_wider_types_of_the_target_compare_equal() -> None:

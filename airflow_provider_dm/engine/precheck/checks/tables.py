@@ -73,15 +73,7 @@ def check_online_ddl(facts: SourceFacts) -> Findings:
         yield State.OK, "no online DDL is under way", ""
 
 
-def check_source_engines(facts: SourceFacts) -> Findings:
-    return _engines(facts, facts.selected)
-
-
-def check_target_engines(facts: TargetFacts) -> Findings:
-    return _engines(facts, facts.tables)
-
-
-def _engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
+def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
     wanted = set(names)
     rows = query(facts.connection, "SELECT table_schema, table_name, engine FROM information_schema.tables")
     other = [

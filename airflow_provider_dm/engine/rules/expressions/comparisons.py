@@ -51,7 +51,6 @@ def truth_of(part: Part) -> Read:
 
 def logical(sign: str, left: Read, right: Read) -> Read:
     """Return `left AND right`, OR, XOR: the right side is read only where the server reads it."""
-
     decides = sign == "OR"  # whatever the other side is
 
     def either(row: Row) -> bool | None:
@@ -64,7 +63,7 @@ def logical(sign: str, left: Read, right: Read) -> Read:
     def exclusive(row: Row) -> bool | None:
         one = left(row)
         other = None if one is None else right(row)
-        return None if other is None else one != other
+        return None if other is None else one is not other
 
     return exclusive if sign == "XOR" else either
 

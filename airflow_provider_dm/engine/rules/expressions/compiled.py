@@ -95,8 +95,6 @@ def compiled(text: str, table: Table) -> Expression:
 
 
 class _Compiler:
-    """The parts of one expression over one table."""
-
     def __init__(self, table: Table) -> None:
         self.table = table
         self.columns: set[int] = set()

@@ -55,8 +55,6 @@ class Whole:
 
 @dataclass(frozen=True)
 class Exact:
-    """A decimal."""
-
     digits: int
     decimals: int
 

@@ -42,17 +42,13 @@ class Collation:
     charset: str
     name: str
 
-    @property
-    def pads(self) -> bool:
-        return pads(self.name)
-
     @cached_property
     def _table(self) -> bytes | None:
         return _TABLES.get(self.name)
 
     def order(self, left: bytes, right: bytes) -> int:
         """Return a negative number, 0 or a positive one."""
-        if self.pads:
+        if pads(self.name):
             length = max(len(left), len(right))
             left, right = left.ljust(length), right.ljust(length)
         if self._table is not None:

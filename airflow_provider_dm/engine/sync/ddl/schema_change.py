@@ -1,0 +1,468 @@
+"""What one DDL statement of the log means for a subtask: its tables behind the statement, and the target's statements.
+
+Pure: the statement (a value of `engine.ddl`), the tables as they are, the rules and both servers go in; a SchemaChange
+comes out, or a reason to stop. Nothing is executed here, so the same statement always means the same.
+
+    tables  s.a -> t.a     ALTER TABLE s.a ADD c int        ─▶  ALTER TABLE t.a ADD c int; s.a has c
+    tables  s.a -> t.a     RENAME TABLE s.a TO s.b          ─▶  RENAME TABLE t.a TO t.b; s.a is s.b
+    tables  s.a -> t.a     DROP TABLE s.a, other.x          ─▶  DROP TABLE t.a; s.a is no table of the task any more
+    no tables              CREATE TABLE s.a (…)             ─▶  CREATE TABLE t.a (…); s.a -> t.a
+
+A table whose rows are copied up to a later place (`skip_until`) was copied as it is there: DDL before that place is in
+its copy already, and only what the statement says about other tables counts. Whoever copies one table again, since it
+was altered meanwhile, copies all again that were altered, replaced or renamed, and all that are new, and notes what is
+gone (`copied_again`). So what such a table was in front of that place can only have come to another one that is copied
+again, or to one that is gone:
+
+    s.a copied again at 9         8: RENAME TABLE s.a TO s.b        ─▶  s.b is copied again, too, or gone at 9
+    s.a copied again at 9         8: RENAME TABLE s.c TO s.a        ─▶  as DROP TABLE s.c: s.a's copy has its rows
+
+The binlog event filter says which parts of a statement the target gets. The source's tables are followed all the same,
+as its rows are read by them; a target that lacks a column then stops the task when the new plan is made, and not later.
+
+Target tables that take the rows of several source tables are for all of those to agree on. What one of them may do
+alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows. Where they
+do agree (`shard-mode: pessimistic`, engine.shard), a statement on one of them means for the target what it would if the
+table were alone, and `agreed` says that it is for all of them to make first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.if_exists import without_needless
+from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
+from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    AlterSequence,
+    AlterTable,
+    ColumnDefinition,
+    CreateDatabase,
+    CreateIndex,
+    CreateSequence,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropDatabase,
+    DropIndex,
+    DropTables,
+    ExchangePartition,
+    PartitionToTable,
+    PassedOver,
+    RenameTables,
+    Statement,
+    SwapTablespace,
+    TableDefinition,
+    TableToPartition,
+    TruncateTable,
+)
+from airflow_provider_dm.engine.ddl.stored_names import as_stored
+from airflow_provider_dm.engine.ddl.target_definitions import Way
+from airflow_provider_dm.engine.ddl.target_statements import for_target
+from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write import statement_sql
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
+from airflow_provider_dm.engine.sync.ddl.statement_parts import (
+    check_same_everywhere,
+    check_shows,
+    left_by_filter,
+    new_name,
+    renames,
+    renames_columns,
+    single_changes,
+    without_widths,
+)
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+    CannotFollow,
+    NeedsAgreement,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+)
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+
+def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+    """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
+    try:
+        return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
+    except (CannotTrack, NotCopyable) as error:
+        raise CannotFollow(str(error)) from None
+
+
+def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+    """Return what several changes of one table mean, that an online DDL tool has made to a copy of it, in this order.
+
+    Raises as `change_of`.
+    """
+
+    def under(text: LoggedText) -> Surroundings:
+        return replace(around, session=replace(around.session, sql_mode=text.sql_mode), sql=text.sql)
+
+    return _in_turn(((one.statement, under(one.text)) for one in changes), tables)
+
+
+def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: SubtaskTables) -> SchemaChange:
+    """Return what statements mean one behind the other, each of which finds what those before it have made."""
+    found = SchemaChange(tables)
+    for statement, around in statements:
+        one = change_of(statement, found.tables, around)
+        notes, agreed = found.notes + one.notes, one.agreed or found.agreed
+        found = SchemaChange(one.tables, found.statements + one.statements, notes=notes, agreed=agreed)
+    return found
+
+
+def change_by_hand(
+    original: Statement | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+) -> SchemaChange:
+    """Return what is to be done where a person has other statements executed (none: nothing) than the source has.
+
+    Rows are as the source's statement has made them. Where it cannot be followed, the tables that it is about have no
+    model any more, and the table maps of the log tell whether rows are still as they were.
+    Raises CannotFollow, NeedsAgreement.
+    """
+    around = around.unfiltered()
+    by_hand = replace(around, session=replace(around.session, sql_mode=0))
+    given = _in_turn(((one, by_hand) for one in instead), tables)
+    if original is None:
+        return SchemaChange(tables, given.statements, agreed=given.agreed)
+    elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
+    try:
+        change = change_of(original, tables, replace(around, fed_elsewhere=elsewhere))
+    except CannotFollow as error:
+        lost = replace(tables, tracker=tables.tracker.without(original.tables))
+        return SchemaChange(lost, given.statements, notes=(f"it is not followed: {error}",), agreed=given.agreed)
+    return replace(change, statements=given.statements, agreed=change.agreed or given.agreed)
+
+
+@dataclass
+class _Change:
+    """A change while it is made up: `tables` moves on with each part of the statement."""
+
+    tables: SubtaskTables
+    around: Surroundings
+    statements: list[TargetDdl] = field(default_factory=list)
+    renamed: list[tuple[TableName, TableName]] = field(default_factory=list)
+    ended: list[TableName] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    agreed: TableName | None = None
+    gone: set[Named] = field(default_factory=set)
+    """What statements in front of the next one take out of the target."""
+
+    def of(self, statement: Statement) -> SchemaChange:
+        match statement:
+            case CreateTable() | CreateTableLike() | CreateTableSelect():
+                self._create(statement)
+            case AlterTable() | CreateIndex() | DropIndex():
+                self._alter(statement)
+            case TruncateTable(table):
+                self._truncate(table, statement)
+            case DropTables(names):
+                for name in names:
+                    if self.tables.schema(name) is not None:
+                        self._drop(name, wanted=self._wanted(DropTables((name,))) is not None)
+            case RenameTables(pairs):
+                self._rename(pairs)
+            case CreateDatabase() | AlterDatabase():
+                self._track(statement)
+            case DropDatabase(name):
+                wanted = self._wanted(statement) is not None
+                for one in [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]:
+                    self._drop(one, wanted=wanted)
+                self._forget_schema(statement)
+            case CreateSequence() | AlterSequence():
+                raise CannotFollow("sequences are not migrated")
+            case PassedOver():
+                pass
+            case _:
+                assert_never(statement)
+        return SchemaChange(
+            self.tables,
+            tuple(self.statements),
+            tuple(self.renamed),
+            tuple(self.ended),
+            tuple(self.notes),
+            self.agreed,
+        )
+
+    # One kind of statement each
+
+    def _create(self, statement: CreateTable | CreateTableLike | CreateTableSelect) -> None:
+        name = statement.table
+        if self._is_copied(name):
+            return
+        if isinstance(statement, CreateTableLike) and (until := self._copied_again(statement.like)):
+            self._is_gone(name, until)  # what it was made like is not known any more
+            return
+        known = self.tables.schema(name)
+        if known is not None:
+            if statement.if_not_exists:
+                return
+            if not statement.or_replace:
+                raise CannotFollow(f"{name} is there already")
+        wanted = self._wanted(statement) is not None
+        if known is not None:
+            self._drop(name, wanted=wanted)
+        if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
+            raise CannotFollow(f"the definition of {statement.like} is not known, as it is none of the task's tables")
+        self._track(statement)
+        target = self.around.route(name)
+        self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
+        if wanted:
+            self._create_schema(name.schema, target.schema)
+        if wanted and not self._is_shared(target, name):
+            tracker = self.tables.tracker
+            created = CreateTable(name, tracker.definition(name))
+            self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
+
+    def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
+        name = statement.table
+        new = new_name(statement)
+        if new != name and (self._copied_again(name) or self._copied_again(new)):
+            self._rename([(name, new)])
+            return
+        if self._is_copied(name):
+            return
+        if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
+            return
+        before, wanted = self.tables.tracker, self._wanted(statement)
+        shared = wanted is not None and self._is_for_all(name)
+        if isinstance(statement, AlterTable):
+            for spec in statement.specs:
+                if isinstance(spec, ExchangePartition | PartitionToTable | TableToPartition):
+                    raise CannotFollow("rows move between a partition and another table")
+                if isinstance(spec, SwapTablespace):
+                    raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
+        if not self.around.allows(new):
+            raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
+        if shared and new != name:
+            raise NeedsAgreement(f"{name} is altered and renamed to {new} by one statement")
+        self._track(statement)
+        self._retype(name, new)
+        if name == new and renames_columns(statement):
+            check_shows(name, *self._definitions(name, before))
+        if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
+            specs = without_needless(before.server, before.definition(name), wanted.specs)
+            wanted = replace(wanted, specs=specs)
+        if wanted is not None:
+            self._emit(wanted, before)
+        if shared:
+            check_same_everywhere(*self._definitions(name, before), self.around.session.sql_mode)
+            self.agreed = name
+
+    def _truncate(self, name: TableName, statement: TruncateTable) -> None:
+        if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
+            return
+        target = self.around.route(name)
+        if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
+            self.notes.append(f"{name} is emptied at its source; its rows in {target} stay")
+        elif target in self.around.once_merged:
+            raise CannotFollow(
+                f"{target} may have rows of other tables that are no more, which it would remove as well"
+            )
+        else:
+            self._emit(statement, self.tables.tracker)
+
+    def _drop(self, name: TableName, *, wanted: bool) -> None:
+        schema = self.tables.schema(name)
+        if schema is None:
+            return
+        if self._is_copied(name):
+            return
+        if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
+            self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
+        elif wanted:
+            self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
+        self.tables = self.tables.without(name)
+        self.ended.append(name)
+
+    def _rename(self, pairs: Iterable[tuple[TableName, TableName]]) -> None:
+        kept = []
+        for old, new in pairs:
+            if self._copied_again(new):
+                self._drop(old, wanted=self._wanted(RenameTables(((old, new),))) is not None)
+                continue
+            if until := self._copied_again(old):
+                self._is_gone(new, until)
+                continue
+            if self._is_copied(old):
+                raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
+            if self.tables.schema(old) is None:
+                if self.around.allows(new):
+                    raise CannotFollow(
+                        f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
+                    )
+                continue
+            if not self.around.allows(new):
+                raise CannotFollow(f"{old} is renamed to {new}, which is none of the task's tables")
+            kept.append((old, new))
+            self._rename_one(old, new)
+        self._emit_renames(kept)
+
+    def _rename_one(self, old: TableName, new: TableName) -> None:
+        schema = self.tables.schema(old)
+        assert schema is not None
+        if self.tables.schema(new) is not None:
+            raise CannotFollow(f"{new} is there already")
+        if self._is_shared(schema.target, old) and self.around.route(new) != schema.target:
+            raise NeedsAgreement(f"{old} leaves {schema.target}, which takes the rows of other tables as well")
+        self._track(RenameTables(((old, new),)))
+        self._retype(old, new)
+
+    def _emit_renames(self, pairs: Sequence[tuple[TableName, TableName]]) -> None:
+        moved = [(old, new) for old, new in pairs if self.around.route(old) != self.around.route(new)]
+        wanted = self._wanted(RenameTables(tuple(moved))) if moved else None
+        if wanted is not None:
+            self._emit(wanted, self.tables.tracker)
+
+    # What they are made of
+
+    def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
+        schema = self.tables.schema(name)
+        if schema is None and not if_exists:
+            raise CannotFollow(f"the definition of {name} at this place is not known")
+        return None if schema is None else schema.target
+
+    def _is_for_all(self, name: TableName) -> bool:
+        """Tell whether all shards of a merged table have to make the statement. Raises NeedsAgreement where they do not
+        agree on anything."""
+        schema = self.tables.schema(name)
+        if schema is None or not self._is_shared(schema.target, name):
+            return False
+        if not self.around.agreeing:
+            raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
+        return True
+
+    def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
+        return before.definition(name), self.tables.tracker.definition(name)
+
+    def _is_shared(self, target: TableName, name: TableName) -> bool:
+        """Tell whether another source table goes to that target as well."""
+        mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
+        return mine or target in self.around.fed_elsewhere
+
+    def _is_copied(self, name: TableName) -> bool:
+        """Tell whether the table was copied as it is behind the statement, or was gone by then."""
+        schema, copied = self.tables.schema(name), name not in self.tables.uncopied
+        return (copied and schema is not None and schema.skip_until >= self.around.position) or bool(
+            self._copied_again(name)
+        )
+
+    def _copied_again(self, name: TableName) -> str:
+        """Return the place behind the statement at which the table was copied again, or was gone; "": there is none."""
+        until = self.tables.copied_again.get(name, "")
+        return until if until >= self.around.position else ""
+
+    def _is_gone(self, name: TableName, until: str) -> None:
+        if self.around.allows(name):
+            self.tables = replace(self.tables, copied_again={**self.tables.copied_again, name: until})
+
+    def _forget_schema(self, statement: DropDatabase) -> None:
+        """Forget what was in a schema, but for tables that were copied behind the statement."""
+        before = self.tables.tracker
+        copied = [name for name in before.names() if name.schema == statement.name and self._is_copied(name)]
+        self._track(statement)
+        for name in copied:
+            self.tables = replace(self.tables, tracker=self.tables.tracker.with_table(name, before.create_sql(name)))
+
+    def _track(self, statement: Statement) -> None:
+        self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.around.session))
+
+    def _retype(self, old: TableName, new: TableName) -> None:
+        """Take the definition from the tracker, under the new name if there is one."""
+        schema = self.tables.schema(old)
+        assert schema is not None
+        became = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
+        self.tables = self.tables.put(became, instead_of=old)
+        if old != new:
+            self.renamed.append((old, new))
+
+    def _wanted(self, statement: Statement) -> Statement | None:
+        """Return what of a statement the filter leaves for the target; None: nothing. Raises RefusedByFilter."""
+        left, notes = left_by_filter(statement, self.tables.tracker, self.around)
+        self.notes += notes
+        return left
+
+    def _create_schema(self, source: str, target: str) -> None:
+        collation = self.tables.tracker.collations().get(source)
+        if collation is None:
+            return
+        made = create_schema_like(
+            target,
+            collation,
+            source_flavour=self.tables.tracker.server.flavour,
+            target_flavour=self.around.target.flavour,
+            strict=self.around.strict_collations,
+        )
+        self.notes += made.notes
+        self.statements.append(TargetDdl(made.sql(), ()))
+
+    def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
+        """Add what the target is to execute for it. `before`: the tables in front of it."""
+        around, mode = self.around, self.around.session.sql_mode
+
+        def has_primary_key(name: TableName) -> bool:
+            return any(key.primary for key in before.table(name).unique_keys)
+
+        way = Way(
+            sql_mode=mode,
+            source=before.server.flavour,
+            target_can=around.target,
+            route=around.route,
+            allows=around.allows,
+            resolve=self._resolve,
+            collation=self._collation,
+            has_primary_key=has_primary_key,
+            cascades_are_logged=self.tables.cascades_are_logged,
+            strict_collations=around.strict_collations,
+        )
+        emitted = for_target(self._as_told(statement, before), way)
+        self.notes += emitted.notes
+        for one in emitted.statements:
+            flavour = around.target.flavour
+            parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
+            sql, alike = statement_sql(one, mode, flavour), statement_sql(without_widths(one), mode, flavour)
+            new = newly_made(one, self.gone)
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
+
+    def _as_told(self, statement: Statement, before: Tracker) -> Statement:
+        """Return the statement with what only the source's flavour does unasked."""
+        if not (isinstance(statement, AlterTable) and statement.table in before.names()):
+            return statement
+        old, new = before.definition(statement.table), self._definition(statement.table)
+        if new is None:
+            return statement
+        match before.server.flavour, self.around.target.flavour:
+            case Flavour.MYSQL, Flavour.MARIADB if not self.around.rules.router.extracted(statement.table):
+                return with_shrunk_keys(statement, old, new)  # else keys with columns of routing would lose those
+            case Flavour.MARIADB, Flavour.MYSQL:
+                return with_cut_keys(statement, old, new)
+        return statement
+
+    def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
+        """Return a column as the source has it behind the statement; the table by its name in front of it."""
+        definition = self._definition(table)
+        if definition is None:
+            return None
+        return next((one for one in definition.columns if one.name.lower() == column.lower()), None)
+
+    def _collation(self, table: TableName) -> str | None:
+        definition = self._definition(table)
+        return None if definition is None else dict(definition.options).get("COLLATE")
+
+    def _definition(self, table: TableName) -> TableDefinition | None:
+        name = dict(self.renamed).get(table, table)
+        try:
+            return self.tables.tracker.definition(name)
+        except KeyError:
+            return None

@@ -1,0 +1,139 @@
+"""What a DDL statement changes, seen from the sync, what of it cannot be followed, and what a filter leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.statements import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    CreateIndex,
+    DropIndex,
+    RenameColumn,
+    RenameTables,
+    RenameTo,
+    Spec,
+    Statement,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.ddl.target_alter import one_by_one
+from airflow_provider_dm.engine.ddl.target_code import is_moment
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
+from airflow_provider_dm.engine.rules.event_filter import Verdict
+from airflow_provider_dm.engine.rules.mapping import family_of
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, RefusedByFilter, Surroundings
+
+
+def shown(name: TableName) -> str:
+    """Return how a table, or a schema, is called in messages."""
+    return str(name) if name.table else name.schema
+
+
+def new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
+    """Return how the table is called behind the statement."""
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
+    return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
+
+
+def without_widths(statement: Statement) -> Statement:
+    """Return the statement without the display widths of numbers, which some servers add and others drop."""
+    if not isinstance(statement, AlterTable):
+        return statement
+
+    def bare(spec: Spec) -> Spec:
+        if not isinstance(spec, AddColumn | ChangeColumn):
+            return spec
+        kind = spec.column.type
+        if kind.zerofill or family_of(kind.name) != "integer":
+            return spec
+        return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
+
+    return replace(statement, specs=tuple(bare(one) for one in statement.specs))
+
+
+def renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
+    """Tell whether columns get other names."""
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
+    return any(
+        (isinstance(spec, RenameColumn) and spec.name != spec.to)
+        or (isinstance(spec, ChangeColumn) and spec.name != spec.column.name)
+        for spec in specs
+    )
+
+
+def single_changes(statement: Statement) -> tuple[Statement, ...]:
+    """Return the statement as several, each of which changes one thing; none where no order of them does the same."""
+    if isinstance(statement, AlterTable) and len(statement.specs) > 1:
+        try:
+            return tuple(replace(statement, specs=(spec,)) for spec in one_by_one(statement.specs))
+        except NotCopyable:
+            return ()
+    return (statement,)
+
+
+def renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
+    """Return the tables that get other names."""
+    if isinstance(statement, RenameTables):
+        return tuple(statement.pairs)
+    if isinstance(statement, AlterTable) and new_name(statement) != statement.table:
+        return ((statement.table, new_name(statement)),)
+    return ()
+
+
+def check_same_everywhere(before: TableDefinition, after: TableDefinition, sql_mode: int) -> None:
+    """Refuse what gives the rows that are there other values in each shard, as the target makes it once for all.
+
+    That is: a column that is filled with the moment of the statement, or with numbers. Raises CannotFollow.
+    """
+    old = {one.name.lower(): one for one in before.columns}
+    for column in after.columns:
+        was = old.get(column.name.lower())
+        if column.auto_increment and (was is None or not was.auto_increment):
+            raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
+        filled = was is None or (was.nullable is not False and column.nullable is False)
+        if filled and column.default is not None and is_moment(column.default, sql_mode):
+            raise CannotFollow(f"each shard fills {column.name} with another moment")
+
+
+def check_shows(name: TableName, before: TableDefinition, after: TableDefinition) -> None:
+    """Refuse columns that swap names as well as places: by its looks nobody can tell whether that was done.
+
+    A run that dies behind it would do it again, which undoes it (see the journal). Raises CannotFollow.
+    """
+    if before.columns == after.columns:
+        raise CannotFollow(f"columns of {name} change places and names at once, after which it looks as before")
+
+
+def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Statement | None, list[str]]:
+    """Return what of a statement is for the target (None: nothing), and notes of what is left out.
+
+    `before`: the tables in front of it. Raises RefusedByFilter.
+    """
+    rules = around.rules.events
+    if not rules.rules:
+        return statement, []
+    kept, notes = [], []
+    for part in parts_of(statement, *_columns(statement, before, around)):
+        names = ", ".join(map(shown, part.names))
+        match rules.of_ddl(part.names, part.events, around.sql):
+            case Verdict.DO:
+                kept.append(part.statement)
+            case Verdict.ERROR:
+                raise RefusedByFilter(f"{part.shown()} of {names}")
+            case Verdict.IGNORE:
+                notes.append(f"a filter rule leaves out: {part.shown()} of {names}")
+    return together(kept), notes
+
+
+def _columns(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Columns, Columns]:
+    """Return the columns in front of an ALTER TABLE that changes some, and behind it; else they do not matter."""
+    if not (isinstance(statement, AlterTable) and any(isinstance(one, ChangeColumn) for one in statement.specs)):
+        return {}, {}
+    behind = before.after(statement, around.session)
+    pairs = ((before, statement.table), (behind, new_name(statement)))
+    old, new = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
+    return old, new

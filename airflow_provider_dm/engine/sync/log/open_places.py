@@ -1,0 +1,64 @@
+"""What is known of one subtask by places of its log that the frontier has not come to (binlog/open_places.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace
+from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.sync.log.locations import location_at
+from airflow_provider_dm.engine.target.copied_tables import load_copied_again
+from airflow_provider_dm.engine.target.ddl_journal import statements_under_way
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+
+
+def read_open_places(
+    connection: Connection,
+    ref: SubtaskRef,
+    rules: BlockAllowRules,
+    lo: Location,
+    base_of: Callable[[int], str | None],
+    copied_until: Location | None,
+) -> tuple[OpenPlace, ...]:
+    """Return the places behind `lo`. `base_of`: see `location_at`; `copied_until`: behind all of the load.
+
+    Raises AnswerCut.
+    """
+
+    def found() -> Iterator[tuple[str, str, str]]:
+        for position, sql, own_set in statements_under_way(connection, ref, lo.sort_key):
+            yield position, f"the target has begun to execute DDL for that place ({first_words(sql)})", own_set
+        for schema in load_table_schemas(connection, ref):
+            if rules.allows(schema.table.name):
+                yield schema.skip_until, f"{schema.table.name} is copied up to there", ""
+        for name, until in load_copied_again(connection, ref).items():
+            if rules.allows(name):
+                yield until, f"{name} is copied up to there", ""
+
+    return tuple(
+        OpenPlace(
+            ref.source,
+            location_at(key, lo, base_of),
+            what,
+            own_set,
+            None if own_set else known_behind(key, copied_until),
+        )
+        for key, what, own_set in found()
+        if key > lo.sort_key
+    )
+
+
+def known_behind(key: str, copied_until: Location | None) -> Location | None:
+    """Return the end of the load where it is known what was committed by then, and all up to this place was.
+
+    On MySQL that set may lack what was being committed then. Not what a table's copy shows: whoever took it has waited
+    until all of that was committed (copy/watermark.py).
+    """
+    if copied_until is None or not copied_until.gtid_set:
+        return None
+    same_log = key.partition(".")[0] == copied_until.sort_key.partition(".")[0]
+    return copied_until if same_log and key <= copied_until.sort_key else None

@@ -1,0 +1,484 @@
+"""The growing end of one source's log, as the loop asks for it: from its relay log, or else from the upstream.
+
+    LOCAL     the relay log: the source's own one, or the task's private one (`enable-relay: false`)
+    UPSTREAM  what a child process pulls for this task alone, since the relay log could not serve (upstream.py)
+
+What can be wrong is found in three places, and all of them come here: reading and planning (`plan`), decoding on an
+executor (`distrust`), and waiting in vain (`idle`). Which way to go then is decided in fallback.py. The bytes are those
+of the upstream's own files either way, so the piece that failed is planned again over the same stretch.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, first_open
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.binlog.repetitions import Repetitions
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.config.job import JobSpec, place_of
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.relay import health
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
+from airflow_provider_dm.engine.relay.spool import Place, write_mark
+from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
+from airflow_provider_dm.engine.sync.log.fallback import (
+    Fault,
+    RelaySilent,
+    fault_of,
+    is_another_server,
+    neither_serves,
+    unreadable,
+)
+from airflow_provider_dm.engine.sync.log.reach import end_of, left_bytes, not_begun, reaches
+from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 2.0
+"""Between two looks at the relay's status."""
+MARK_SECONDS: Final = 0.5
+AGAIN_SECONDS: Final = 0.2
+LOCAL: Final = "local"
+REMOTE: Final = "remote"
+"""DM's words for what is read, as its query-status shows them."""
+T = TypeVar("T")
+_ATTEMPTS: Final = 2
+"""Each log may be left once for the other within one question."""
+
+
+@dataclass
+class Tail:
+    """The growing end of one source's log. Its methods may be called by any thread."""
+
+    source: str
+    local: RelayReader
+    store: MetaStore
+    progress: SyncProgress = field(default_factory=SyncProgress)
+    upstream: UpstreamLog | None = None
+    """None: there is nothing to fall back to, and what is wrong with the relay log is an error at once."""
+    by_gtid: bool = False
+    """The relay may follow the source to another server."""
+    private: bool = False
+    """The relay log is the task's own: pulled from the upstream, bounded by how far we have read."""
+    reading: Reading = field(default_factory=FromRelay, init=False)
+    waiting: bool = field(default=False, init=False)
+    """The last plan found a log that does not reach the sync's location (yet)."""
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _opened_at: float = field(default_factory=time.monotonic, init=False)
+    _looked_at: float = field(default=0.0, init=False)
+    _mark: tuple[Path, Place] | None = field(default=None, init=False)
+    _marked_at: float = field(default=0.0, init=False)
+    _checked: LogFile | None = field(default=None, init=False)
+    _prepared: tuple[Prepared, ...] = field(default=(), init=False, repr=False)
+    """The XA transactions that are prepared where the last plan began."""
+    _until_time: int | None = field(default=None, init=False, repr=False)
+    _open_places: Sequence[OpenPlace] = field(default=(), init=False, repr=False)
+    _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
+    """What was found out about the log that is being read."""
+
+    def __post_init__(self) -> None:
+        self._show()
+
+    @classmethod
+    def of(cls, spec: JobSpec, source_id: str, store: MetaStore, progress: SyncProgress) -> Tail:
+        source = spec.source(source_id)
+        upstream = None
+        if source.fallback_dir is not None:
+            root = Path(source.fallback_dir)
+            upstream = UpstreamLog(source, spec.task.name, spec.meta_url, root, place_of(spec.until))
+        private = not source.config.enable_relay
+        by_gtid = source.config.enable_gtid
+        return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, by_gtid, private)
+
+    # What the loop asks
+
+    def plan(
+        self,
+        lo: Location,
+        *,
+        goal: Location | None,
+        limit: int | None,
+        range_bytes: int,
+        prepared: Sequence[Prepared] = (),
+        until_time: int | None = None,
+        open_places: Sequence[OpenPlace] = (),
+    ) -> Planned:
+        """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
+
+        `prepared`: the XA transactions that are prepared at `lo`. `until_time`, `open_places`: see `plan_epoch`.
+
+        Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
+        """
+        with self._lock:
+            self._prepared, self._until_time, self._open_places = tuple(prepared), until_time, open_places
+            match self.reading:
+                case FromRelay(left_at):
+                    self._forget_left(left_at, lo)
+                case FromUpstream() as reading:
+                    self._look_back(reading, lo)
+            return self._served(lo, lambda: self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes))
+
+    def gtid_set_at(self, place: Location) -> str | None:
+        """Return what was committed before `place`, where a transaction begins or the log ends; None: not come yet.
+
+        Raises LocationNotInLog if that is no such place, and what `plan` raises.
+        """
+        with self._lock:
+            return self._served(place, lambda: self._gtid_set_at(place), never=LocationNotInLog)
+
+    def distrust(self, error: DmError, epoch: Epoch) -> None:
+        """Read elsewhere, as a piece could not be decoded. Raises `error` unless the log is at fault, or NeitherServes.
+
+        What was planned ahead may have left that log already: then nothing is wrong with the one that is read now.
+        """
+        with self._lock:
+            if self._is_read_now(epoch):
+                self._move_on(error, epoch.lo)
+            elif fault_of(error) is Fault.OTHER:
+                raise error
+            elif isinstance(self.reading, FromUpstream):
+                self._begin_earlier(self.reading, error, epoch.lo)
+
+    def idle(self, here: Location, seconds: float) -> None:
+        """Look why nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about
+        that, or NeitherServes."""
+        with self._lock:
+            if time.monotonic() - self._looked_at < LOOK_SECONDS:
+                return
+            self._looked_at = time.monotonic()
+            match self.reading:
+                case FromRelay():
+                    self._idle_local(here, seconds)
+                case FromUpstream(pulled=False, why=error):
+                    raise error
+                case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
+                    pulled.check_upstream()
+
+    def look(self, here: Location, goal: Location | None) -> None:
+        """Look, for people, where the source's log ends, and how much of it lies behind `here`."""
+        status = self._status()
+        fresh = status is not None and health.is_alive(status, health.FRESH_SECONDS)
+        master = status.master if status is not None and fresh else None
+        with self._lock:
+            shown, reader = self.progress, self._reader()
+            shown.master = master or shown.master
+            if master is not None:
+                shown.at_end = reached(here, master)
+            else:  # nobody says where it ends: what we pull ourselves is all that there is to know
+                shown.at_end = isinstance(self.reading, FromUpstream) and not self.waiting
+            if shown.at_end:
+                shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
+        shown.left_bytes = left_bytes(reader, here, goal, master)
+        far = not_begun(goal, shown.master) if shown.at_end else ""
+        if far and not shown.goal_far:
+            log.warning("%s; the sync waits for that, and does not end before", far)
+        shown.goal_far = far
+
+    def close(self) -> None:
+        """Stop what pulls for us. The files stay: a later run may need them."""
+        with self._lock:
+            if self.upstream is not None:
+                self.upstream.end()
+
+    # Reading
+
+    def _plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+        try:
+            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+        except (MalformedEvent, ChecksumMismatch) as error:
+            # A relay that starts again cuts off an open transaction: who reads those bytes at that moment gets zeros.
+            log.info("planned again in a moment: %s", error)
+            time.sleep(AGAIN_SECONDS)
+            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+
+    def _plan_once(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+        reader = self._kept_going()
+        files = reader.files(lo)
+        self.waiting = not reaches(files, lo)
+        if not files:
+            return UpToDate(lo)
+        try:
+            planned = plan_epoch(
+                files,
+                lo,
+                goal=goal,
+                max_bytes=limit or sys.maxsize,
+                range_bytes=range_bytes,
+                repetitions=self._repetitions,
+                prepared=self._prepared,
+                held=self._held,
+                until_time=self._until_time,
+                open_places=self._open_places,
+            )
+        except OSError as error:
+            raise unreadable(str(error.filename or files[0].path), error) from error
+        enough = _is_enough(planned, goal if limit is None else None)
+        self._say_how_far(reader, Place.of(lo) if enough else end_of(files[-1]), enough=enough)
+        return planned
+
+    def _held(self) -> Sequence[LogFile]:
+        """List the files that can be read, wherever they are: prepared transactions may lie far behind."""
+        elsewhere = [self.local, self.upstream.reader] if self.upstream is not None else [self.local]
+        now = self._reader()
+        return [file for reader in (now, *(one for one in elsewhere if one is not now)) for file in reader.held()]
+
+    def _gtid_set_at(self, place: Location) -> str | None:
+        reader = self._kept_going()
+        found = reader.own_gtid_set_at(place)
+        files = reader.files(place) if found is None else ()
+        if files:
+            self._say_how_far(reader, end_of(files[-1]), enough=False)
+        return found
+
+    def _reader(self) -> RelayReader:
+        return self.reading.log.reader if isinstance(self.reading, FromUpstream) else self.local
+
+    def _kept_going(self) -> RelayReader:
+        """Return the log that is read, pulled on if it is pulled for us. Raises PrivateRelayEnded."""
+        if isinstance(self.reading, FromUpstream):
+            self.reading.log.check()
+        return self._reader()
+
+    def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
+        """Write the mark by which a private relay bounds itself (relay/spool.py)."""
+        if self._reads_shared_log():
+            return
+        now = time.monotonic()
+        if (reader.root, seen) == self._mark or (enough and now - self._marked_at < MARK_SECONDS):
+            return
+        try:
+            write_mark(reader.root, seen)
+        except OSError as error:
+            log.warning("the relay was not told how far the sync has read: %s", error)
+        self._mark, self._marked_at = (reader.root, seen), now
+
+    # Falling back
+
+    def _served(self, at: Location, ask: Callable[[], T], *, never: type[DmError] | tuple[()] = ()) -> T:
+        """Return the answer of the log that is read, or of the one to go to. `never`: what is no log's fault."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return ask()
+            except never:
+                raise
+            except DmError as error:
+                self._move_on(error, at)
+        return ask()
+
+    def _move_on(self, error: DmError, at: Location) -> None:
+        """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
+        if not self._is_at_fault(error, at):
+            raise error
+        match self.reading:
+            case FromRelay():
+                self._leave_local(error, at)
+            case FromUpstream() as reading:
+                self._leave_upstream(reading, error, at)
+
+    def _is_read_now(self, epoch: Epoch) -> bool:
+        return all(
+            Path(one.path).is_relative_to(self._reader().root)
+            for one in epoch.ranges
+            if not one.counts_at  # prepared long ago, it may lie elsewhere
+        )
+
+    def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+        """Pull from `at` on what is pulled from a later place. Raises NeitherServes."""
+        reading.log.end()
+        try:
+            self._begin_upstream(reading.log, at)
+        except DmError as refused:
+            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+        log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
+        self._go(FromUpstream(reading.log, error, at))
+
+    def _is_at_fault(self, error: DmError, at: Location) -> bool:
+        fault = fault_of(error)
+        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at))
+
+    def _is_damaged(self, at: Location) -> bool:
+        """Tell whether an event between `at` and the end of the log is not what the server wrote."""
+        try:
+            for file in self._reader().files(at):
+                check_events(file, at)
+        except (DmError, OSError):
+            return True
+        return False
+
+    def _leave_local(self, error: DmError, at: Location) -> None:
+        """Go on from the upstream. Raises `error` where there is none to go to, and NeitherServes."""
+        if self.upstream is None:
+            raise error
+        try:
+            self._begin_upstream(self.upstream, at)
+        except DmError as refused:
+            if self._was_pulled_before(self.upstream, at):
+                log.warning("what was pulled from the upstream of %s before is read: %s", self.source, error)
+                self._go(FromUpstream(self.upstream, error, at, pulled=False))
+                return
+            if isinstance(error, OldLogNotHeld):
+                raise error from refused
+            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+        log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
+        self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at))
+
+    def _was_pulled_before(self, upstream: UpstreamLog, at: Location) -> bool:
+        """Tell whether an earlier run has left what comes next: up to an open place, where there is one."""
+        found = first_open(self._open_places, at, at.suffix + 1)
+        place = at.at(at.position + 1) if found is None else found.place
+        return upstream.holds_up_to(place, at, self._server_uuid(at))
+
+    def _begin_upstream(self, upstream: UpstreamLog, at: Location) -> None:
+        """Pull from `at` on, or from where the oldest prepared transaction begins, if the server still has that."""
+        oldest = oldest_place(at, [one for one in self._prepared if one.at.suffix == at.suffix])
+        if oldest is not at:
+            try:
+                upstream.begin(oldest, self._server_uuid(at))
+                return
+            except DmError as error:
+                log.warning("what is prepared at %s cannot be pulled: %s", oldest, error)
+        upstream.begin(at, self._server_uuid(at))
+
+    def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+        """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes."""
+        serves = self._local_serves(at)
+        reading.log.end()
+        if not serves:
+            if reading.pulled and not is_another_server(error):
+                reading.log.forget()  # so that another run pulls it anew
+            raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
+        log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
+        self._go(FromRelay(left_at=at))
+
+    def _go(self, reading: Reading) -> None:
+        self.reading = reading
+        self._repetitions = Repetitions()
+        self._show()
+
+    def _show(self) -> None:
+        self.progress.binlog_type = LOCAL if self._reads_shared_log() else REMOTE
+
+    def _reads_shared_log(self) -> bool:
+        return isinstance(self.reading, FromRelay) and not self.private
+
+    def _server_uuid(self, at: Location) -> str:
+        """Return the uuid of the server whose log is being read; "" when nobody knows any more."""
+        if at.server_uuid:
+            return at.server_uuid
+        held = RelayDirectory(self.local.root).by_suffix(at.suffix)
+        if held is not None:
+            return held.server_uuid
+        status = self._status()
+        try:
+            said = SubDir.parse(status.sub_dir if status is not None else "")
+        except DmError:
+            return ""
+        return said.server_uuid if said.suffix == at.suffix else ""
+
+    # Going back
+
+    def _look_back(self, reading: FromUpstream, lo: Location) -> None:
+        """Go back to the relay log once it can serve; from what nobody pulls, once what it lacked is read."""
+        if not reading.pulled and reading.failed_at is not None and lo.sort_key != reading.failed_at.sort_key:
+            self._go(FromRelay(left_at=lo))
+            return
+        if not reading.looks_back(lo):
+            return
+        if not self._local_serves(lo):
+            reading.looked_in_vain()
+            return
+        log.info("the relay log of %s can serve %s again", self.source, lo)
+        reading.log.end()
+        self._go(FromRelay(left_at=lo))
+
+    def _local_serves(self, lo: Location) -> bool:
+        """Tell whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
+        try:
+            files = self.local.files(lo)
+            if not reaches(files, lo):
+                return False
+            if not health.is_pulling(self._status()):
+                return False
+            check_events(files[0], lo)
+            check_prepared(self.local.held(), self._prepared)
+        except (DmError, OSError):
+            return False
+        return True
+
+    def _forget_left(self, left_at: Location | None, lo: Location) -> None:
+        """Remove what was read from the upstream, once nothing planned over it can be under way any more."""
+        if left_at is None or self.upstream is None:
+            return
+        if reached(lo, left_at) and lo.sort_key != left_at.sort_key:
+            self.upstream.forget()
+            self.reading = FromRelay()
+
+    # Waiting in vain
+
+    def _idle_local(self, here: Location, seconds: float) -> None:
+        try:
+            status = self.store.relay_status(self.source)
+        except DmError as error:  # it says nothing about the relay
+            log.warning("the relay's status is not known: %s", error)
+            return
+        waited = seconds > health.SILENT_SECONDS
+        ended = (
+            health.has_ended(status, time.monotonic() - self._opened_at)
+            and not self.private
+            and self.upstream is not None
+        )
+        why = health.silence(status) if waited or ended else None
+        if why is not None:
+            silent = RelaySilent(self.source, str(here), why)
+            if self.private or self.upstream is None:
+                raise silent
+            self._leave_local(silent, here)
+        elif self.waiting and health.is_past(status, here, time.monotonic() - self._opened_at):
+            self._move_on(RelayFileGone(here.file, str(self.local.root)), here)
+        elif waited:
+            self._check_rest(here)
+
+    def _check_rest(self, here: Location) -> None:
+        """Check each state of the last file once: an event whose length is damaged looks like one that has not come
+        yet, for ever."""
+        try:
+            files = self.local.files(here)
+            if not files or files[-1] == self._checked:
+                return
+            self._checked = files[-1]
+            check_events(files[-1], here)
+        except DmError as error:
+            self._move_on(error, here)
+        except OSError as error:
+            log.warning("the end of the relay log could not be read: %s", error)
+
+    def _status(self) -> RelayStatus | None:
+        try:
+            return self.store.relay_status(self.source)
+        except DmError:
+            return None
+
+
+def _is_enough(planned: Planned, needed: Location | None) -> bool:
+    """Tell whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
+    match planned:
+        case UpToDate():
+            return False
+        case Epoch(hi=end) | DdlStatement(end=end):
+            return needed is None or reached(end, needed)

@@ -1,0 +1,90 @@
+"""Which bucket a row belongs to: the same for two rows that the target may hold to be one.
+
+A bucket is xxhash64 of the table's name and the key forms of its hashed columns (`plan.TargetPart`), modulo the number
+of buckets. Each value is preceded by its place in the key and its length, so that ("a", "bc") and ("ab", "c") differ.
+The hash is part of what dm_frontier means: it changes only together with HASH_VERSION in target/subtask.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import xxhash
+
+from airflow_provider_dm.engine.schema.codec import Row, Transform, codec_for
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+
+BucketOf = Callable[[Row], int]
+
+
+@lru_cache(maxsize=1024)
+def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
+    """Return the function from a row (in the part's column order) to its bucket number, from 0."""
+    name = _name(part)
+    if part.key is None:
+        return _by_image(name, buckets)
+    if not part.hashed:
+        whole_table = bucket_of_all(part, buckets)
+        return lambda _row: whole_table
+    forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
+    if len(forms) == 1:
+        return _by_one(name, *forms[0], buckets)
+
+    def bucket(row: Row) -> int:
+        data = name
+        for number, form, tag in forms:
+            value = form(row[number] or b"")  # columns of an identity key are not null
+            data += b"%b%d:%b" % (tag, len(value), value)
+        return xxhash.xxh64_intdigest(data) % buckets
+
+    return bucket
+
+
+@lru_cache(maxsize=1024)
+def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
+    """Return the function from a row to what is the same in all rows that the target may hold to be this one."""
+    forms = [(number, form_of(part, number)) for number in part.hashed] if part.key is not None else []
+    return lambda row: tuple([form(row[number] or b"") for number, form in forms])
+
+
+def bucket_of_all(part: TargetPart, buckets: int) -> int:
+    """Return the bucket of a table whose rows are all in one."""
+    return xxhash.xxh64_intdigest(_name(part)) % buckets
+
+
+def _name(part: TargetPart) -> bytes:
+    return f"{part.name.schema}\0{part.name.table}\0".encode()
+
+
+def form_of(part: TargetPart, number: int) -> Transform:
+    """Return the function from a value of a column to the form that all have which the target may hold for equal.
+
+    For columns of `plan_parts.told_apart`.
+    """
+    column = part.mapping.source.columns[number]
+    fold = dict(part.folds).get(number)
+    form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
+    assert form is not None, "plan_parts.told_apart names only columns that have one"
+    return form
+
+
+def _by_one(name: bytes, number: int, form: Transform, tag: bytes, buckets: int) -> BucketOf:
+    digest = xxhash.xxh64_intdigest
+
+    def bucket(row: Row) -> int:
+        value = form(row[number] or b"")
+        return digest(b"%b%b%d:%b" % (name, tag, len(value), value)) % buckets
+
+    return bucket
+
+
+def _by_image(name: bytes, buckets: int) -> BucketOf:
+    def bucket(row: Row) -> int:
+        digest = xxhash.xxh64(name)
+        for value in row:
+            digest.update(b"-" if value is None else b"%d:" % len(value))
+            digest.update(value or b"")
+        return digest.intdigest() % buckets
+
+    return bucket

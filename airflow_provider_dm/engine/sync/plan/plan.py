@@ -1,0 +1,262 @@
+"""What a subtask's rows mean: per source table where its rows go, per target table what tells rows apart.
+
+Made once from schemas and rules (plan_making.py), shared with every task, and immutable: a change of schema or rules is
+another plan.
+
+Changes are folded apart for each source table of a merged target (`merge`), since a row that moves from one to the
+other is no change of one row. Source tables whose changes are folded together go by the name of the first of them,
+their *lead*: without a key, where images are counted, or where the user lets rows overwrite each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
+
+GROUPS_VERSION: Final = 1
+"""The version of how changes that depend on each other are found, and get their bucket (sync/write/dependence.py)."""
+
+
+class UnknownTable(DmError):
+    """The log has rows of a table that the rules allow and nobody has described."""
+
+    table: str
+
+    code = "DM-6030"
+    scope = Scope.UPSTREAM
+    what = "the log has rows of {table}, which the rules allow but which was not there at the start."
+    hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """The plan of one subtask. Picklable; `sources` is the sequence that RowChange.table points into."""
+
+    sources: tuple[SourcePart, ...]
+    targets: tuple[TargetPart, ...]
+    buckets: int
+    rules: BlockAllowRules
+    merged: frozenset[int] = frozenset()
+    """Indexes of the targets that take rows of other source tables as well, of this source or another, by the law of
+    `merge`. It may become more while the subtask runs."""
+    owners: tuple[int, ...] = ()
+    """The number of each source table (`target.table_schema.Feeder`); empty: none has one."""
+    adopts: bool = False
+    """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
+    merge/joining.py."""
+    held: tuple[Table, ...] = ()
+    """Tables of the task whose rows are passed over for now (sync/shard_ddl/shards.py), as they are at this place of
+    the log."""
+    alone: bool = False
+    """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
+    snapshots: frozenset[int] = frozenset()
+    """Indexes of the source tables that were copied from one snapshot, so that their rows are exact from `skip_until`
+    on, unless others' are there as well (`overlaps`)."""
+    gone: tuple[tuple[TableName, str], ...] = ()
+    """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
+    over."""
+    compact: bool = True
+    """Changes are folded; else each is written (sync/write/dependence.py)."""
+    whole: bool = False
+    """Transactions of the source are written whole and in their order (sync/write/transactional.py)."""
+    safe: bool = False
+    """With `safe-mode: true`: rows of merged tables may be written over each other (sync/safe_mode/last_wins.py)."""
+
+    def fingerprint(self) -> str:
+        """Return a hash that is equal for plans by which the same log is folded and written in the same way.
+
+        Of a target table it knows what tells rows apart, and not what their columns can hold: whoever widens one that
+        a row did not fit into wants the epoch completed into which that row belongs.
+        """
+        in_order = not self.compact or self.whole
+        return self._hash(
+            tuple(part.decisive(in_order=in_order or at in self.contended) for at, part in enumerate(self.targets))
+        )
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Tell whether that is this plan's fingerprint, or was one in releases where it knew all of a target table."""
+        return fingerprint in (self.fingerprint(), self._hash(self.targets))
+
+    def _hash(self, targets: tuple[object, ...]) -> str:
+        made_of: tuple[object, ...] = (self.sources, targets, self.buckets, self.optional_columns())
+        if apart := self._folded_apart():
+            made_of = (*made_of, apart)
+        if filters := self.filters:
+            made_of = (*made_of, filters)
+        if any(source.added for source in self.sources):
+            made_of = (*made_of, tuple(source.added for source in self.sources))
+        if (self.compact, self.whole) != (True, False):
+            made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
+        if folds := [part.folds for part in self.targets if part.folds]:
+            made_of = (*made_of, folds)
+        if self.snapshots:
+            made_of = (*made_of, sorted(self.snapshots))
+        if self.contended:
+            made_of = (*made_of, ("contended", sorted(self.contended), GROUPS_VERSION))
+        return hashlib.sha256(repr(made_of).encode()).hexdigest()
+
+    def _folded_apart(self) -> tuple[int, ...]:
+        """Return the targets for which folding each source table by itself makes a difference."""
+        shards = Counter(source.target for source in self.sources)
+        return tuple(target for target in sorted(self.merged) if shards[target] > 1)
+
+    def older(self) -> Iterator[SyncPlan]:
+        """Yield the plan as older releases had it, the newest first: their half epochs are completed by theirs."""
+        without_folds = replace(self, targets=tuple(part.without_folds() for part in self.targets))
+        targets = tuple(part.as_before() for part in self.targets)
+        before = replace(self, targets=targets, snapshots=frozenset())
+        yield without_folds
+        yield before
+        for one in (self, without_folds, before):
+            yield one.folding_together()
+
+    def folding_together(self) -> SyncPlan:
+        """Return the plan as releases without `merge` had it."""
+        return replace(self, merged=frozenset())
+
+    def in_other_modes(self) -> Iterator[SyncPlan]:
+        """Yield the plan as it would be if the user had asked for another way of writing."""
+        for compact, whole, safe in product((True, False), (False, True), (False, True)):
+            if (compact, whole, safe) != (self.compact, self.whole, self.safe):
+                yield replace(self, compact=compact, whole=whole, safe=safe)
+
+    def leads(self) -> tuple[int, ...]:
+        """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
+        firsts: dict[int, int] = {}
+        for index, source in enumerate(self.sources):
+            firsts.setdefault(source.target, index)
+        return tuple(
+            index if source.target in self.merged else firsts[source.target]
+            for index, source in enumerate(self.sources)
+        )
+
+    @cached_property
+    def filters(self) -> dict[int, RowFilter]:
+        """Return the filters, by source table, of those that have one."""
+        return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
+
+    @cached_property
+    def losses(self) -> dict[int, Loss]:
+        """Return what filters may take away, by lead; of tables that are folded together, the most."""
+        leads = self.leads()
+        found: dict[int, Loss] = {}
+        for index, one in self.filters.items():
+            found[leads[index]] = max(one.loss, found.get(leads[index], Loss.NOTHING))
+        return found
+
+    def part(self, source: int) -> TargetPart:
+        """Return where the rows of a source table go."""
+        return self.targets[self.sources[source].target]
+
+    def is_merged(self, source: int) -> bool:
+        return self.sources[source].target in self.merged
+
+    def overlaps(self, source: int) -> bool:
+        """Tell whether a load overlaps the log of a source table, while there is one to catch up with.
+
+        It does in merged tables, whatever they were copied from: a row of the snapshot may wait for its place.
+        """
+        return self.is_merged(source) or source not in self.snapshots
+
+    @cached_property
+    def over(self) -> frozenset[int]:
+        """Return the merged targets whose rows may be written over each other."""
+        fed = (source for source in self.sources if self.safe and source.target in self.merged)
+        able: dict[int, bool] = {}
+        for source in fed:
+            able[source.target] = able.get(source.target, True) and can_be_written_over(self._mapping_of(source))
+        return frozenset(target for target, can in able.items() if can)
+
+    @cached_property
+    def kept(self) -> frozenset[TableName]:
+        """Return the targets whose rows are not: those that wait for their places there are looked into."""
+        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.over)
+
+    @cached_property
+    def contended(self) -> frozenset[int]:
+        """Return those of them in which tables of this source meet: their changes keep their order, unfolded."""
+        shards = Counter(source.target for source in self.sources)
+        return frozenset(target for target in self.over if shards[target] > 1)
+
+    def by_owner(self, source: int, *, over: bool) -> bool:
+        """Tell whether rows of a source table touch no others' in its target. `over`: those may be written over now."""
+        target = self.sources[source].target
+        return target in self.merged and not (over and target in self.over)
+
+    def _mapping_of(self, source: SourcePart) -> TableMapping:
+        added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
+        return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
+
+    def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
+        """Refuse filters by which a row of another table could be taken for one's own: rows without a key are nobody's,
+        so there it does not help that rows are meant to overwrite each other.
+
+        `elsewhere`: targets that other sources feed. Raises NotSupportedYet.
+        """
+        shards = Counter(source.target for source in self.sources)
+        for index, one in self.filters.items():
+            part = self.part(index)
+            merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
+            if merged and not (overwrites and part.key is not None):
+                check_merged(one, part.name)
+
+    def check_keys_kept(self) -> None:
+        """Refuse tables in which, while a load or a past is caught up with, a row could be written over by another one.
+
+        Merged tables that were copied have rows wait instead. Raises TargetKeyNotKept."""
+        for index, source in enumerate(self.sources):
+            part = self.part(index)
+            if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
+                check_keys_kept(self._mapping_of(source))
+
+    def owner(self, source: int) -> int:
+        return max(0, self.owners[source]) if self.owners else 0
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables of the task that the source has, also those that are held."""
+        return (*(part.table for part in self.sources), *self.held)
+
+    def copied_behind(self, position: str) -> frozenset[TableName]:
+        """Return the tables whose copy shows them as they are at this place (`Location.sort_key`) or later, and those
+        that are gone there.
+        """
+        copied = [(part.table.name, part.skip_until) for part in self.sources]
+        return frozenset(name for name, until in (*copied, *self.gone) if until >= position)
+
+    def optional_columns(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each source table the columns whose values are not needed, and may be missing in the log."""
+        return tuple(self._optional_columns(part) for part in self.sources)
+
+    def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
+        needed, order = self.targets[part.target].needed, part.order or range(part.width)
+        filtered_by = part.filter.columns() if part.filter else frozenset()
+        return tuple(
+            sorted(column for index, column in enumerate(order) if index not in needed and column not in filtered_by)
+        )
+
+    def wanted(self) -> WantedTables:
+        """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
+        parts = zip(self.sources, self.optional_columns(), strict=True)
+        tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
+        tables += [WantedTable(Table(name, (), ()), until) for name, until in self.gone]
+        return WantedTables(tables, self._check_excluded)
+
+    def _check_excluded(self, name: TableName) -> None:
+        if not self.alone and self.rules.allows(name) and not any(table.name == name for table in self.held):
+            raise UnknownTable(str(name))

@@ -1,0 +1,155 @@
+"""A plan made from schemas and rules: what is to be there, and what may be merged.
+
+Rows of all source tables of one target are brought into one column order, so that images can be compared; their
+columns must be of the same types, as equal values of different types need not have equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
+from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
+from airflow_provider_dm.engine.rules.row_filter import row_filter
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.text_folds import TextFold
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart, target_part
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+
+class TargetTableMissing(DmError):
+    """A route ends at a table that is not there."""
+
+    table: str
+
+    code = "DM-6031"
+    scope = Scope.DOWNSTREAM
+    what = "the target has no table {table}."
+    hint = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
+
+
+def make_plan(
+    schemas: Iterable[TableSchema],
+    targets: Mapping[TableName, Table],
+    *,
+    rules: SubtaskRules,
+    buckets: int,
+    merged: Collection[TableName] | None = frozenset(),
+    shared: Collection[TableName] = (),
+    adopts: bool = False,
+    copied_again: Mapping[TableName, str] | None = None,
+    held: Collection[TableName] = frozenset(),
+    compact: bool = True,
+    whole: bool = False,
+    safe: bool = False,
+    folds: Mapping[str, TextFold] | None = None,
+) -> SyncPlan:
+    """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
+    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
+    and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
+    whose rows are passed over, and whose targets need not be as they are. `folds`: of the target's collations
+    (`text_collations`); text under others takes no part in hashing.
+
+    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
+    NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
+    """
+    everything = list(schemas)
+    schemas = [one for one in everything if one.table.name not in held]
+    if merged is not None:  # what feeds a target does so while it is held
+        merged = {*merged, *(one.target for one in everything if one.table.name in held)}
+    sources: list[SourcePart] = []
+    parts: list[TargetPart] = []
+    index_of: dict[TableName, int] = {}
+    for schema in schemas:
+        table, to = schema.table, rules.router.route(schema.table.name)
+        if to not in targets:
+            raise TargetTableMissing(str(to))
+        mapping = map_table(table, targets[to], rules.router.extracted(table.name))
+        name = mapping.target.name
+        if name not in index_of:
+            index_of[name] = len(parts)
+            parts.append(target_part(mapping, folds))
+        first = parts[index_of[name]].mapping.source
+        order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, table)
+        added = mapping.source.constants
+        sources.append(SourcePart(table, index_of[name], order, schema.skip_until, counts, added))
+        if adopts and schema.owner > 0:
+            _check_key_types(mapping)
+    plan = SyncPlan(
+        tuple(sources),
+        tuple(parts),
+        buckets,
+        rules.block_allow,
+        merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
+        owners=tuple(schema.owner for schema in schemas),
+        adopts=adopts,
+        held=tuple(one.table for one in everything if one.table.name in held),
+        snapshots=frozenset() if adopts else _snapshots(sources, parts),
+        gone=_gone(everything, copied_again or {}),
+        compact=compact,
+        whole=whole,
+        safe=safe,
+    )
+    plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
+    return plan
+
+
+def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
+    there = {schema.table.name for schema in schemas}
+    return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
+
+
+def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> frozenset[int]:
+    """Return the tables, alone in targets with a key, that a copy could not page (copy/keyless.py)."""
+    shards = Counter(source.target for source in sources)
+    return frozenset(
+        index
+        for index, source in enumerate(sources)
+        if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
+    )
+
+
+def _check_key_types(mapping: TableMapping) -> None:
+    """Refuse a key of other types than the target's: whose a row is that stands there could not be told.
+
+    Where nothing was copied, records of all owners are held against keys as the target shows them.
+    """
+    identity = mapping.target.identity
+    for name in identity.columns if identity is not None else ():
+        if value_signature(mapping.source.column(name)) != value_signature(mapping.target.column(name)):
+            raise NotSupportedYet(
+                "a start in the past (`meta`) where a merged table's key has another type than the source's",
+                f"column {name} of {mapping.source.name} and {mapping.target.name}",
+                "Make the types equal, or migrate with task-mode all.",
+            )
+
+
+def merged_parts(
+    sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
+) -> frozenset[int]:
+    """Return the targets with a key that several source tables feed. `elsewhere`: those that other sources feed."""
+    shards = Counter(source.target for source in sources)
+    return frozenset(
+        index
+        for index, part in enumerate(targets)
+        if part.key is not None and (shards[index] > 1 or part.name in elsewhere)
+    )
+
+
+def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
+    check_same_columns(table, first)
+    position = {column.name.lower(): number for number, column in enumerate(table.columns)}
+    order = tuple(position[column.name.lower()] for column in first.columns)
+    for number, column in zip(order, first.columns, strict=True):
+        if value_signature(table.columns[number]) != value_signature(column):
+            raise NotSupportedYet(
+                "merging shards whose columns have different types",
+                f"column {column.name} of {table.name} and {first.name}",
+                "Make the types equal, or route the tables to different targets.",
+            )
+    return None if order == tuple(range(len(order))) else order

@@ -1,0 +1,158 @@
+"""The safe mode of one sync where it stands: decided in states.py, noted in the target, shown to people."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.safe_mode.named_collisions import MOST_SHOWN
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode.states import (
+    Always,
+    Off,
+    State,
+    UntilLocation,
+    Why,
+    lets_through,
+    state_at,
+)
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.safe_mode_window import Window, note_window
+from airflow_provider_dm.engine.target.table_schema import Feeder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class SafeModeHere:
+    """The safe mode of one sync. Mutable: `window` moves with the log.
+
+    `always`: the user wants it; `overlap`: up to where the log overlaps what was there; `loaded`: by a load of ours.
+    """
+
+    transactions: Transactions
+    fence: Fence
+    always: bool
+    overlap: Location | None
+    loaded: bool
+    window: Window | None
+    collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it.
+    `last`: some, by name."""
+
+    _said: Counter[str] = field(default_factory=Counter, init=False)
+    """How many of a table were named in the log."""
+
+    @property
+    def until_time(self) -> int | None:
+        """See `plan_epoch`."""
+        return None if self.window is None else self.window.awaited
+
+    @property
+    def exit(self) -> Location | None:
+        """The place where the log time ends, which an epoch must not cross."""
+        return None if self.window is None else self.window.exit
+
+    def note(self, planned: Planned) -> None:
+        """Let the target know what a piece of the log says of the time, before any of it is applied.
+
+        Raises Fenced, TargetWentBack.
+        """
+        if self.window is None:
+            return
+        match planned:
+            case Epoch(hi=end, newest_timestamp=timestamp):
+                window = self.window.seen(timestamp, end, self.overlap)
+            case DdlStatement(end=end, timestamp=timestamp):
+                window = self.window.seen(timestamp, end, self.overlap)
+            case UpToDate():
+                return
+            case _:
+                assert_never(planned)
+        if window != self.window:
+            self.transactions(lambda connection: note_window(connection, self.fence, window))
+            self.window = window
+
+    def at(self, place: Location) -> State:
+        """Return the state for what lies behind `place`."""
+        return state_at(place, always=self.always, overlap=self.overlap, loaded=self.loaded, window=self.window)
+
+    def is_lenient(self, place: Location) -> bool:
+        """Tell whether what collides behind `place` is let through."""
+        return lets_through(self.at(place))
+
+    def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
+        """Count what was written over. `feeders`: asked for the source tables of merged ones."""
+        merged: set[str] = set()
+        for one in collisions:
+            was = self.collisions.get(one.table, {})
+            now = was | _plus(was, one)
+            name = f"{self.fence.ref.source}:{one.by}" if one.by else ""
+            if one.by:
+                merged.add(one.table)
+                by = now.get("by", {})
+                now["by"] = by | {name: _plus(by.get(name, {}), one)}
+            for each in one.named[: MOST_SHOWN - self._said[one.table]]:
+                self._said[one.table] += 1
+                log.warning("%s", each.line(one.table, name))
+            if one.named:
+                named = [*was.get("last", []), *(each.to_json(name) for each in one.named)]
+                now["last"] = named[-MOST_SHOWN:]
+            self.collisions = {**self.collisions, one.table: now}
+        known = list(feeders()) if merged else []
+        for table in merged:
+            fed_by = sorted(f"{one.source}:{one.table}" for one in known if str(one.target) == table)
+            self.collisions = {**self.collisions, table: self.collisions[table] | {"fed_by": fed_by}}
+
+    def to_json(self, place: Location, exit_point: Location | None) -> dict[str, Any]:
+        """Return it as the status shows it. `exit_point`: up to where a part of the rows may be applied already."""
+        on, why, until = describe(self.at(place))
+        return {
+            "on": on,
+            "why": why,
+            "until": until,
+            "exit_point": None if exit_point is None else str(exit_point),
+            "collisions": self.collisions,
+        }
+
+
+def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
+    return {
+        "missing": counts.get("missing", 0) + one.missing,
+        "present": counts.get("present", 0) + one.present,
+    }
+
+
+def describe(state: State) -> tuple[bool, str, str]:
+    """Return (whether it is on, why, until where), for people.
+
+    >>> describe(Window(60))
+    (True, 'the task began in a past that is not its own', '60 s of log time behind the first transaction')
+    >>> describe(Always())
+    (True, 'safe-mode: true', 'safe-mode is taken out of the task file')
+    """
+    match state:
+        case Off():
+            return False, "", ""
+        case UntilLocation(location, why):
+            return True, why.value, str(location)
+        case Window(exit=None, ends_at=None, seconds=seconds):
+            return True, Why.PAST.value, f"{seconds} s of log time behind the first transaction"
+        case Window(exit=None, ends_at=ends_at):
+            return (
+                True,
+                Why.PAST.value,
+                f"the first transaction that commits at {ends_at} (seconds since 1970) or later",
+            )
+        case Window(exit=place):
+            return True, Why.PAST.value, str(place)
+        case Always():
+            return True, Why.CONFIGURED.value, "safe-mode is taken out of the task file"
+        case _:
+            assert_never(state)

@@ -1,0 +1,291 @@
+"""Re-sync: the rows of shards that were held back, applied in a lane of the frontier of their own.
+
+What was passed over is a stretch of the log that the sync has left behind, and of it the rows of some tables. They are
+read once more, from a log of their own choice of place, folded and written as any rows are, behind the same fence; but
+the buckets that move are those of the lane. So a crash in the middle is followed by the same epoch as in any sync, and
+no row is applied twice, by frontier rule 1.
+
+Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or where the sync stands).
+An epoch ends where a shard's rows begin or end, so that the tables of an epoch are the same for all of it. Other
+tables' rows and all DDL of the stretch have been dealt with: they are passed over, whatever they say.
+
+The lane has a plan of its own, from stop to stop another one, and its fingerprint is noted before anything is written
+by it: half an epoch is completed by the plan that began it (frontier rule 6), whatever the user has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import assert_never
+
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.shard.group import Group, Piece
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
+from airflow_provider_dm.engine.sync.log.tail import Tail
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import after
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.tasks import EpochJob
+from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.writing import Writing
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import note_resync
+from airflow_provider_dm.engine.target.subtask import Subtask, read_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2
+"""Between two looks at a log that a relay is pulling again."""
+
+
+class ResyncPlanUnknown(DmError):
+    """Half an epoch of a re-sync was written by a release that did not note by which plan."""
+
+    task: str
+    source: str
+    target: str
+    lo: str
+    edge: str
+
+    code = "DM-6059"
+    what = (
+        "task {task}, source {source}: rows of {target} that were held back are half written from {lo} to {edge}, by "
+        "an older release, which did not note by what rules and in what way."
+    )
+    hint = (
+        "Run the task, unchanged, with the release that it ran with before, until `dmctl shard-ddl-lock TASK` shows no "
+        "lock; go on with this one then."
+    )
+
+
+def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
+    """Return the end of what is held back, which has to be read in its own log."""
+    return OpenPlace(source.fence.ref.source, stop, "rows up to there were held back")
+
+
+def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
+    """Return the log for what was held back alone: it reads what the sync has left behind, and waits for nobody."""
+    return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
+
+
+def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayReader) -> Location:
+    """Return `lo`, in what was held back from `known` on, with its GTID set: as for the sync itself, behind a failover
+    it has to be known what is repeated. Raises GtidsUnknown."""
+    return numbered(lo, replace(subtask, location=known, start=None), reader)
+
+
+@dataclass
+class Resyncing:
+    """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch.
+
+    `catching_up`: whether a place lies in the part of the log that overlaps the full load; `leniency`: what of the rows
+    behind a place that collide is written over (`WaveWriter.lenient`, `over`).
+    """
+
+    source: SyncSource
+    runner: Runner
+    store: MetaStore
+    stop: threading.Event
+    buckets: int
+    size: EpochSize
+    catching_up: Callable[[Location], bool]
+    leniency: Callable[[Location], tuple[bool, bool]]
+    told: Callable[[Applied], None]
+
+    def run(self, group: Group) -> bool:
+        """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
+
+        Raises GtidsUnknown, ResyncPlanUnknown, PlanChanged, and what reading and applying raise.
+        """
+        resync = group.resync
+        assert resync is not None
+        if not resync.pieces:
+            return True
+        subtask, lo, edge = self._stands(resync.lo)
+        if edge is not None and not resync.plan:
+            raise ResyncPlanUnknown(*self.fence.ref.key, str(group.target), str(lo), str(edge))
+        begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
+        log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
+        with closing(tail_of_held(self.source, self.store)) as tail:
+            for stop in resync.stops:
+                if reached(lo, stop):
+                    continue
+                pieces = resync.before(stop)
+                plan = self._plan(pieces, group)
+                lane = _Lane(self, tail, plan_to_begin_with(plan, begun, lo, edge), plan, noted, stop, lo, edge)
+                if not pieces:
+                    lane.advance(stop)
+                elif not lane.run():
+                    return False
+                lo, edge = lane.here, None
+        return True
+
+    @property
+    def fence(self) -> Fence:
+        return self.source.fence.resync()
+
+    def _stands(self, known: Location) -> tuple[Subtask, Location, Location | None]:
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        subtask, stands = read_subtask(connection, ref), read_all_stands(connection, self.fence.ref)
+        assert subtask is not None
+        if len(stands) != self.buckets:
+            raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
+        reader = RelayReader(Path(self.source.spec.relay_dir))
+        lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
+        lo = held_from(lo, known, subtask, reader)
+        return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
+
+    def _plan(self, pieces: Sequence[Piece], group: Group) -> SyncPlan:
+        connection: Connection = target_connection(self.source.target)
+        known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
+        schemas = []
+        for piece in pieces:
+            was = known.get(piece.table.name) or TableSchema(piece.table, group.target)
+            skip = max(was.skip_until, piece.after.sort_key)
+            schemas.append(replace(was, table=piece.table, skip_until=skip))
+        plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
+        return replace(plan, alone=True)
+
+
+@dataclass
+class _Noted:
+    """The plan by which a group's rows are written, as the target knows it."""
+
+    source: SyncSource
+    group: Group
+
+    def note(self, plan: SyncPlan) -> None:
+        """Note a plan before anything is written by it. Raises Fenced, TargetWentBack."""
+        resync, fingerprint = self.group.resync, plan.fingerprint()
+        assert resync is not None
+        if resync.plan == fingerprint:
+            return
+        became, fence, target = replace(resync, plan=fingerprint), self.source.fence, self.group.target
+        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=became))
+        self.group = replace(self.group, resync=became)
+
+
+@dataclass
+class _Lane:
+    """The log up to one stop. `plan`: by which epochs are written now; `then`: by which they are behind `edge`."""
+
+    of: Resyncing
+    tail: Tail
+    plan: SyncPlan
+    then: SyncPlan
+    noted: _Noted
+    stop: Location
+    here: Location
+    edge: Location | None
+    prepared: tuple[Prepared, ...] = ()
+    moved_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.shared = self.of.runner.share(self.plan)
+        self.applied = self.here
+        self._follow_plan()
+
+    def run(self) -> bool:
+        """Apply all up to the stop; return False where somebody has asked to stop before."""
+        while not has_passed(self.here, self.stop):
+            if self.of.stop.is_set():
+                return False
+            goal = self.edge or self.stop
+            limit = None if self.edge is not None else self.of.size.limit
+            slots = self.of.runner.slots
+            planned = self.tail.plan(
+                self.here,
+                goal=goal,
+                limit=limit,
+                range_bytes=self.of.size.range_bytes(slots),
+                prepared=self.prepared,
+                open_places=self._open_places(),
+            )
+            match planned:
+                case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
+                    self._epoch(planned)
+                case Epoch():
+                    self._wait()  # half of a longer one is applied
+                case DdlStatement():
+                    rows = planned.rows_epoch()
+                    if rows is not None:
+                        self._epoch(rows)
+                    elif compare(self.applied, planned.end) is not Order.SAME:
+                        self.advance(planned.end)
+                case UpToDate(at) if has_passed(at, self.stop):
+                    self.advance(self.stop)
+                case UpToDate():
+                    self._wait()  # a relay that has begun anew pulls it again
+                case _:
+                    assert_never(planned)
+        return True
+
+    def _open_places(self) -> tuple[OpenPlace, ...]:
+        """Return what has to be read in its own log: which rows are held back is known by places alone."""
+        stop = end_of_held(self.of.source, self.stop)
+        return (stop,) if self.edge is None else (half_epoch(stop.source, self.edge), stop)
+
+    def _wait(self) -> None:
+        """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""
+        self.of.stop.wait(WAIT_SECONDS)
+        self.tail.idle(self.here, time.monotonic() - self.moved_at)
+
+    def _epoch(self, epoch: Epoch) -> None:
+        tasks = 1 if epoch.bytes <= self.of.size.one_task else self.of.runner.slots
+        job = EpochJob(
+            self.shared,
+            self.of.source.target,
+            self._step(epoch.hi),
+            self.of.catching_up(self.applied),
+            Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
+            False,
+            *self.of.leniency(self.applied),
+        )
+        applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
+        self.prepared = after(self.prepared, epoch)
+        self._applied_up_to(epoch.hi)
+        self.of.told(applied)
+
+    def advance(self, hi: Location) -> None:
+        """Move all buckets to `hi`, as there is nothing for them in between."""
+        writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi), catch_up=False)
+        writer.advance({}, range(self.plan.buckets))
+        self._applied_up_to(hi)
+
+    def _applied_up_to(self, hi: Location) -> None:
+        self.here = self.applied = hi
+        self.edge, self.moved_at = None, time.monotonic()
+        self._follow_plan()
+
+    def _follow_plan(self) -> None:
+        """Switch to the plan as it is now, unless half an epoch is written by another one."""
+        if self.edge is not None:
+            return
+        self.noted.note(self.then)
+        if self.plan is not self.then:
+            self.plan, self.shared = self.then, self.of.runner.share(self.then)
+
+    def _step(self, hi: Location) -> Step:
+        return Step(self.of.fence, self.applied.sort_key, hi.sort_key)

@@ -1,0 +1,213 @@
+"""What sources of merged tables tell each other by DDL locks (steps 2, 4 and 8 of `shards`), and for whom one waits.
+
+Locks are in the metadata DB, and say what may be tried. Whether it may be done the target is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard import lock as locks
+from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
+from airflow_provider_dm.engine.shard.turn import Turn
+from airflow_provider_dm.engine.sync.safe_mode.taking_over import check_none_lost
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.shard_groups import executed_ddls, held_shards, read_groups
+from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.table_schema import load_feeders
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+Becomes: TypeAlias = Callable[[locks.Lock | None], locks.Lock | None]
+
+
+@dataclass
+class ShardLocks:
+    """The locks of one source's groups."""
+
+    source: SyncSource
+    store: MetaStore
+    _untold: set[tuple[TableName, int]] = field(default_factory=set, init=False)
+    """DDL that this source has behind it and whose lock does not know, by merged table and number."""
+
+    def executed(self, group: Group) -> int:
+        """Return how many DDL of the merged table have been run, as the target knows it."""
+        return executed_ddls(target_connection(self.source.target), self.source.fence.ref, group.target)
+
+    def report(self, group: Group, names: Collection[TableName]) -> locks.Lock:
+        """Report that all shards of the source have made the next DDL; return the lock behind that."""
+        ref, item = self.source.fence.ref, item_due(group, names)
+        feeders = load_feeders(target_connection(self.source.target), ref)
+        expected = {one.source for one in feeders if one.target == group.target}
+        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
+
+        def how(lock: locks.Lock | None) -> locks.Lock:
+            if lock is not None and lock.executed and self.executed(group) <= group.resolved:
+                lock = None  # of a task of this name that is no more
+            return locks.reported(lock, ref.task, group.target, group.resolved, info, expected)
+
+        became = self._change(group.target, group.resolved, how)
+        assert became is not None
+        return became
+
+    def why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
+        """Return what is waited for; "": nothing. Raises ShardDdlConflict."""
+        match turn:
+            case Turn.SHARDS:
+                return f"for {', '.join(map(str, missing(group, names)))} of this source"
+            case Turn.RESOLVE:
+                return ""
+        assert lock is not None
+        match turn:
+            case Turn.CONFLICT:
+                if stale := self._stale(group, lock):
+                    self._withdraw(group, stale)
+                    return f"for {', '.join(stale)}"
+                conflict = lock.conflict_of(self.source.fence.ref.source)
+                if conflict is not None:
+                    raise conflict
+                return "for a person to decide what is run"
+            case Turn.SOURCES:
+                return f"for {', '.join(lock.unsynced)}"
+            case Turn.OWNER:
+                return f"for {lock.owner}, which runs it"
+            case _:
+                return self._not_ready(group, item_due(group, names), lock)
+
+    def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
+        """Return the sources whose reports are of a task of this name that is no more: a source that has reported
+        holds rows back in the target, or is behind the DDL there."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        holding = {one.source for one in held_shards(connection, ref, group.target)}
+        found = []
+        for source in lock.synced:
+            there = self._group_of(source, group.target)
+            resolved = -1 if there is None else there.resolved
+            if resolved < group.resolved or (resolved == group.resolved and source not in holding):
+                found.append(source)
+        return found
+
+    def _group_of(self, source: str, target: TableName) -> Group | None:
+        ref = self.source.fence.ref.of_source(source)
+        found = read_groups(target_connection(self.source.target), ref)
+        return next((one for one in found if one.target == target), None)
+
+    def _withdraw(self, group: Group, sources: Collection[str]) -> None:
+        def how(lock: locks.Lock | None) -> locks.Lock | None:
+            for source in sources:
+                lock = None if lock is None else locks.withdrawn(lock, source)
+            return lock
+
+        self._change(group.target, group.resolved, how)
+
+    def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
+        """Return why the target is not ready, whatever the lock says; "": it is."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        held = held_shards(connection, ref, group.target)
+        members = {(one.source, one.member.table): one.member for one in held}
+        groups: dict[str, Group | None] = {}
+        rekeys = any(one.items and _keys(one.base) != _keys(one.items[0].table) for one in members.values())
+        for feeder in load_feeders(connection, ref):
+            if feeder.target != group.target:
+                continue
+            if lock.wish is not None and feeder.source in lock.unsynced:
+                if feeder.owner > 0 and rekeys:
+                    return f"for {feeder.table} of {feeder.source}, whose rows are recorded by the key as it is"
+                continue
+            if feeder.source not in groups:
+                groups[feeder.source] = self._group_of(feeder.source, group.target)
+            there, member = groups[feeder.source], members.get((feeder.source, feeder.table))
+            behind = there is None or there.resolved != group.resolved or there.resync is not None
+            if behind or member is None or not member.items:
+                return f"for {feeder.table} of {feeder.source}"
+            if lock.wish is None and member.items[0].ddls != item.ddls:
+                return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+            if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member.items[0].at):
+                return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
+        check_none_lost(connection, ref, group.target, held)
+        rows = [one for one in waiting(connection, ref) if one.target == group.target]
+        if rows:
+            return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"
+        return ""
+
+    # Telling
+
+    def tell_executed(self, group: Group) -> None:
+        """Tell the lock that the DDL has been run."""
+        me = self.source.fence.ref.source
+        self._tell(group.target, group.resolved, lambda lock: None if lock is None else locks.executed(lock, me))
+
+    def tell_gone_on(self, target: TableName, number: int) -> None:
+        """Tell the lock that this source is behind the DDL."""
+        me = self.source.fence.ref.source
+        self._untold.discard((target, number))
+        if not self._tell(target, number, lambda lock: None if lock is None else locks.gone_on(lock, me)):
+            self._untold.add((target, number))
+
+    def tell_again(self, groups: Mapping[TableName, Group]) -> None:
+        """Tell the locks of DDL that this source has behind it, as a run may have died before it did."""
+        task = self.source.fence.ref.task
+        for body, _ in self.store.ddl_locks(task):
+            lock = locks.Lock.from_json(body)
+            group = groups.get(lock.target)
+            if group is not None and lock.number < group.resolved - (group.resync is not None):
+                self.tell_gone_on(lock.target, lock.number)
+
+    def tell_what_is_untold(self) -> None:
+        """Tell locks what a metadata DB that was away has not heard: nobody would resolve them."""
+        for target, number in sorted(self._untold, key=str):
+            self.tell_gone_on(target, number)
+
+    def _tell(self, target: TableName, number: int, how: Becomes) -> bool:
+        """Change the lock as far as there is one, and tell whether it is done: that the target knows it is enough."""
+        try:
+            self._change(target, number, how)
+        except DmError as error:
+            log.warning("the DDL lock of %s is not told: %s", target, error)
+            return False
+        return True
+
+    def _change(self, target: TableName, number: int, how: Becomes) -> locks.Lock | None:
+        """Change the lock, as often as others have changed it meanwhile; None: there is none, or no more."""
+        task = self.source.fence.ref.task
+
+        def body(said: Json | None) -> Json | None:
+            became = how(None if said is None else locks.Lock.from_json(said))
+            return None if became is None else became.to_json()
+
+        found = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)
+        return None if found is None else locks.Lock.from_json(found)
+
+
+def _overlaps_a_load(connection: Connection, ref: SubtaskRef, at: Location) -> bool:
+    """Tell whether a place lies in the stretch of a source's log that its load overlaps."""
+    subtask = read_subtask(connection, ref)
+    until = subtask.catch_up_until if subtask is not None else None
+    return until is not None and not has_passed(at, until)
+
+
+def _keys(table: Table) -> tuple[object, ...]:
+    """Return what names the rows of a table, and what places they take."""
+    unique = [[one.lower() for one in key.columns] for key in table.unique_keys]
+    return recorded_key(table), sorted(unique)
+
+
+def item_due(group: Group, names: Collection[TableName]) -> Item:
+    """Return the DDL that is next, of a group whose shards have all made it."""
+    item = due(group, names)
+    assert item is not None
+    return item

@@ -1,0 +1,418 @@
+"""The shards of one source in merged tables: which rows are held back, what is agreed on, and when they are applied.
+
+The pure parts are the group (shard/group.py) and the lock (shard/lock.py). Here they meet the log, the target and the
+metadata DB. What is done where, and what a crash leaves behind each step:
+
+    step                                                    where                     a crash behind it leaves
+    1 meet     a shard's DDL is in its items, and its       target: the transaction   a group as it is told there; the
+               rows are held from here on                   that moves the frontier   log goes on behind the statement
+    2 report   all shards of the source have made it        metadata DB: the lock     the same report is made again
+    3 execute  the owner runs it                            target: DDL, journaled    the journal tells what was run
+                                                            for all sources together
+    4 note     it has been run                              target: dm_ddl, and then  whoever looks next sees it, and
+                                                            the lock                  needs no lock for that
+    5 resolve  what was held has a beginning and an end     target: group, and the    the same re-sync goes on at its
+                                                            frontier of its lane      frontier
+    6 re-sync  those rows are applied, each once            target: its own frontier  as any epoch
+    7 finish   shards without items are ready               target: group and plan    the sync goes on
+    8 go on    the source is behind it                      metadata DB: the lock     it is told when nobody waits
+
+So the target alone decides. Before it runs anything the owner asks it whether all shards of all sources are there, and
+no lock makes it run a DDL that the target says has been run.
+
+While a group waits, the sync goes on with all other tables, and with shards that have not made the DDL yet. During a
+re-sync it does not: what is applied then comes before what the log has behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.shard.group import (
+    Group,
+    Item,
+    finished,
+    joined,
+    made,
+    missing,
+    resolve,
+    zone_that_counts,
+)
+from airflow_provider_dm.engine.shard.lock import Action, Lock
+from airflow_provider_dm.engine.shard.turn import Turn, turn_of
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.shard_ddl.giving_way import check_none_stays
+from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
+from airflow_provider_dm.engine.target.frontier import begin_frontier
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.left_behind import left_behind
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import (
+    ddl_lane,
+    ddl_place,
+    end_resync,
+    executed_ddls,
+    note_executed,
+    read_groups,
+    save_group,
+)
+from airflow_provider_dm.engine.target.subtask import note_plan
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks at a lock that somebody waits for."""
+
+_THERE: Final = 1060
+"""A server's number for a column that is there already."""
+
+Json = dict[str, Any]
+
+
+class ShardDdlRefused(DdlRefused):
+    """The target does not take the DDL that all shards have made."""
+
+    code = "DM-6054"
+    hint = (
+        "All shards have made it, and their rows are held back until the target has. See what differs in the target, "
+        "cure that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`."
+    )
+
+
+@dataclass
+class Shards:
+    """The groups of one source, for the thread of its sync. `tables`: its shards, and where their rows go."""
+
+    source: SyncSource
+    store: MetaStore
+    tables: dict[TableName, TableName] = field(default_factory=dict)
+    groups: dict[TableName, Group] = field(default_factory=dict)
+    waits: dict[TableName, str] = field(default_factory=dict)
+    """Why a group has to wait, by merged table: for people."""
+    locks: ShardLocks = field(init=False)
+    _looked_at: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.locks = ShardLocks(self.source, self.store)
+
+    @classmethod
+    def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
+        """Read what the target knows. Raises AnswerCut."""
+        connection, ref = target_connection(source.target), source.fence.ref
+        shards = cls(source, store)
+        shards.adopt(plan)
+        shards.groups = {one.target: one for one in read_groups(connection, ref)}
+        shards._begin()
+        if shards.groups:
+            shards.locks.tell_again(shards.groups)
+        return shards
+
+    def _begin(self) -> None:
+        """Note which tables are merged, and count their DDL from here on, before any can come.
+
+        Raises Fenced, TargetWentBack.
+        """
+        connection, ref, target = target_connection(self.source.target), self.source.fence.ref, self.source.target
+        counted = Counter(one.target for one in load_feeders(connection, ref))
+        fresh = [one for one in dict.fromkeys(self.tables.values()) if counted[one] > 1 and one not in self.groups]
+        if not fresh:
+            return
+
+        def body(tx: Connection) -> None:
+            self.source.fence.check(tx)
+            self.save(tx, [self._group(one) for one in fresh])
+
+        run_transaction(target, body)
+
+    @property
+    def agreeing(self) -> bool:
+        return self.source.config.shard_mode is ShardMode.PESSIMISTIC
+
+    @property
+    def held(self) -> frozenset[TableName]:
+        return frozenset(one.table for group in self.groups.values() for one in group.members)
+
+    @property
+    def unresolved(self) -> list[Group]:
+        return [group for group in self.groups.values() if group.members]
+
+    def adopt(self, plan: SyncPlan) -> None:
+        """Take the tables of the plan that holds now."""
+        route = self.source.rules.router.route
+        self.tables = {table.name: route(table.name) for table in plan.tables()}
+
+    def check_no_resync(self) -> None:
+        """Check that no rows are left that come before all that the log has next. Raises InvariantBroken."""
+        left = [str(group.target) for group in self.groups.values() if group.resync is not None]
+        if left:
+            raise InvariantBroken("the sync goes on behind a re-sync", f"rows of {', '.join(left)} are held back still")
+
+    # 1. Meet
+
+    def meet(
+        self,
+        change: SchemaChange,
+        before: SubtaskTables,
+        at: tuple[Location, Location],
+        needs: Location,
+        session: Sequence[Setting],
+        *,
+        taken_for_made: bool,
+    ) -> list[Group]:
+        """Return the groups that a statement changes, as they are behind it. Nothing is written yet.
+
+        `at`: where its transaction begins and ends. `needs`: from where on the log is needed for what lies behind.
+        `taken_for_made`: a person wants it to stand for what other shards have made in its place.
+        Raises CannotFollow, ShardDdlOutOfSequence.
+        """
+        found = {one.target: one for one in self._joined(change, before, at[0], needs)}
+        if change.agreed is None:
+            return list(found.values())
+        schema, base = change.tables.schema(change.agreed), before.schema(change.agreed)
+        assert schema is not None
+        assert base is not None
+        group = found.get(schema.target) or self._group(schema.target)
+        member = group.member(schema.table.name)
+        newest = member.items[-1].table if member is not None and member.items else base.table
+        ddls = tuple(one.alike or one.sql for one in change.statements)
+        if not ddls and not taken_for_made:
+            if member is not None and newest != schema.table:
+                raise CannotFollow(
+                    f"the target has nothing to do for it, and rows of {schema.table.name} are held back"
+                )
+            return list(found.values())
+        zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
+        ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
+        how: Json = {
+            "statements": [asdict(one) for one in change.statements],
+            "session": [[one.name, one.value] for one in session],
+        }
+        item = Item(at[0], at[1], ddls, schema.table, needs, how)
+        longest, turn = group.longest(), len(member.items) if member is not None else 0
+        if taken_for_made and longest is not None and turn < len(longest.items):
+            item = replace(item, ddls=longest.items[turn].ddls, how=longest.items[turn].how)
+        ref = self.source.fence.ref
+        found[schema.target] = made(group, ref.source, schema.table.name, base.table, item)
+        log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
+        return list(found.values())
+
+    def _joined(self, change: SchemaChange, before: SubtaskTables, at: Location, needs: Location) -> Iterable[Group]:
+        """Yield groups that new tables come into. Raises CannotFollow also for held tables that end or move."""
+        for name in (*change.ended, *(old for old, _ in change.renamed)):
+            if name in self.held:
+                raise CannotFollow(f"rows of {name} are held back until its shards have made the same DDL")
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        for one in change.tables.schemas:
+            group = self.groups.get(one.target)
+            if one.table.name in known or group is None or not group.members:
+                continue
+            ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
+            base = next(ready, None)
+            like = _alike(one, change.tables)
+            became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
+            if became is None:
+                raise CannotFollow(
+                    f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
+                    "shards, so that nobody knows what it has made of it"
+                )
+            yield became
+
+    def newly_merged(self, change: SchemaChange, before: SubtaskTables) -> list[Group]:
+        """Return groups of tables that take the rows of a new table as well, and are not known to be merged yet."""
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        fresh = {one.target for one in change.tables.schemas if one.table.name not in known} - self.groups.keys()
+        if not fresh:
+            return []
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        feeding = {(ref.source, one.table.name): one.target for one in change.tables.schemas}
+        feeding |= {
+            (one.source, one.table): one.target for one in load_feeders(connection, ref) if one.source != ref.source
+        }
+        counted = Counter(feeding.values())
+        return [self._group(one) for one in sorted(fresh) if counted[one] > 1]
+
+    def _group(self, target: TableName) -> Group:
+        if target not in self.groups:
+            connection, ref = target_connection(self.source.target), self.source.fence.ref
+            self.groups[target] = Group(target, executed_ddls(connection, ref, target))
+        return self.groups[target]
+
+    def held_behind(self, groups: Iterable[Group]) -> frozenset[TableName]:
+        """Return the tables that are held when these groups are as they become."""
+        after = {**self.groups, **{one.target: one for one in groups}}
+        return frozenset(one.table for group in after.values() for one in group.members)
+
+    def save(self, connection: Connection, groups: Iterable[Group]) -> None:
+        """Write groups as they become, in a transaction that has checked the generation."""
+        for group in groups:
+            save_group(connection, self.source.fence.ref, group)
+
+    def take(self, groups: Iterable[Group]) -> None:
+        """Go on with groups as they have become."""
+        self.groups.update((one.target, one) for one in groups)
+        self._looked_at = 0.0
+
+    # 2 to 5. Agree, and resolve
+
+    def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
+        """Look whether a DDL can be run or has been. Return the group that has rows to be applied now, if one has.
+
+        `here`: where all buckets stand. Raises ShardDdlConflict, and what executing DDL raises.
+        """
+        for group in self.unresolved:
+            if group.resync is not None:
+                return group
+        if not self.unresolved or (not now and time.monotonic() - self._looked_at < LOOK_SECONDS):
+            return None
+        self._looked_at = time.monotonic()
+        for group in self.unresolved:
+            found = self._look_at(group, here, buckets)
+            if found is not None:
+                return found
+        return None
+
+    def _look_at(self, group: Group, here: Location, buckets: int) -> Group | None:
+        names, me = self._shards_of(group.target), self.source.fence.ref.source
+        lock = None
+        turn = turn_of(group, names, self.locks.executed(group), None, me)
+        if turn is Turn.REPORT:
+            lock = self.locks.report(group, names)
+            # Asked behind the lock, which knows it later.
+            turn = turn_of(group, names, self.locks.executed(group), lock, me)
+        why = self.locks.why_not(group, turn, names, lock)
+        if why:
+            if self.waits.get(group.target) != why:
+                log.info("DDL number %d of %s waits %s", group.resolved, group.target, why)
+            self.waits[group.target] = why
+            return None
+        if turn is Turn.EXECUTE:
+            self._execute(group, item_due(group, names), lock)
+        return self._resolve(group, here, buckets)
+
+    # 3 and 4. Execute
+
+    def _execute(self, group: Group, item: Item, lock: Lock | None) -> None:
+        fence, target = self.source.fence, self.source.target
+        assert lock is not None
+        shared = fence.in_lane(ddl_lane(group.target))
+        if lock.wish is Action.SKIP:
+            end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
+        else:
+            statements = [TargetDdl.from_json(one) for one in item.how["statements"]]
+            session = [Setting(name, value) for name, value in item.how["session"]]
+            self._check_left_behind(shared, group, statements)
+            try:
+                execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
+            except DdlRefused as error:
+                raise ShardDdlRefused(error.sql, error.number, error.reason) from None
+        run_transaction(target, partial(note_executed, fence=fence, target=group.target, number=group.resolved))
+        log.info("DDL number %d of %s has been run", group.resolved, group.target)
+        self.locks.tell_executed(group)
+
+    def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
+        """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
+        if not self.source.rules.events.may_keep_names():
+            return
+        connection = target_connection(self.source.target)
+        found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
+        if found:
+            reason = f"is there already: {found}; a filter rule may have left out what took it away"
+            raise ShardDdlRefused(statements[0].sql, _THERE, reason)
+
+    # 5. Resolve
+
+    def _resolve(self, group: Group, here: Location, buckets: int) -> Group:
+        became = resolve(group, here)
+        assert became.resync is not None
+        lo = became.resync.lo.sort_key if became.resync.pieces else ""
+        fence = self.source.fence
+
+        def body(connection: Connection) -> None:
+            fence.check(connection)
+            save_group(connection, fence.ref, became)
+            if lo:
+                begin_frontier(connection, fence.resync(), lo, buckets)
+
+        run_transaction(self.source.target, body)
+        self.groups[group.target] = became
+        self.waits.pop(group.target, None)
+        return became
+
+    # 7 and 8. Finish
+
+    def finish(self, group: Group, plan: SyncPlan) -> None:
+        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on.
+
+        Raises RowSetAsideStays.
+        """
+        became, fence = finished(group), self.source.fence
+        ready = {one.table for one in group.members} - {one.table for one in became.members}
+
+        def body(connection: Connection) -> None:
+            note_plan(connection, fence, plan.fingerprint())
+            save_group(connection, fence.ref, became)
+            check_none_stays(connection, fence.ref, ready)
+            end_resync(connection, fence.ref)
+
+        run_transaction(self.source.target, body)
+        self.groups[group.target] = became
+        self._looked_at = 0.0
+        self.locks.tell_gone_on(group.target, group.resolved - 1)
+
+    # For people
+
+    def to_json(self) -> list[Json]:
+        """Return DM's unresolvedGroups, and why each of them waits."""
+        return [
+            {
+                "target": group.target.quoted(),
+                "DDLs": list(first.ddls) if (first := _first(group)) is not None else [],
+                "firstLocation": str(first.at) if first is not None else "",
+                "synced": [one.table.quoted() for one in group.members],
+                "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
+                "waits": self.waits.get(group.target, ""),
+                "madeAt": _made_at(first) if first is not None else None,
+            }
+            for group in self.unresolved
+        ]
+
+    def _shards_of(self, target: TableName) -> list[TableName]:
+        return [name for name, to in self.tables.items() if to == target]
+
+
+def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
+    """Return the shards of its merged table that are defined as a new one is, to the letter."""
+    tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
+    known = tracker.names()
+    if new.table.name not in known:
+        return []
+    mine = tracker.definition(new.table.name)
+    return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
+
+
+def _first(group: Group) -> Item | None:
+    return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _made_at(item: Item) -> float | None:
+    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
+    said: list[list[Any]] = item.how.get("session", [])
+    return next((float(value) for name, value in said if name == "timestamp"), None)

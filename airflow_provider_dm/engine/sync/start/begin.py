@@ -1,0 +1,406 @@
+"""Where an incremental task begins: `meta` of its source, proven before anything of it counts.
+
+A task that copies has its start from the copy. This one is told where to begin, and may be told wrong. So nothing is
+committed until a transaction is seen to begin there, in the log that the sync will read; and as long as nothing is
+applied, a corrected `meta` takes the place of the one before. Without `meta` nobody knows what the target holds.
+
+Rows are decoded by the schema at the start, which past.py finds, and the DDL behind it is followed. The target's rows
+may be newer than the start, as when somebody has copied them: catch-up until where the log ends today.
+
+The sources of one run begin together, before the first of them applies anything: in a merged table each has to know of
+the others (merge/joining.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
+from airflow_provider_dm.engine.ddl.server import Server, server_of
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.reading.logged_ddl import all_of_it, of_what_is_held, statements_between
+from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.sync.log.locations import RELAY_LOOK_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.log.tail import Tail
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, Given, keyless_of
+from airflow_provider_dm.engine.sync.start.past import (
+    First,
+    Known,
+    Today,
+    first_statements,
+    tables_of_target,
+)
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
+from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_definitions import (
+    Definition,
+    Definitions,
+    begin_definitions,
+    load_definitions,
+)
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+
+class StartMissing(DmError):
+    """Neither a checkpoint nor `meta` says where the target stands."""
+
+    task: str
+    source: str
+    end: str
+
+    code = "DM-6047"
+    what = (
+        "task {task}, source {source}: task-mode incremental needs to know from where on the log is missing in the "
+        "target, and there is neither a checkpoint nor `meta`. The source's binlog ends at {end} now."
+    )
+    hint = (
+        "Write it into the task file, below the source's mysql-instances entry: `meta: {{binlog-name: FILE, "
+        "binlog-pos: POSITION}}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the "
+        "dump said)."
+    )
+
+
+class StartNotThere(DmError):
+    """`meta` names a place that is none in the source's log."""
+
+    task: str
+    source: str
+    start: str
+    reason: str
+
+    code = "DM-6048"
+    scope = Scope.UPSTREAM
+    what = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
+    hint = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
+
+
+class StartNotSeen(DmError):
+    """The sync was asked to stop while it waited for the log to come to its start."""
+
+    task: str
+    source: str
+    start: str
+
+    code = "DM-6049"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "task {task}, source {source}: nothing was begun, as the log has not come to {start} yet."
+    hint = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+
+
+@dataclass(frozen=True)
+class Announcer:
+    """A reporter to the metadata DB: what a subtask needs of its source's log, before it is taken: a purge asks there.
+
+    Only as the one whom the target lets write: a run that was replaced has nothing to say any more.
+    """
+
+    source: SyncSource
+    store: MetaStore
+    unit: Unit = Unit.SYNC
+
+    def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
+        """Say that the log is needed from there on; None: maybe all of it, until more is known.
+
+        `needed`: from this earlier place on. `again`: it was said before, if maybe to another metadata DB, and one that
+        does not answer stops nobody.
+        Raises Fenced, and what the store raises.
+        """
+
+        def write() -> None:
+            try:
+                key = self.source.fence.ref.key
+                place = needed or applied
+                self.store.put_subtask(*key, unit=self.unit, stage=Stage.RUNNING, needed=place, applied=applied)
+            except DmError as error:
+                if not again:
+                    raise
+                log.warning("the metadata DB does not know that %s is needed: %s", needed or applied, error)
+
+        self._as_holder(write)
+
+    def take_back(self) -> None:
+        """Say that nothing is needed after all. Raises Fenced, and what the store raises."""
+        self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
+
+    def _as_holder(self, write: Callable[[], None]) -> None:
+        def body(connection: Connection) -> None:
+            self.source.fence.check(connection)
+            write()
+
+        run_transaction(self.source.target, body)
+
+
+def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence[Stand], *, copied: bool) -> bool:
+    """Tell whether `meta` counts: nothing was begun, or nothing is applied and `meta` is another one since.
+
+    `copied`: the task has had a full load, whose start counts.
+    """
+    if subtask is None or subtask.start is None:
+        return True
+    start, wanted = subtask.start, config.start
+    if copied or wanted is None or (wanted.file, wanted.position) == (start.file, start.position):
+        return False
+    return bool(stands) and set(extent(stands)) == {start.sort_key}
+
+
+def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
+    """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
+
+    Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs, Fenced, and what reading the
+    log and the schemas raises; sources that it raises for, and those behind them, are in the target what they were.
+    """
+    waiting = [one for source in sources for one in _to_begin(source, store)]
+    for one in waiting:
+        one.announcer.say(None)
+    try:
+        found = [one.look() for one in waiting]
+        proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
+        for number, (here, start) in enumerate(proven):
+            others = proven[:number] + proven[number + 1 :]
+            here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
+            waiting.pop(0)
+    except DmError:
+        for one in waiting:
+            one.withdraw()
+        raise
+
+
+def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
+    config, ref = source.config, source.fence.ref
+    connection = target_connection(source.target)
+    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    checkpoint = to_take_over(connection, ref, config.mode, subtask)
+    if checkpoint is not None:
+        by_gtid = source.spec.config.enable_gtid
+        start = DmStart.of(checkpoint, source.spec.endpoint.resolve(), by_gtid=by_gtid)
+        log.info("%s: DM's checkpoint in %s is taken over: %s", ref.source, checkpoint.table, checkpoint.point)
+        return [_Beginning(source, start.configured(), None, Announcer(source, store), start)]
+    if config.mode is not TaskMode.INCREMENTAL:
+        return []
+    if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
+        return []
+    if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
+        return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only
+    if config.start is None:
+        with connected(source.spec.endpoint.resolve()) as upstream:
+            raise StartMissing(*ref.key, str(current_location(upstream)))
+    before = subtask.start if subtask is not None else None
+    return [_Beginning(source, config.start, before, Announcer(source, store))]
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """A source that is about to begin. `before`: the start that it had, of which nothing is applied."""
+
+    source: SyncSource
+    configured: Location
+    before: Location | None
+    announcer: Announcer
+    dm: DmStart | None = None
+    """What DM has left; None: `meta` counts."""
+
+    def look(self) -> _Found:
+        """Ask the source for its tables and its log, and the target for the tables that can be merged."""
+        rules = self.source.rules
+        with connected(self.source.spec.endpoint.resolve()) as connection:
+            today = in_relay(current_location(connection), connection, self.source.spec)
+            binlogs = list_binlogs(connection)
+            tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
+            definitions = Definitions.read(connection, tables)
+            server = server_of(connection)
+        known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
+        schemas, keyed = self._schemas(known)
+        one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
+        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
+
+    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], Mapping[TableName, str]]:
+        """Return these tables with their targets, and the keys of those targets that can be merged."""
+        route = self.source.rules.router.route
+        schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
+        names = {one.target for one in schemas}
+        if self.source.config.overwrites:
+            return schemas, {}
+        connection = target_connection(self.source.target)
+        found = read_tables(connection, names & set(list_tables(connection)))
+        return schemas, {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
+
+    def tail(self) -> Tail:
+        """Return the log that the sync will read."""
+        return Tail.of(self.source.job, self.source.config.source_id, self.announcer.store, SyncProgress())
+
+    def by_hand(self) -> dict[TableName, Definition]:
+        """Return the definitions that people have written, as the task could not begin without them."""
+        found = load_definitions(target_connection(self.source.target), self.source.fence.ref)
+        return {name: one for name, one in found.items() if one.by_hand}
+
+    def withdraw(self) -> None:
+        """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
+        if self.before is None:
+            self.announcer.take_back()
+        else:
+            self.announcer.say(self.before)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The state of a source that is about to begin. `keyed`: of its target tables, those that can be merged, with
+    their keys (merge/recorded_key.py)."""
+
+    beginning: _Beginning
+    today: Location
+    binlogs: tuple[BinlogSize, ...]
+    schemas: tuple[TableSchema, ...]
+    keyed: Mapping[TableName, str]
+    definitions: Definitions
+    server: Server
+    dm_extent: DmExtent | None = None
+    """What DM has applied behind the start; None: DM has left nothing."""
+
+    def at(self, start: Location, stop: threading.Event) -> _Found:
+        """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
+        log has come to today. Raises PastUnknown, LogNotSeen, and what reading the log raises.
+        """
+        one, rules = self.beginning, self.beginning.source.rules
+        if reached(start, self.today) and one.dm is None:
+            return self
+        target = target_connection(one.source.target)
+        source = {it.table.name: Known(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
+        there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
+        today = Today(source, there, (self.server, server_of(target)), one.by_hand().keys())
+        name = one.source.config.source_id
+        if one.dm is not None:
+            given = Given.of(one.dm.checkpoint, today)
+            tables = given.tables_at(name, today, lambda: self._first_statements(start, stop))
+        elif today.is_certain:
+            return self
+        else:
+            tables = today.at_start(name, self._first_statements(start, stop))
+        log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
+        schemas, keyed = one._schemas(tables)
+        definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
+        return replace(self, schemas=schemas, keyed=keyed, definitions=definitions).behind(start)
+
+    def _first_statements(self, start: Location, stop: threading.Event) -> Mapping[TableName, First]:
+        """Read the log between `start` and today for the first statement about each table."""
+        source = self.beginning.source
+        name, bounded = source.config.source_id, not source.spec.config.enable_relay
+        with closing(self.beginning.tail()) as tail:
+            plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            return first_statements(statements, self.server)
+
+    def behind(self, start: Location) -> _Found:
+        """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""
+        one = self.beginning
+        if one.dm is None:
+            return self
+        extent = one.dm.extent(start, self.today)
+        schemas = extent.skipping(one.dm.checkpoint, self.schemas)
+        connection = target_connection(one.source.target)
+        targets = read_tables(connection, {it.target for it in schemas} & set(list_tables(connection)))
+        extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
+        return replace(self, schemas=schemas, dm_extent=extent)
+
+    def proven(self, stop: threading.Event) -> Location:
+        """Return the configured place with its GTID set. Waits until the log has come so far."""
+        one = self.beginning
+        try:
+            found = self._proven(one.configured, stop)
+        except StartNotThere:
+            if one.dm is None or not one.dm.by_gtid or not one.dm.checkpoint.point.gtid_set:
+                raise
+        else:
+            if one.dm is None or one.dm.check_proven(found):
+                return found
+        return self._proven(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
+
+    def _proven(self, place: Location, stop: threading.Event) -> Location:
+        """Return the place with its GTID set, which `meta` claims to lie between two transactions."""
+        place = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
+        self._check_size(place)
+        began = time.monotonic()
+        try:
+            with closing(self.beginning.tail()) as tail:
+                while (gtid_set := tail.gtid_set_at(place)) is None:
+                    tail.idle(place, time.monotonic() - began)
+                    if stop.wait(RELAY_LOOK_SECONDS):
+                        raise StartNotSeen(*self.beginning.source.fence.ref.key, str(place))
+        except LocationNotInLog as error:
+            raise self._refused(place, error.reason) from error
+        return replace(place, gtid_set=gtid_set)
+
+    def _check_size(self, place: Location) -> None:
+        """Refuse a place that neither the source nor the relay log can have. Raises StartNotThere."""
+        size = next((binlog.size for binlog in self.binlogs if binlog.name == place.file), None)
+        if size is not None and size < place.position:
+            raise self._refused(place, f"that file ends at {size}")
+        if size is None and not self._is_held(place):
+            there = f"{self.binlogs[0].name} to {self.binlogs[-1].name}" if self.binlogs else "no binlog"
+            raise self._refused(place, f"the source has {there}, and the relay log does not hold that file either")
+
+    def _is_held(self, place: Location) -> bool:
+        try:
+            return bool(RelayReader(Path(self.beginning.source.spec.relay_dir)).files(place))
+        except DmError:
+            return False
+
+    def _refused(self, place: Location, reason: str) -> StartNotThere:
+        return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
+
+    def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
+        """Return the source tables that can share a target with others."""
+        past = start.sort_key != self.today.sort_key
+        schemas = [one for one in self.schemas if one.target in self.keyed]
+        return tuple(Newcomer(one.table.name, one.target, self.keyed[one.target], past) for one in schemas)
+
+    def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
+        """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
+        source, by_hand = self.beginning.source, self.beginning.by_hand()
+
+        def body(connection: Connection) -> None:
+            dm = self.dm_extent
+            begin_subtask(
+                connection,
+                source.fence,
+                unit=UNIT_SYNC,
+                start=start,
+                catch_up_until=self.today if dm is None else dm.until,
+                safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
+            )
+            if self.beginning.dm is not None:
+                flush_interval = source.config.syncer.checkpoint_flush_interval
+                self.beginning.dm.check_still(connection, source.fence.ref, flush_interval)
+            enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
+            begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
+            save_online_ddls(connection, source.fence.ref, OnlineDdls())
+
+        run_transaction(source.target, body)

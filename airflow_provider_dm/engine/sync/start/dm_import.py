@@ -1,0 +1,342 @@
+"""A task of DM that goes on here: what its checkpoint (target/dm_checkpoint.py) says is where a subtask begins.
+
+    global point          where the log is read from. Position and GTID set have to agree; with `enable-gtid` the set
+                          counts, and the place is looked for by it where the files are another server's by now
+    table point behind    the table's rows (and its DDL) up to there are in the target, so they are passed over
+    exit_safe             up to there changes may be in the target already; none: up to where the log ends today
+    table_info            the table where its point is, if DDL lies behind that; else the source's own of today
+
+What lies between the places and that end is written over what is there (catch-up). A table without a key cannot be: it
+is taken over only where DM was stopped in peace, and all is known to be applied up to one place.
+
+DM's points name places as it has seen them, maybe in its own relay log (`mysql-bin|000002.000003`), which counts
+sub-directories from its own beginning. They are compared with each other as DM does, and then found in our log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, TableDefinition
+from airflow_provider_dm.engine.ddl.table_info import NotMapped, definition_of
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write import definition_sql
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
+from airflow_provider_dm.engine.sync.start.past import First, Known, Today, alike
+from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint, seconds_since_written
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+
+class TableInfoNotRead(DmError):
+    """A table was altered behind DM's checkpoint, and what DM says of it there is not understood."""
+
+    source: str
+    table: str
+    where: str
+    why: str
+
+    code = "DM-6081"
+    scope = Scope.UPSTREAM
+    what = (
+        "{source}: {table} was altered behind DM's checkpoint, at {where}, and its table_info there cannot be read: "
+        "{why}."
+    )
+    hint = (
+        "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the "
+        "task again; or let DM go on behind that statement and stop it there."
+    )
+
+
+class KeylessUncertain(DmError):
+    """Rows of tables without a key may be in the target already, and nobody could tell."""
+
+    source: str
+    tables: tuple[str, ...]
+    start: str
+    until: str
+
+    code = "DM-6082"
+    scope = Scope.DOWNSTREAM
+    what = (
+        "{source}: DM may have applied changes between its checkpoint ({start}) and {until} already, and tables "
+        "without a key ({tables}) do not show which: their rows would be doubled."
+    )
+    hint = (
+        "Let DM go on and stop it in peace (`pause-task`, then `stop-task`): it notes then that nothing lies behind "
+        "its checkpoint. Or leave these tables out by block-allow-list."
+    )
+
+
+class CheckpointMoves(DmError):
+    """DM writes its checkpoint while it is taken over."""
+
+    table: str
+    source: str
+    how: str
+
+    code = "DM-6083"
+    scope = Scope.DOWNSTREAM
+    what = "DM's checkpoint of source {source} in {table} {how}."
+    hint = (
+        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. Of one that has died, wait until "
+        "two `checkpoint-flush-interval`s have gone by."
+    )
+
+
+@dataclass(frozen=True)
+class DmStart:
+    """A checkpoint of DM by which a subtask begins. `seen`: the same as it was read."""
+
+    checkpoint: DmCheckpoint
+    seen: DmCheckpoint
+    endpoint: Endpoint
+    by_gtid: bool
+
+    @classmethod
+    def of(cls, checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> DmStart:
+        return cls(checkpoint, checkpoint, endpoint, by_gtid)
+
+    def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
+        """Return the same under the names that the source has, without tables that the rules leave out."""
+        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # an exact name counts before another
+        named = {source_name(told, tables): one for told, one in rows}
+        left_out = [str(name) for name in named if not allows(name)]
+        if left_out:
+            log.info("points of DM's checkpoint are of tables that the task leaves out now: %s", ", ".join(left_out))
+        kept = {name: one for name, one in named.items() if allows(name)}
+        return replace(self, checkpoint=replace(self.seen, tables=kept))
+
+    def check_still(self, connection: Connection, ref: SubtaskRef, flush_interval: int) -> None:
+        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves.
+
+        One without an exit point may be that of a DM at work, which writes it every `flush_interval` seconds only.
+        """
+        if read_checkpoint(connection, ref) != self.seen:
+            raise CheckpointMoves(self.seen.table, self.seen.source, "has changed while it was taken over")
+        age = seconds_since_written(connection, ref) if self.seen.exit_safe is None else None
+        if age is not None and age <= 2 * flush_interval:
+            how = f"was written {age} seconds ago, and says of no stop: DM may be at work"
+            raise CheckpointMoves(self.seen.table, self.seen.source, how)
+
+    def configured(self) -> Location:
+        """Return the place to be proven first: DM's own, where it names one. Raises what `place_to_begin` does."""
+        if self.checkpoint.point.place is not None:
+            return replace(self.checkpoint.point.place, suffix=1)
+        return place_to_begin(self.checkpoint, self.endpoint, by_gtid=self.by_gtid)
+
+    def check_proven(self, start: Location) -> bool:
+        """Tell whether a place that lies between two transactions is DM's; where it is not, but may be looked for by
+        its GTID set: False. Raises CheckpointUnusable.
+        """
+        said = self.checkpoint.point.gtid_set
+        if not said:
+            return True
+        wanted, found = GtidSet.of_text(said), GtidSet.of_text(start.gtid_set) if start.gtid_set else None
+        if self.by_gtid:
+            return found is not None and found.contains(wanted) and wanted.contains(found)
+        if found is None or not found.contains(wanted):
+            raise self.checkpoint.unusable(
+                f"its position and its GTID set do not agree: before {start} the source has "
+                f"{start.gtid_set or 'none'}, and DM says {said}"
+            )
+        return True
+
+    def extent(self, start: Location, today: Location) -> DmExtent:
+        """Return which changes behind `start` may be, or are, in the target. `today`: the end of the source's log.
+
+        Raises CheckpointUnusable, PlaceNotFound.
+        """
+        points = {
+            name: self._table_place(one.point, start, today, f"the point of {name}")
+            for name, one in self.checkpoint.tables.items()
+            if self._is_ahead(one.point, f"the point of {name}")
+        }
+        leaving = self.checkpoint.exit_safe
+        if leaving is None:
+            ends = [today]
+        elif self._is_ahead(leaving, "the exit point"):
+            found = self._located(leaving, start, today, "the exit point")
+            # Found by its set it may lie inside the transaction behind that.
+            ends = [found if self._is_of_this_log(leaving, start) else today]
+        else:
+            ends = []
+        ends += points.values()
+        until = max(ends, key=lambda place: place.sort_key, default=None)
+        until = until if until is not None and not reached(start, until) else None
+        return DmExtent(points, until, exit_is_known=leaving is not None)
+
+    def _is_ahead(self, point: Point, what: str) -> bool:
+        ahead = lies_ahead(point, self.checkpoint.point, by_gtid=self.by_gtid)
+        if ahead is None:
+            raise self.checkpoint.unusable(
+                f"{what} ({point}) cannot be compared with the global one ({self.checkpoint.point})"
+            )
+        return ahead
+
+    def _is_of_this_log(self, point: Point, start: Location) -> bool:
+        """Tell whether a point's position counts in the log that `start` was proven in."""
+        begin, there = self.checkpoint.point.place, point.place
+        if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
+            return False
+        return same_suffix(there.suffix, begin.suffix)
+
+    def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
+        """Return the place up to which a table has all rows, and no further. A GTID set does not say it: of a
+        transaction that DM was inside of, older releases have the id in it already, and newer ones not yet."""
+        if not self._is_of_this_log(point, start):
+            raise self.checkpoint.unusable(
+                f"{what} ({point}) lies ahead of the global one, and in the log of another server: its GTID set does "
+                "not say how much of its last transaction that table has"
+            )
+        return self._located(point, start, today, what)
+
+    def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
+        """Return a point of DM's in the log that `start` was proven in."""
+        there = point.place
+        if there is not None and self._is_of_this_log(point, start):
+            found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
+            GtidSet.of_text(found.gtid_set)  # what nobody can read must not be met after a failover
+        elif point.gtid_set:
+            found = find_place(self.endpoint, behind=point.gtid_set)
+            found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)
+        else:
+            raise self.checkpoint.unusable(f"{what} ({point}) is in the log of another server, and has no GTID set")
+        if not reached(today, found):
+            raise self.checkpoint.unusable(f"{what} ({point}) lies behind the end of the source's log ({today})")
+        return found
+
+
+@dataclass(frozen=True)
+class DmExtent:
+    """Changes behind a start that DM has applied. `until`: up to there it may have applied anything; None: nothing."""
+
+    points: Mapping[TableName, Location]
+    until: Location | None
+    exit_is_known: bool
+
+    def check_keys(self, source: str, start: Location, keyless: Collection[TableName]) -> None:
+        """Check that there is a key wherever rows may be there or not. Raises KeylessUncertain."""
+        if self.until is not None and keyless:
+            raise KeylessUncertain(source, tuple(map(str, sorted(keyless))), str(start), str(self.until))
+
+    def skipping(self, checkpoint: DmCheckpoint, schemas: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
+        """Return the tables, each with the place up to which its changes are in the target.
+
+        Raises CheckpointUnusable for a point of a table that nobody knows.
+        """
+        for name in sorted(self.points.keys() - {one.table.name for one in schemas}):
+            raise checkpoint.unusable(f"{name} has a point of its own, and neither it nor a server says what it is")
+        return tuple(
+            replace(one, skip_until=self.points[one.table.name].sort_key) if one.table.name in self.points else one
+            for one in schemas
+        )
+
+
+# Tables
+
+
+def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table]) -> list[TableName]:
+    """Return the tables whose rows cannot be told apart, in the source or in the target."""
+    return [
+        one.table.name
+        for one in schemas
+        if one.table.identity is None or (one.target in targets and targets[one.target].identity is None)
+    ]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The tables as DM's checkpoint has them. `refused`: why one cannot be read."""
+
+    known: Mapping[TableName, Known]
+    refused: Mapping[TableName, str]
+
+    @classmethod
+    def of(cls, checkpoint: DmCheckpoint, today: Today) -> Given:
+        """Read each TableInfo."""
+        known: dict[TableName, Known] = {}
+        refused: dict[TableName, str] = {}
+        for name, one in checkpoint.tables.items():
+            if one.table_info is None:
+                continue
+            try:
+                known[name] = _known(name, definition_of(one.table_info), today.source.get(name), today.servers[0])
+            except (NotMapped, CannotTrack) as error:
+                refused[name] = str(error)
+        return cls(known, refused)
+
+    def tables_at(
+        self, source: str, today: Today, first: Callable[[], Mapping[TableName, First]]
+    ) -> dict[TableName, Known]:
+        """Return the tables where DM stands. `first`: reads the log for the first statement about each table; asked
+        only where that is needed. Raises TableInfoNotRead, PastUnknown.
+        """
+        servers = (today.servers[0], today.servers[0])
+        found = {}
+        for name, theirs in self.known.items():
+            ours = today.source.get(name)
+            found[name] = ours if ours is not None and alike(ours, theirs, servers) else theirs
+        rest = replace(
+            today,
+            source={name: one for name, one in today.source.items() if name not in found},
+            target={name: one for name, one in today.target.items() if name not in found},
+        )
+        if rest.is_certain:
+            return found | dict(rest.source)
+        statements = first()
+        for name, why in self.refused.items():
+            if name in statements and statements[name].there and name not in today.by_hand:
+                raise TableInfoNotRead(source, str(name), str(statements[name].at), why)
+        return found | rest.at_start(source, statements)
+
+
+def source_name(told: TableName, tables: Collection[TableName]) -> TableName:
+    """Return the source's name for a table of the checkpoint: older releases of DM wrote names in lower case."""
+    if told in tables:
+        return told
+    alike_names = [name for name in tables if (name.schema.lower(), name.table.lower()) == (told.schema, told.table)]
+    return alike_names[0] if len(alike_names) == 1 else told
+
+
+def _known(name: TableName, told: TableDefinition, ours: Known | None, server: Server) -> Known:
+    """Return a definition of TiDB's as the source would show it. Raises CannotTrack."""
+    if ours is not None:
+        told = _under_collations_of(told, ours, server)
+    create = f"CREATE TABLE {quote(name.table)} {definition_sql(told)}"
+    tracker = Tracker.of(server, {name: create}, {})
+    return Known(tracker.table(name), tracker.create_sql(name))
+
+
+def _under_collations_of(told: TableDefinition, ours: Known, server: Server) -> TableDefinition:
+    """Return the definition with the source's collations where the charset is the same: TiDB takes its own default
+    where a text names none."""
+    there = {one.name.lower(): one for one in ours.table.columns}
+    try:
+        default = dict(Tracker.of(server, {ours.table.name: ours.create}, {}).definition(ours.table.name).options)
+    except CannotTrack:
+        default = {}
+
+    def column(one: ColumnDefinition) -> ColumnDefinition:
+        same = there.get(one.name.lower())
+        if same is None or one.type.charset is None or same.charset != one.type.charset or same.collation is None:
+            return one
+        return replace(one, type=replace(one.type, collation=same.collation))
+
+    options = dict(told.options)
+    if options.get("CHARSET") and options.get("CHARSET") == default.get("CHARSET") and default.get("COLLATE"):
+        options["COLLATE"] = default["COLLATE"]
+    return replace(told, columns=tuple(map(column, told.columns)), options=tuple(options.items()))

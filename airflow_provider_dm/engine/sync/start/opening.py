@@ -1,0 +1,416 @@
+"""Where a subtask's sync stands when it starts: plan, frontier, mode, goal. Everything that is read once.
+
+The full load has made the dm_subtask row; for an incremental-only task `begin` does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
+from airflow_provider_dm.engine.config.units import Apply
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.meta.model import Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.group import needed_with
+from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
+from airflow_provider_dm.engine.sync.log.edge_elsewhere import edge_in_new_log
+from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
+from airflow_provider_dm.engine.sync.log.open_places import read_open_places
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_law_is_kept, check_one_reach
+from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
+from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.copied_tables import load_copied_again
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.ddl_journal import edge_set, move_edge, tables_under_way
+from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
+from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import held_tables, read_groups
+from airflow_provider_dm.engine.target.subtask import (
+    HASH_VERSION,
+    UNIT_LOAD,
+    UNIT_SYNC,
+    Subtask,
+    SubtaskMissing,
+    note_plan,
+    read_subtask,
+)
+from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
+    forget_table_schemas,
+    load_feeders,
+    load_table_schemas,
+)
+from airflow_provider_dm.engine.target.weights import read_folds
+
+log = logging.getLogger(__name__)
+
+
+class GoalBehind(DmError):
+    """`until` names a location of another history."""
+
+    goal: str
+    here: str
+
+    code = "DM-6040"
+    scope = Scope.UPSTREAM
+    what = "the sync stands at {here}; {goal} is not in the same log."
+    hint = "Give `until` as FILE:POSITION with a file of this source."
+
+
+class SourceWentBack(DmError):
+    """The end of the source's log lies before where the sync stands in it: it is another log."""
+
+    end: str
+    here: str
+
+    code = "DM-6043"
+    scope = Scope.UPSTREAM
+    what = "the source's binlog ends at {end}, and this sync stands behind that, at {here}."
+    hint = (
+        "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
+        f"1). What it wrote since cannot be told from what is applied: {MIGRATE_AGAIN}."
+    )
+
+
+class PlanChanged(DmError):
+    """Tables, keys or rules are others than those by which half an epoch was written."""
+
+    task: str
+    source: str
+    lo: str
+    edge: str
+
+    code = "DM-6042"
+    what = (
+        "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
+        "tables of the task or the keys of a target table have changed."
+    )
+    hint = (
+        "Change them back, let the sync go on until it is behind that place, and change them then. Where a unique key "
+        "that only the target has is what stops it, change the row that is in the way there, and drop the key then."
+    )
+
+
+class TableLeftOut(DmError):
+    """A table comes back into the task, and what happened to it meanwhile is lost."""
+
+    table: str
+
+    code = "DM-6044"
+    what = (
+        "{table} was copied by this task and left out by the block-allow-list later: its changes since were passed "
+        "over, and the task cannot go on with it as if nothing had been."
+    )
+    hint = "Leave it out still, and migrate it with another task (another name), its target table emptied before."
+
+
+class ShardLeftOut(DmError):
+    """The rules leave out a shard of a merged table while the shards agree on its DDL."""
+
+    table: str
+    target: str
+
+    code = "DM-6053"
+    what = (
+        "{table} is left out by the block-allow-list now, and the shards of {target} have not come to the end of a DDL "
+        "that they make together: rows of theirs are held back until then."
+    )
+    hint = (
+        "Change the rules back, let the sync go on until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
+        "then."
+    )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
+    there. `goal` None: no end.
+
+    `first_plan`: by which an older release, or another mode, has written half of that epoch; it holds until `edge`
+    (frontier rule 6)."""
+
+    plan: SyncPlan
+    first_plan: SyncPlan
+    lo: Location
+    edge: Location | None
+    catch_up_until: Location | None
+    goal: Location | None
+    window: Window | None = None
+    """The log time that is to go by in safe mode; None: none."""
+    noted_otherwise: bool = False
+    """Half of the first epoch was begun by `plan`, and its fingerprint is noted as an older release had it."""
+    prepared: tuple[Prepared, ...] = ()
+    """The XA transactions that are prepared at `lo`."""
+    open_places: tuple[OpenPlace, ...] = ()
+    """Where more is known of the log behind `lo`, but for `edge`."""
+
+
+def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False) -> Opened:
+    """Read all of it, and tell the metadata DB what of the log is needed.
+
+    `loading`: the log is applied in the midst of a load, up to where that has noted, and nobody else is told of it.
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
+    `begin_incremental` raises, and what reading schemas and making a plan raises.
+    """
+    ref, announcer = source.fence.ref, Announcer(source, store, Unit.LOAD if loading else Unit.SYNC)
+    connection = target_connection(source.target)
+    if not loading:
+        begin_incremental([source], store=store, stop=stop)
+    take_definitions_by_hand(source)
+    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
+        raise SubtaskMissing(*ref.key)
+    reader = RelayReader(Path(source.spec.relay_dir))
+    lo, edge = between(stands, subtask, reader.base_of)
+    prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
+    needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
+    announcer.say(None if loading else lo, needed, again=True)
+    if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
+        check_numbers(lo, reader, reader.newest_suffix())
+    pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
+    elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
+    lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
+    if edge is not None and not prepared:
+        edge = _moved(source, (reader, *elsewhere), lo, edge)
+    plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
+    if (
+        subtask.catch_up_until is not None
+        and not has_passed(lo, subtask.catch_up_until)
+        and not source.config.overwrites
+    ):
+        plan.check_keys_kept()
+    first_plan = plan_to_begin_with(plan, subtask, lo, edge)
+    news = plan.fingerprint() != subtask.plan
+    if edge is None and news:
+        _note_plan(plan, left_out, source)
+    return Opened(
+        plan=plan,
+        first_plan=first_plan,
+        lo=lo,
+        edge=edge,
+        catch_up_until=subtask.catch_up_until,
+        goal=subtask.catch_up_until if loading else _goal(source.job.until, source.spec, lo),
+        prepared=prepared,
+        window=load_window(connection, ref),
+        open_places=read_open_places(
+            connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
+        ),
+        noted_otherwise=edge is not None and first_plan is plan and news,
+    )
+
+
+def _moved(source: SyncSource, readers: Sequence[RelayReader], lo: Location, edge: Location) -> Location:
+    """Return the end of half an epoch, moved to another server's log where it has to go on there."""
+    fence = source.fence
+    wanted = edge_set(target_connection(source.target), fence.ref, edge.sort_key)
+    found = edge_in_new_log(readers, lo, edge, wanted)
+    if found is None:
+        return edge
+    log.info("%s: half an epoch up to %s goes on in another server's log, up to %s", fence.ref.source, edge, found)
+    run_transaction(source.target, partial(move_edge, fence=fence, edge=edge.sort_key, to=found))
+    return found
+
+
+def between(
+    stands: Sequence[Stand], subtask: Subtask, base_of: Callable[[int], str | None]
+) -> tuple[Location, Location | None]:
+    """Return `lo` and `edge` as `Opened` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
+    assert subtask.location is not None
+    if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
+        raise InvariantBroken(
+            "the frontier has one row for each bucket, made by this version's hash",
+            f"{len(stands)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
+        )
+    lo, edge = (location_at(key, subtask.location, base_of) for key in extent(stands))
+    return lo, None if compare(lo, edge) is Order.SAME else edge
+
+
+def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Location | None) -> SyncPlan:
+    """Return the plan for the first epoch: half an epoch is completed by the plan that began it (frontier rule 6).
+
+    Else the new one holds from here. Raises PlanChanged.
+    """
+    if edge is None or plan.is_of(subtask.plan):
+        return plan
+    in_any_mode = (plan, *plan.in_other_modes())
+    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
+        if older.is_of(subtask.plan):
+            return older
+    raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
+
+
+def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
+    """Note the plan that holds from here. A table that it leaves out is forgotten, as it could not come back without a
+    gap.
+    """
+
+    def body(connection: Connection) -> None:
+        note_plan(connection, source.fence, plan.fingerprint())
+        forget_table_schemas(connection, source.fence.ref, left_out)
+
+    run_transaction(source.target, body)
+
+
+def shared_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
+    """Return the target tables into which other sources of the task have begun to write, and those in which rows of
+    this source wait for their places, maybe of a table now left out."""
+    fed = (one.target for one in load_feeders(connection, ref) if one.source != ref.source)
+    return frozenset(fed).union(one.target for one in waiting(connection, ref) if one.source == ref.source)
+
+
+def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
+    if until == UNTIL_FOREVER:
+        return None
+    place = place_of(until)
+    if place is None:
+        with connected(source.endpoint.resolve()) as connection:
+            end = in_relay(current_location(connection), connection, source, otherwise=lo.suffix)
+        check_numbers(lo, RelayReader(Path(source.relay_dir)), end.suffix)
+        return goal_at_end(end, lo)
+    return goal_at_place(place, lo, RelayReader(Path(source.relay_dir)).newest_suffix())
+
+
+def goal_at_end(end: Location, lo: Location) -> Location:
+    """Return the goal of a sync that stands at `lo`, where the source's log ends now. Raises SourceWentBack."""
+    if compare(lo, end) is Order.AFTER:
+        raise SourceWentBack(str(end), str(lo))
+    return end
+
+
+def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location:
+    """Return the goal that a user's FILE:POSITION means: a place in the newest log that is known. `newest`: the number
+    of the relay's last sub-directory, None where it has none. Raises GoalBehind.
+    """
+    goal = replace(place, suffix=max(lo.suffix, newest or 0))
+    if compare(lo, goal) is Order.UNRELATED:
+        raise GoalBehind(str(goal), str(lo))
+    return goal
+
+
+def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> tuple[SyncPlan, list[TableName]]:
+    """Return the plan, and the tables that the rules leave out of what the task began with. `lo`: see `Opened`."""
+    ref, rules = source.fence.ref, source.rules
+    known = load_table_schemas(connection, ref)
+    schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
+    for schema in schemas:
+        schema.check_route(rules.router.route(schema.table.name))
+    under_way = tables_under_way(connection, ref, lo)
+    held = held_tables(connection, ref)
+    check_none_waits(left_out, held, {one.target for one in known if one.table.name in held}, known)
+    copied_again = load_copied_again(connection, ref)
+    return plan_for(connection, source, schemas, buckets, copied_again, under_way=under_way, held=held), left_out
+
+
+def check_none_waits(
+    left_out: Collection[TableName],
+    held: Collection[TableName],
+    unresolved: Collection[TableName],
+    known: Sequence[TableSchema],
+) -> None:
+    """Refuse that the rules leave out a shard of a merged table whose DDL is not resolved. Raises ShardLeftOut.
+
+    `held`: the shards that wait; `unresolved`: where their rows go.
+    """
+    for one in known:
+        if one.table.name in left_out and (one.table.name in held or one.target in unresolved):
+            raise ShardLeftOut(str(one.table.name), str(one.target))
+
+
+def plan_for(
+    connection: Connection,
+    source: SyncSource,
+    schemas: Sequence[TableSchema],
+    buckets: int,
+    copied_again: Mapping[TableName, str],
+    *,
+    under_way: Collection[TableName] = (),
+    held: Collection[TableName] = frozenset(),
+    also_merged: Collection[TableName] = frozenset(),
+    read: Mapping[TableName, Table] | None = None,
+) -> SyncPlan:
+    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
+
+    `held`: those whose rows are passed over for now. `also_merged`: target tables that others of the task's tables feed
+    which are none of these.
+
+    `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
+    run has died in it, and until it is done they count for what the source has. `read`: target tables that are known to
+    be as they were: a catalogue of thousands takes its time.
+    """
+    ref, syncer = source.fence.ref, source.config.syncer
+    wanted = {schema.target for schema in schemas if schema.table.name not in held}
+    targets = {name: table for name, table in (read or {}).items() if name in wanted}
+    targets |= read_tables(connection, wanted.difference(under_way, targets))
+    targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
+    recorded = {schema.target for schema in schemas if schema.owner > 0}
+    shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
+    collations = [name for target in targets.values() for name in text_collations(target)]
+    shards = Counter(schema.target for schema in schemas)
+    merged = [target for target, number in shards.items() if number > 1 or target in shared]
+    check_law_is_kept(merged, source.config, held)
+    plan = make_plan(
+        schemas,
+        targets,
+        folds=read_folds(connection, collations),
+        rules=source.rules,
+        buckets=buckets,
+        merged=shared if source.config.syncs_by_owner else None,
+        shared=shared,
+        held=held,
+        adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
+        copied_again=copied_again,
+        compact=syncer.compact,
+        whole=syncer.apply is Apply.TRANSACTIONAL,
+        safe=source.config.last_wins,
+    )
+    check_one_reach(plan, _of_others(connection, source) if plan.safe else ())
+    return plan
+
+
+def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
+    """Yield the tables of the task's other sources, with the values that the target's columns have of them."""
+    ref, task = source.fence.ref, source.job.task
+    for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
+        router = SubtaskRules.of(task.subtask(name)).router if name in task.source_ids else None
+        for schema in load_table_schemas(connection, ref.of_source(name)):
+            yield name, schema, router.extracted(schema.table.name) if router else {}
+
+
+def chosen(
+    known: Sequence[TableSchema], copied: Iterable[TableName], rules: BlockAllowRules
+) -> tuple[list[TableSchema], list[TableName]]:
+    """Return what the rules choose of the tables that the task has, and the names of those that they leave out.
+
+    `copied`: what the task began with. Raises TableLeftOut for one of these that was left out and is to come back.
+    """
+    names = {schema.table.name for schema in known}
+    for table in copied:
+        if table not in names and rules.allows(table):
+            raise TableLeftOut(str(table))
+    schemas = [schema for schema in known if rules.allows(schema.table.name)]
+    return schemas, [name for name in sorted(names) if not rules.allows(name)]

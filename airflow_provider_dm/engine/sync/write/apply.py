@@ -1,0 +1,414 @@
+"""One wave of an epoch onto the target: batches of buckets, each one transaction behind the frontier.
+
+The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
+exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
+or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
+their own (merged.py), and so have rows that may collide (sync/safe_mode/overwriting.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import ClassVar, Final, NamedTuple, TypeAlias
+
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.servers import target_access
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
+from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave
+from airflow_provider_dm.engine.sync.write.compactor import Image
+from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
+from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, Mode, OwnerWork
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.statements import (
+    UNKNOWN,
+    Literals,
+    Statement,
+    Verb,
+    count_rows,
+    delete_image,
+    delete_rows,
+    in_pieces,
+    write_rows,
+)
+
+BATCH_ROWS: Final = 1_000
+"""A transaction takes whole buckets until it has so many rows, if nobody says another number."""
+
+
+@dataclass(eq=False)
+class MissingRow(DmError):
+    """The log changes or deletes rows that the target does not have. Key values are left out on purpose."""
+
+    table: str
+    operation: str
+    expected: int
+    found: int
+    lo: str
+    hi: str
+
+    code: ClassVar[str] = "DM-6021"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "{operation} on {table} should have met {expected} rows and met {found} (log from {lo} to {hi}). "
+        "The transaction was rolled back."
+    )
+    hint: ClassVar[str] = "Somebody else changes the target's rows, or they were never copied: run verify to see which."
+
+
+@dataclass(frozen=True)
+class Target:
+    """The way in which transactions and statements reach the target. The model test has another one, over SQLite."""
+
+    transactions: Transactions
+    access: Callable[[], Access]
+
+    @classmethod
+    def at(cls, endpoint: Endpoint) -> Target:
+        """Return the real target: the calling thread's connection to `endpoint`."""
+        return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
+
+
+class Written(NamedTuple):
+    """The rows of a transaction that have to wait for their places, and what was written over in it."""
+
+    contested: int
+    collisions: tuple[Collision, ...]
+
+
+@dataclass(frozen=True)
+class WaveWriter:
+    """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
+
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the rows of a
+    transaction, None: BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
+    """
+
+    plan: SyncPlan
+    target: Target
+    step: Step
+    catch_up: bool
+    pool: Executor | None = None
+    recording: bool = False
+    batch: int | None = None
+    multiple_rows: bool = True
+    lenient: bool = False
+    """Rows that collide are written over (`overwriting`), where the log counts for exact."""
+    over: bool = False
+    """In merged tables, too (`last_wins`)."""
+    collisions: list[Collision] = field(default_factory=list)
+    """What was written over so far."""
+
+    def release(self, wave: Wave) -> int:
+        """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
+
+        Raises the errors of `fenced_transaction`, MissingRow.
+        """
+        return self._write([wave], sorted(wave), Act.RELEASE)
+
+    def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
+        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows, and in the same
+        transactions those behind it. Return how many rows have to wait for their places in merged tables."""
+        return self._write([wave, *later], buckets, Act.ADVANCE)
+
+    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
+        batches = list(_batches(waves, buckets, self.batch or BATCH_ROWS))
+        if self.pool is None or len(batches) == 1:
+            return sum(self._write_batch(waves, batch, act) for batch in batches)
+        # All of them end before this does, also when one fails: what is still running is not left behind.
+        writes = [self.pool.submit(self._write_batch, waves, batch, act) for batch in batches]
+        wait(writes)
+        return sum(write.result() for write in writes)
+
+    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
+        try:
+            try:
+                return self._transaction(waves, batch, act, careful=False)
+            except CountsDiffer:
+                # Rolled back. Once more, now asking which rows are there before they are written over.
+                return self._transaction(waves, batch, act, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.lenient:
+                raise
+            return self._transaction(waves, batch, act, careful=True, met=error)
+
+    def _transaction(
+        self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+    ) -> int:
+        # Made before the transaction begins, so that locks are held for writing only.
+        ready = self._table_writes(waves, batch)
+        written = Written(0, ())
+
+        def body(connection: Connection, buckets: Sequence[int]) -> None:
+            nonlocal written
+            tables = ready if len(buckets) == len(batch) else self._table_writes(waves, buckets)
+            written = self._run_all(connection, tables, careful=careful, met=met)
+
+        fenced_transaction(self.target.transactions, self.step, act, batch, body)
+        self.collisions.extend(written.collisions)
+        return written.contested
+
+    def write_inside(
+        self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
+    ) -> Written:
+        """Write waves one behind the other, inside a transaction whose frontier has moved.
+
+        Raises MissingRow and DuplicateInTarget (then, if the writer is lenient, it is tried again with what was `met`),
+        CountsDiffer (then it is tried again, `careful`), and what statements raise.
+        """
+        tables = self._table_writes(waves, range(self.plan.buckets))
+        return self._run_all(connection, tables, careful=careful, met=met)
+
+    def _run_all(
+        self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
+    ) -> Written:
+        """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
+
+        Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
+        """
+        contested = 0
+        collisions: list[Collision] = []
+        for writes in tables:
+            over = [] if met is None else _over(writes)
+            if met is None or not over:
+                contested += self._run(connection, writes, careful=careful)
+                continue
+            if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
+                raise met
+            collisions += [one.run(connection) for one in over]
+        return Written(contested, tuple(one for one in collisions if one.missing or one.present))
+
+    def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
+        access = self.target.access()
+        if not self.multiple_rows:
+            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+        return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
+
+    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: Access) -> Iterator[_Writes]:
+        by_target: dict[int, dict[int, list[TableWork]]] = {}
+        for bucket in buckets:
+            for source, work in wave.get(bucket, {}).items():
+                by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
+        return (self._table_write(works, access) for works in by_target.values())
+
+    def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
+        """Return what is to be written to one target table. `works`: that of the table, by source table."""
+        part = self.plan.part(next(iter(works)))
+        changes = [change for some in works.values() for work in some for change in work.in_order]
+        if changes:
+            sql = _row_sql(part, access.dialect.server.flavour)
+            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
+        known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
+        if not known or not all(self.plan.by_owner(source, over=self.over) for source in works):
+            overlapping = self.catch_up and any(map(self.plan.overlaps, works))
+            unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
+            by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
+            shared = self.over and all(map(self.plan.is_merged, works))
+            return _TableWrites.of(part, by_table, access, unsure=unsure, shared=shared)
+        literals = _row_sql(part, access.dialect.server.flavour).row
+        owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
+        mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
+        return MergedWrites(self.step, owners, mode)
+
+    def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
+        """Run the writes to one table; return how many rows have to wait."""
+
+        def found(statement: Statement, number: int) -> None:
+            if number != statement.rows:
+                operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
+                table = str(statement.table)
+                raise MissingRow(table, operation, statement.rows, number, self.step.lo, self.step.hi)
+
+        def changed(statement: Statement, number: int) -> None:
+            if number != 2 * statement.rows and not careful:
+                raise CountsDiffer
+
+        if isinstance(writes, MergedWrites):
+            return writes.run(connection, found=found, changed=changed, careful=careful)
+        if isinstance(writes, WritesInOrder):
+            writes.run(connection)
+        elif writes.unsure and writes.part.key is not None:
+            writes.run(connection, found=_any_number, changed=_any_number, careful=False)
+        else:
+            # An upsert may make its row of another table's, which has a unique value of it, and count the same.
+            asking = careful or (writes.shared and bool(writes.part.unique))
+            writes.run(connection, found=found, changed=changed, careful=asking)
+        return 0
+
+
+Works: TypeAlias = Mapping[str, Sequence[TableWork]]
+"""The work on one target table, by source table (of those folded together, the first)."""
+
+
+def _any_number(_statement: Statement, _number: int) -> None:
+    """Accept any number, as the rows may be there or not."""
+
+
+@dataclass(frozen=True)
+class _TableWrites:
+    """The statements of one transaction for one table, as SQL."""
+
+    part: TargetPart
+    access: Access
+    works: Works
+    gone: tuple[Statement, ...]
+    """Deletes that should find nothing."""
+    statements: tuple[Statement, ...]
+    changed: tuple[Row, ...]
+    row: Callable[[Row], Literals]
+    key: Callable[[Row], Literals]
+    unsure: bool
+    """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
+    shared: bool
+    """Other tables' rows may be in the way, and are written over."""
+
+    @classmethod
+    def of(
+        cls, part: TargetPart, by_table: Works, access: Access, *, unsure: bool, shared: bool = False
+    ) -> _TableWrites:
+        works = [work for some in by_table.values() for work in some]
+        mapping, dialect = part.mapping, access.dialect
+        sql = _row_sql(part, dialect.server.flavour)
+        deleted = (sql.key(row) for work in works for row in work.delete)
+        born_and_gone = [sql.key(row) for work in works for row in work.gone]
+        gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
+        removed = ((sql.row(image), count) for work in works for image, count in work.remove)
+        rows = {
+            Verb.INSERT: (sql.row(row) for work in works for row in work.insert),
+            Verb.UPSERT: (sql.row(row) for work in works for row in work.change),
+            Verb.REPLACE: (sql.row(row) for work in works for row in work.replace),
+        }
+        statements = (
+            *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
+            *(
+                delete_image(mapping, image, together)
+                for image, count in removed
+                for together in in_pieces(count, dialect.most_rows)
+            ),
+            *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
+        )
+        changed = tuple(row for work in works for row in work.change)
+        return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, unsure, shared)
+
+    def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
+        """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
+        if any(self.access.execute(connection, statement) for statement in self.gone):
+            raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
+        if careful and self.changed:
+            keys = (self.key(row) for row in self.changed)
+            for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
+                found(statement, self.access.count(connection, statement))
+        for statement in self.statements:
+            affected = self.access.execute(connection, statement)
+            if statement.verb is Verb.DELETE:
+                found(statement, affected)
+            elif statement.verb is Verb.UPSERT:
+                changed(statement, affected)
+
+
+_Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
+
+
+def _over(writes: _Writes) -> list[OverWrites]:
+    """Return the same writes whatever is there; none where they are as the log has them in any case: also where filters
+    keep rows that the source has no more, as one that holds a further unique value is not in the way.
+
+    One for each source table that shares the target with others."""
+    kept = isinstance(writes, _TableWrites) and writes.unsure and writes.part.unique
+    if not isinstance(writes, _TableWrites) or kept or not can_be_written_over(writes.part.mapping):
+        return []
+    row = writes.row
+    return [
+        OverWrites(
+            writes.part,
+            writes.access,
+            delete=[writes.key(one) for work in works for one in work.delete],
+            gone=[writes.key(one) for work in works for one in work.gone],
+            insert=[row(one) for work in works for one in work.insert],
+            change=[row(one) for work in works for one in work.change],
+            unsure=writes.unsure,
+            by=table if writes.shared else "",
+            rows=partial(_by_key, writes.key, works),
+        )
+        for table, works in writes.works.items()
+    ]
+
+
+def _by_key(key: Callable[[Row], Literals], works: Sequence[TableWork]) -> dict[Literals, Row]:
+    return {
+        key(row): row for work in works for rows in (work.delete, work.gone, work.insert, work.change) for row in rows
+    }
+
+
+@dataclass(frozen=True)
+class _RowSql:
+    """The functions from rows of one part to literals: whole, or the identity key in the order of its columns."""
+
+    row: Callable[[Row], Literals]
+    key: Callable[[Row], Literals]
+
+
+@lru_cache(maxsize=1024)
+def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
+    source = part.mapping.source
+    writers = [(number, codec_for(source.name, source.columns[number]).literal(target)) for number in part.key or ()]
+
+    def key(row: Row) -> Literals:
+        # Columns of an identity key are not null.
+        return tuple([write(row[number] or b"") for number, write in writers])
+
+    return _RowSql(_with_computed(part, target, row_literals(source, target)), key)
+
+
+def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Literals]) -> Callable[[Row], Literals]:
+    """Extend `plain` by what the log says of columns that the target computes; an Image has it beside its values."""
+    source, left_out = part.mapping.source, [index for index in part.mapping.computed if index not in part.needed]
+    if not left_out:
+        return plain
+    writers = {index: codec_for(source.name, source.columns[index]).literal(target) for index in left_out}
+
+    def literals(row: Row) -> Literals:
+        computed = row.computed if isinstance(row, Image) else {}
+        found = list(plain(row))
+        for index, write in writers.items():
+            value = computed.get(index, ABSENT)
+            found[index] = UNKNOWN if value is ABSENT else NULL if value is None else write(value)
+        return tuple(found)
+
+    return literals
+
+
+def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield neighbouring buckets, together until they have so many rows."""
+    batch: list[int] = []
+    rows = 0
+    for bucket in buckets:
+        batch.append(bucket)
+        rows += sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
+        if rows >= most:
+            yield tuple(batch)
+            batch, rows = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+@dataclass(eq=False)
+class CountsDiffer(DmError):
+    """An UPSERT did not change exactly its rows. Rolls the transaction back."""
+
+    code: ClassVar[str] = "DM-6022"
+    what: ClassVar[str] = "an upsert changed fewer rows than it was given."
+    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."

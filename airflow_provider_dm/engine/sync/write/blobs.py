@@ -1,0 +1,75 @@
+"""Folded changes on their way from range to group: one blob for each.
+
+A group is a run of neighbouring buckets. A blob is one object for Spark, whatever it holds; spreading rows into Spark's
+own would cost more than folding them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_function, bucket_of_all
+from airflow_provider_dm.engine.sync.plan.change import Change, Key
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write.compactor import Folded, merge_counts, merge_keyed
+
+KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]
+CountItems: TypeAlias = list[tuple[Row, int]]
+
+
+def buckets_of(group: int, groups: int, buckets: int) -> range:
+    """Return the neighbouring buckets of a group.
+
+    >>> [list(buckets_of(group, 2, 5)) for group in range(2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    return range(group * buckets // groups, (group + 1) * buckets // groups)
+
+
+def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
+    """Return one blob for each group: its share of what was folded. Raises InvariantBroken."""
+    if folded.kept:
+        raise InvariantBroken("an epoch whose changes are not folded is one task", "it is cut into groups")
+    group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
+    keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
+    counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
+    for table, changes in folded.keyed.items():
+        part = plan.part(table)
+        bucket_of, shares = bucket_function(part, plan.buckets), [share.setdefault(table, []) for share in keyed]
+        for key, (before, after) in changes.items():
+            shares[group_of[bucket_of(part.row_of(key, before, after))]].append((key, before, after))
+    for table, images in folded.counts.items():
+        bucket_of = bucket_function(plan.part(table), plan.buckets)
+        count_shares = [share.setdefault(table, []) for share in counts]
+        for image, count in images.items():
+            if count:
+                count_shares[group_of[bucket_of(image)]].append((image, count))
+    in_order: list[dict[int, list[Change]]] = [{} for _ in range(groups)]
+    for table, changes_of in folded.in_order.items():
+        in_order[group_of[bucket_of_all(plan.part(table), plan.buckets)]][table] = changes_of
+    # The first group carries the number of changes, so that their sum is right.
+    return [
+        pickle.dumps((0 if group else folded.changes, keyed[group], counts[group], in_order[group]), protocol=5)
+        for group in range(groups)
+    ]
+
+
+def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
+    """Fold the blobs of one group together, in the order of the log. Raises BrokenChain."""
+    folded, losses = Folded(), plan.losses
+    for blob in blobs:
+        changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
+        folded.changes += changes
+        for table, items in keyed.items():
+            into = folded.keyed.setdefault(table, {})
+            later = ((key, Change(before, after)) for key, before, after in items)
+            merge_keyed(into, later, plan.part(table), loose=table in losses)
+        for table, items in counts.items():
+            merge_counts(folded.counts.setdefault(table, {}), items)
+        for table, items in in_order.items():
+            folded.in_order.setdefault(table, []).extend(items)
+    return folded

@@ -1,0 +1,151 @@
+"""Writing changes in the order of the log, where filters leave some out and those behind them depend on what is there.
+
+    INSERT   the row, in the place of one with its identity key that was kept, as its DELETE was left out
+    UPDATE   the row, if the old one is there: it is not where its INSERT was left out
+    DELETE   the row, if it is there
+
+That is what each statement by itself would do. Neighbours of one kind, about different rows, go together.
+
+While a load is caught up (`causality`) a row may be there as it will be later: an INSERT is written over it, and a row
+whose UPDATE changes its key is there by either key. Where it is by neither, it may have been left out, or two chunks of
+the load have missed it: that stops the task. So it is done only for tables with one unique key, where no other row has
+to give way.
+
+With one unique key a row is changed in place, and keeps what only the target has in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.plan.bucket import forms_function
+from airflow_provider_dm.engine.sync.plan.change import Change
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.write.dependence import Kind
+from airflow_provider_dm.engine.target.statements import (
+    Literals,
+    Verb,
+    delete_image,
+)
+
+MOST_TOGETHER: Final = 500
+
+
+def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
+    """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
+    form_of = forms_function(part)
+    run: list[Change] = []
+    seen: set[tuple[bytes, ...]] = set()
+    for change in changes:
+        forms = {form_of(row) for row in change if row is not None} if part.key is not None else set()
+        together = part.key is not None or Kind.of(*change) is Kind.INSERT
+        fits = together and len(run) < MOST_TOGETHER and seen.isdisjoint(forms)
+        if run and not (fits and Kind.of(*change) is Kind.of(*run[-1])):
+            yield Kind.of(*run[-1]), run
+            run, seen = [], set()
+        run.append(change)
+        seen |= forms
+    if run:
+        yield Kind.of(*run[-1]), run
+
+
+@dataclass(frozen=True)
+class WritesInOrder:
+    """The changes of one transaction to one target table."""
+
+    part: TargetPart
+    access: Access
+    changes: tuple[Change, ...]
+    row: Callable[[Row], Literals]
+    key: Callable[[Row], Literals]
+    catch_up: bool = False
+
+    def run(self, connection: Connection) -> None:
+        """Write. Raises what `execute` raises."""
+        for kind, changes in runs(self.changes, self.part):
+            old = [change.before for change in changes if change.before is not None]
+            new = [change.after for change in changes if change.after is not None]
+            match kind:
+                case Kind.INSERT if self.catch_up and self.part.key is not None:
+                    self._write(connection, new, Verb.UPSERT)
+                case Kind.INSERT:
+                    self._make_room(connection, new)
+                    self._write(connection, new, Verb.INSERT)
+                case Kind.DELETE:
+                    self._delete(connection, old)
+                case Kind.UPDATE if self.part.key is None:
+                    pairs = zip(old, new, strict=True)
+                    self._write(connection, [row for image, row in pairs if self._take(connection, image)], Verb.INSERT)
+                case Kind.UPDATE:
+                    self._update(connection, changes)
+
+    def _update(self, connection: Connection, changes: list[Change]) -> None:
+        there = self._there(connection, changes, _before)
+        if self.catch_up:
+            found = set(map(id, there))
+            moved = [change for change in changes if id(change) not in found and self._moves(change)]
+            if len(arrived := self._there(connection, moved, _after)) < len(moved):
+                raise NotSupportedYet(
+                    "an UPDATE behind a load that changes its key, of a row that filters or the load have left out",
+                    str(self.part.name),
+                    f"Begin at a quieter time: {MIGRATE_AGAIN}.",
+                )
+            there += arrived
+        new = list(map(_after, there))
+        if self.part.unique:
+            self._delete(connection, list(map(_before, there)))
+            self._make_room(connection, new)
+            self._write(connection, new, Verb.INSERT)
+            return
+        self._delete(connection, [_before(change) for change in there if self._moves(change)])
+        self._write(connection, new, Verb.UPSERT)
+
+    def _moves(self, change: Change) -> bool:
+        return self.key(_before(change)) != self.key(_after(change))
+
+    def _write(self, connection: Connection, new: Sequence[Row], verb: Verb) -> None:
+        self.access.write_rows(connection, self.part.mapping, map(self.row, new), verb)
+
+    def _make_room(self, connection: Connection, new: Sequence[Row]) -> None:
+        if self.part.key is not None:
+            self._delete(connection, new)
+
+    def _delete(self, connection: Connection, old: Sequence[Row]) -> None:
+        if self.part.key is None:
+            for image in old:
+                self._take(connection, image)
+            return
+        self.access.delete_rows(connection, self.part.mapping, map(self.key, old))
+
+    def _take(self, connection: Connection, image: Row) -> bool:
+        """Delete a row of a table without a key; tell whether there was one."""
+        return bool(self.access.execute(connection, delete_image(self.part.mapping, self.row(image), 1)))
+
+    def _there(self, connection: Connection, changes: list[Change], row_of: Callable[[Change], Row]) -> list[Change]:
+        """Lock the rows that are to be updated, by one of their keys; return the changes of those that are there."""
+        if not changes:
+            return []
+        keys = (self.key(row_of(change)) for change in changes)
+        found = self.access.count_rows(connection, self.part.mapping, keys)
+        if found == len(changes):
+            return list(changes)
+        if not found:
+            return []
+        half = len(changes) // 2
+        return self._there(connection, changes[:half], row_of) + self._there(connection, changes[half:], row_of)
+
+
+def _before(change: Change) -> Row:
+    assert change.before is not None
+    return change.before
+
+
+def _after(change: Change) -> Row:
+    assert change.after is not None
+    return change.after

@@ -1,0 +1,168 @@
+"""What an executor does with an epoch. Plain picklable values; each may run twice, the frontier decides what counts.
+
+    small epoch   ApplyRanges   decode and fold all ranges, both waves, all buckets: one task, no exchange
+    whole         ApplyTransactions   decode and write whole transactions one by one: one task
+    large epoch   FoldRange     one range: decode, fold, one blob for each group of buckets
+                  ApplyGroup    one group: fold the blobs of all ranges, then one wave
+
+Between its waves ApplyRanges has its own barrier, as it writes all buckets itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.rules.row_filter import RowFilter
+from airflow_provider_dm.engine.sync.log.fallback import unreadable
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart
+from airflow_provider_dm.engine.sync.runner import Shared
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.write.writing import Writing
+from airflow_provider_dm.engine.target.frontier import Act, Step
+
+
+@dataclass(frozen=True)
+class EpochJob:
+    """The values that all tasks of one epoch share."""
+
+    plan: Shared[SyncPlan]
+    target: Endpoint
+    step: Step
+    catch_up: bool
+    writing: Writing
+    recording: bool = False
+    lenient: bool = False
+    over: bool = False
+    """See `WaveWriter`, all three."""
+
+    def waves(self, folded: Folded) -> Waves:
+        plan = self.plan.value
+        recording, lenient, over = self.recording, self.lenient, self.over
+        return make_waves(plan, folded, catch_up=self.catch_up, recording=recording, lenient=lenient, over=over)
+
+    def writer(self, pool: Executor | None) -> WaveWriter:
+        return WaveWriter(
+            self.plan.value,
+            Target.at(self.target),
+            self.step,
+            self.catch_up,
+            pool,
+            self.recording,
+            self.writing.batch,
+            self.writing.multiple_rows,
+            self.lenient,
+            self.over,
+        )
+
+
+@dataclass(frozen=True)
+class ApplyRanges:
+    """A whole epoch in one task."""
+
+    job: EpochJob
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+        plan = self.job.plan.value
+        compactor = Compactor(plan)
+        for one in ranges:
+            compactor.add_all(_changes(plan, one))
+        waves = self.job.waves(compactor.folded)
+        writer = self.job.writer(_pool(self.job.writing.connections))
+        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
+        return Applied(compactor.folded.changes, waves.rows(), contested, tuple(writer.collisions))
+
+
+@dataclass(frozen=True)
+class ApplyTransactions:
+    """An epoch's transactions, whole and one after the other, in one task. `together`: as one (`units_of`)."""
+
+    job: EpochJob
+    together: bool
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+        units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
+        return TransactionalWriter(self.job.writer(None)).write(units)
+
+
+@dataclass(frozen=True)
+class FoldRange:
+    """The task that folds one range into one blob for each of `groups` groups."""
+
+    job: EpochJob
+    groups: int
+
+    def __call__(self, one: ByteRange) -> list[bytes]:
+        plan = self.job.plan.value
+        folded = Compactor(plan).add_all(_changes(plan, one))
+        return pack(plan, folded, self.groups)
+
+
+@dataclass(frozen=True)
+class ApplyGroup:
+    """One wave of one group. `act` says which."""
+
+    job: EpochJob
+    groups: int
+    act: Act
+
+    def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
+        plan = self.job.plan.value
+        folded = unpack(plan, blobs)
+        waves = self.job.waves(folded)
+        writer = self.job.writer(_pool(self.job.writing.connections))
+        if self.act is Act.RELEASE:
+            contested = writer.release(waves.first)
+        else:
+            contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
+
+
+def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
+    """Yield the changes of a range that the filters let through. Raises what those and `decode_range` do."""
+    filters = plan.filters
+    try:
+        changes = decode_range(one, plan.wanted())
+        if filters:
+            changes = _counting(changes, filters)
+        yield from (_whole(changes, plan.sources) if any(source.added for source in plan.sources) else changes)
+    except OSError as error:
+        raise unreadable(one.path, error) from error
+
+
+def _counting(changes: Iterator[RowChange], filters: Mapping[int, RowFilter]) -> Iterator[RowChange]:
+    keepers = {table: one.keeper() for table, one in filters.items()}
+    for change in changes:
+        keeps = keepers.get(change.table)
+        if keeps is None or keeps(change.before, change.after):
+            yield change
+
+
+def _whole(changes: Iterator[RowChange], sources: Sequence[SourcePart]) -> Iterator[RowChange]:
+    for table, before, after in changes:
+        source = sources[table]
+        yield RowChange(table, source.whole(before), source.whole(after))
+
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+
+
+def _pool(threads: int) -> Executor | None:
+    """Return this process's threads, each of which keeps its connection to the target from task to task."""
+    if threads <= 1:
+        return None
+    key = (os.getpid(), threads)
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="apply")
+    return _pools[key]

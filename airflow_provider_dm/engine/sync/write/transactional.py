@@ -1,0 +1,251 @@
+"""Transactions of the source, whole and in their order (`apply: transactional`).
+
+A target transaction holds one or more whole transactions of the source and moves all buckets to the end of the last of
+them, so whoever reads the target sees a state that the source had, at any time and after any crash.
+
+    log         100     140          220   260          400            an epoch: (100, 400]
+    source      | tx 1  | tx 2       | tx 3 | tx 4      |
+    target      ( tx 1, tx 2: 100 -> 220 ) ( tx 3, tx 4: 220 -> 400 )
+
+The frontier stands between two transactions of the source, at one place in all buckets; there is no half of an epoch. A
+task that is repeated, late or beside another one finds the frontier further on than it thinks, and goes on from there:
+how the log is cut into target transactions is nobody's concern but of who writes them. Only a plan of the same epoch
+with other ranges may have no end of a unit there (`CutOtherwise`); then the sync opens anew at that place.
+
+Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
+source that is larger than memory should hold is decoded and written in pieces, within one target transaction.
+
+Exceptions, which docs/limits.md lists: rows of merged tables that wait for their places, while a load is caught up, and
+what shards have held back for a DDL that they make together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
+from airflow_provider_dm.engine.sync.write.apply import BATCH_ROWS, CountsDiffer, MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
+from airflow_provider_dm.engine.target.frontier import common_stand, read_frontier, whole_transaction
+
+Logged: TypeAlias = tuple[int, Row | None, Row | None]
+"""A change: the index of its source table, the row before and after."""
+LARGE_BYTES: Final = 1 << 20
+"""A unit of more bytes of log is decoded while it is written."""
+PIECE_CHANGES: Final = 10_000
+"""The changes of a large unit that are held at a time."""
+SMALL_CHANGE_BYTES: Final = 50
+"""What a change takes in the log at least, or nearly so: ranges of this times `batch` are cut finely enough."""
+_TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
+
+
+class TransactionTooLarge(DmError):
+    """The target does not take a transaction of the source as one."""
+
+    lo: str
+    hi: str
+    number: int
+    reason: str
+
+    code = "DM-6024"
+    scope = Scope.DOWNSTREAM
+    what = "the target does not take the transactions from {lo} to {hi} as one: {number} {reason}."
+    hint = (
+        "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
+        "the sync pass that place with `apply: concurrent`."
+    )
+
+
+class CutOtherwise(DmError):
+    """The frontier stands inside of a unit: transactions of an epoch were written that was cut in another way.
+
+    So it is where an epoch failed halfway, and was planned again: from another log, or with another end.
+    """
+
+    lo: str
+    hi: str
+    found: str
+
+    code = "DM-6016"
+    reaction = Reaction.RETRY
+    what = "of the log from {lo} to {hi}, which is cut otherwise now, all up to {found} is written."
+    hint = "Nothing is lost: the sync goes on from there by itself."
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whole transactions of the source. `hi`: the sort key of where they end; `changes` decodes them, any time anew."""
+
+    hi: str
+    size: int
+    changes: Callable[[], Iterator[Logged]]
+
+
+def units_of(
+    ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]], *, together: bool
+) -> list[Unit]:
+    """Return the units of an epoch that ends at `hi`, as small as its ranges allow.
+
+    `together`: one unit; what is prepared (XA) is known for the ends of an epoch only. Rows that count elsewhere belong
+    to what follows them, where their commit is.
+    """
+    units: list[Unit] = []
+    held: list[ByteRange] = []
+    for one in ranges:
+        held.append(one)
+        if not (together or one.closes or one.counts_at):
+            units.append(_unit(held, Location(one.file, one.end, "", one.suffix).sort_key, changes_in))
+            held = []
+    if held or not units:
+        units.append(_unit(held, hi, changes_in))
+    units[-1] = replace(units[-1], hi=hi)
+    return units
+
+
+def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> Unit:
+    def changes() -> Iterator[Logged]:
+        return (change for one in ranges for change in changes_in(one))
+
+    return Unit(hi, sum(one.end - one.start for one in ranges), changes)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
+    those that have to wait for their places in merged tables; and what was written over in safe mode."""
+
+    changes: int = 0
+    rows: int = 0
+    contested: int = 0
+    collisions: tuple[Collision, ...] = ()
+
+    def __add__(self, other: Applied) -> Applied:
+        return Applied(
+            self.changes + other.changes,
+            self.rows + other.rows,
+            self.contested + other.contested,
+            self.collisions + other.collisions,
+        )
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Changes of one target transaction. `pieces`: each is folded by itself."""
+
+    hi: str
+    pieces: Callable[[], Iterable[Sequence[Logged]]]
+
+
+@dataclass(frozen=True)
+class TransactionalWriter:
+    """The writer of one epoch. `writer`: of its step; only what it does inside a transaction is used."""
+
+    writer: WaveWriter
+
+    def write(self, units: Sequence[Unit]) -> Applied:
+        """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
+        and what decoding and writing raises."""
+        applied, here = Applied(), self.writer.step.lo
+        while left := [unit for unit in units if unit.hi > here]:
+            for group in self._groups(left):
+                done = self._write_group(here, group)
+                if done is None:
+                    break
+                applied, here = applied + done, group.hi
+            else:
+                break
+            here = self._stand(behind=here, units=units)
+        return applied
+
+    def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
+        """Return where the frontier stands, as somebody has moved it on from `behind`. Raises CutOtherwise where no
+        unit ends there."""
+        step, buckets = self.writer.step, range(self.writer.plan.buckets)
+        stands = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
+        here = common_stand(stands, replace(step, lo=behind), buckets)
+        if here == behind:
+            raise InvariantBroken(f"somebody has moved the frontier of {step.lo}..{step.hi} on from {behind}", here)
+        if here < step.hi and here not in {unit.hi for unit in units}:
+            raise CutOtherwise(step.lo, step.hi, here)
+        return here
+
+    def _groups(self, units: Iterable[Unit]) -> Iterator[_Group]:
+        most = self.writer.batch or BATCH_ROWS
+        held: list[Logged] = []
+        hi = ""
+        for unit in units:
+            if unit.size > LARGE_BYTES:
+                if hi:
+                    yield _group(hi, held)
+                yield _Group(unit.hi, partial(_pieces_of, unit))
+                held, hi = [], ""
+                continue
+            held.extend(unit.changes())
+            hi = unit.hi
+            if len(held) >= most:
+                yield _group(hi, held)
+                held, hi = [], ""
+        if hi:
+            yield _group(hi, held)
+
+    def _write_group(self, here: str, group: _Group) -> Applied | None:
+        """Write a group behind `here`; return None where another call has done it."""
+        try:
+            try:
+                return self._try_group(here, group, careful=False)
+            except CountsDiffer:
+                return self._try_group(here, group, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.writer.lenient:
+                raise
+            return self._try_group(here, group, careful=True, met=error)
+
+    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Applied | None:
+        step = replace(self.writer.step, lo=here, hi=group.hi)
+        writer = replace(self.writer, step=step)
+
+        def body(connection: Connection) -> Applied:
+            done = Applied()
+            for piece in group.pieces():
+                waves = self._waves(piece)
+                written = writer.write_inside(
+                    connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
+                )
+                done += Applied(len(piece), waves.rows(), written.contested, written.collisions)
+            return done
+
+        try:
+            return whole_transaction(writer.target.transactions, step, range(writer.plan.buckets), body)
+        except TargetRefused as error:
+            if error.number in _TOO_LARGE:
+                raise TransactionTooLarge(here, group.hi, error.number, error.reason) from error
+            raise
+
+    def _waves(self, changes: Sequence[Logged]) -> Waves:
+        writer = self.writer
+        folded = Compactor(writer.plan).add_all(changes)
+        recording, lenient, over = writer.recording, writer.lenient, writer.over
+        return make_waves(
+            writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient, over=over
+        )
+
+
+def _group(hi: str, changes: list[Logged]) -> _Group:
+    return _Group(hi, lambda: [changes])
+
+
+def _pieces_of(unit: Unit) -> Iterator[Sequence[Logged]]:
+    changes = unit.changes()
+    while piece := list(islice(changes, PIECE_CHANGES)):
+        yield piece
