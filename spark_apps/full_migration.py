@@ -63,7 +63,13 @@ def work(app: App) -> Outcome:
         source = SyncSource.of(spec.model_copy(update={"until": UNTIL_CAUGHT_UP}), fences[source_id])
         run_sync(source, runner, app.store, app.gates[source_id].closed)
 
-    hooks = Hooks(runner.run, runner.slots, stop=app.is_halted, begun=begun, ended=ended, sync=sync)
+    def apply_log(source_id: str) -> bool:
+        source = SyncSource.of(spec, fences[source_id])
+        return run_sync(source, runner, app.store, app.gates[source_id].closed, loading=True).finished
+
+    hooks = Hooks(
+        runner.run, runner.slots, stop=app.is_halted, begun=begun, ended=ended, sync=sync, apply_log=apply_log
+    )
     while True:
         match migrate(spec, fences, hooks):
             case Finished(result):

@@ -20,8 +20,8 @@ target by a run that died is waited for at each of the sources, as any of them m
 
 A merged table that others feed than this run is not this run's to remove: behind `doubt` its tables *leave* it, and in
 `begin` they come back (visiting.py); without a key only those that have no rows there yet, as the log has what comes
-behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace).
-Such a table is copied on by the columns that are left of it (remaining.py); else SchemaChangedDuringCopy.
+behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite: there the log is applied up to P0'
+(by_log.py); with task-mode full the table stays what it is, and is written over once more.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
+from airflow_provider_dm.engine.copy.by_log import SETTLE_ATTEMPTS, go_behind
 from airflow_provider_dm.engine.copy.design import Design, design
 from airflow_provider_dm.engine.copy.groups import Groups, Member, strangers, to_copy_again
 from airflow_provider_dm.engine.copy.renewal import (
@@ -98,7 +99,6 @@ LOOK_SECONDS: Final = 20.0
 """Between two looks while pages are read: a look asks for every table of the sources."""
 LOOK_SHARE: Final = 20
 """Where there are many tables: so many times longer is copied than looked."""
-SETTLE_ATTEMPTS: Final = 30
 SWAP_SECONDS: Final = 3.0
 """A table may be away for so long while another one takes its place by a second statement."""
 WAIT_LOOK_SECONDS: Final = 3.0
@@ -134,6 +134,8 @@ class Watches:
 
     target: Endpoint
     each: Sequence[Watch]
+    apply_log: Callable[[str], bool]
+    """See `Hooks`."""
     waits: dict[TableName, str] = field(default_factory=dict)
     """The merged tables whose source tables are not alike, and why."""
     merged: bool = False
@@ -160,9 +162,12 @@ class Watches:
         Raises SchemaChangedDuringCopy, WatermarkBlocked (retry), Fenced, and what planning and creating tables raises.
         """
         began = time.monotonic()
-        seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
-        self._looked_at, self.took = time.monotonic(), False
+        self.took = False
+        seen = [self._seen(watch) for watch in self.each]
+        self._looked_at = time.monotonic()
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
+        if any(one.watch.altered_by_log(one) for one in seen):
+            return True  # asked to stop
         again, groups = self._found(seen, closing=closing)
         if again:
             self._copy_again(closing=closing)
@@ -173,6 +178,13 @@ class Watches:
         for watch in self.each:
             watch.looked()
         return bool(again)
+
+    def _seen(self, watch: Watch) -> Seen:
+        """Return how a source stands, behind what was altered of it there where its log is applied."""
+        seen = watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow))
+        altered = bool(watch.altered_by_log(seen))
+        self.took |= altered
+        return go_behind(self.target, watch, self.apply_log) if altered else seen
 
     def wait(self) -> None:
         """Wait a little where nothing is left to copy but tables that are not alike. Raises ShardsUnlike."""
@@ -193,7 +205,7 @@ class Watches:
         self.merged = bool(groups.together)
         for one in seen:
             one.watch.check_newcomers(one, groups)
-            self.took |= one.watch.check_strangers(strangers(one.side, groups), one)
+            one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
 
@@ -345,22 +357,23 @@ class Watches:
         for one in work:
             sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
             for table in one.survey.tables:
-                shards[table.target].append(Shard(table, one.seen.stand.old(table.table.name), sides))
+                old = None if one.watch.keeps_rows else one.seen.stand.old(table.table.name)
+                shards[table.target].append(Shard(table, old, sides))
                 sources.setdefault(table.target, one.watch.source.id)
                 if table.target not in there and table.target not in schemas:
                     schemas[table.target] = [_schema(table, one, sides)]
-        for one in work:
+        removing = [one for one in work if not one.watch.keeps_rows]
+        for one in removing:
             for name in one.gone:  # what is there may be made after it, and has its rows
                 target = one.seen.stand.schemas[name].target
-                first = shards[target][0] if target in shards else None
-                if first is not None:
+                if first := next(iter(shards.get(target, ())), None):
                     sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
                     shards[target].append(Shard(first.new, one.seen.stand.old(name), sides))
         unfilled = {name for name, some in shards.items() if name in there and all(one.old is None for one in some)}
         if unfilled:
             self._design(work, targets - unfilled)  # now, as they are the task's from `_expect` on
         plans = {name: (sources[name], renewed_together(some, found.get(name))) for name, some in shards.items()}
-        for one in work:
+        for one in removing:
             for name in one.gone:
                 target = one.seen.stand.schemas[name].target
                 plans.setdefault(target, (one.watch.source.id, Renewal(dropped(target))))

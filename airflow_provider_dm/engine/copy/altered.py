@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
-from airflow_provider_dm.engine.target.copied_tables import CopiedTable
+from airflow_provider_dm.engine.target.copied_tables import BY_LOG, CopiedTable
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,6 @@ def altered(planned: Collection[TableName], known: Mapping[TableName, CopiedTabl
 
 
 def _is_same(before: CopiedTable | None, now: Birth) -> bool:
-    return before is not None and before.birth != "" and before.leave is None and Birth.of(before.birth).is_same(now)
+    if before is None or before.birth in ("", BY_LOG) or before.leave is not None:
+        return False
+    return Birth.of(before.birth).is_same(now)

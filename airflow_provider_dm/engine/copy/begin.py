@@ -19,15 +19,15 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.config.job import SourceSpec
-from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
+from airflow_provider_dm.engine.binlog.xa import oldest_place
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.copy.creation import create, schemas_to_create, take_back
 from airflow_provider_dm.engine.copy.design import Design, design
+from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
@@ -53,14 +53,16 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables, schema_collations
 from airflow_provider_dm.engine.target.copied_tables import (
+    BY_LOG,
     CopiedTable,
     begin_copied_tables,
     load_copied_tables,
     put_copied_tables,
 )
 from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.target.prepared_xa import read_prepared
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_definitions import (
@@ -93,39 +95,6 @@ class RelayNotRunning(DmError):
     hint: ClassVar[str] = "Start the relay of this source first: what is written during the copy has to be kept."
 
 
-@dataclass(frozen=True)
-class Source:
-    """One source of this run. `fence` is what its claim gave."""
-
-    spec: SourceSpec
-    subtask: SubtaskConfig
-    endpoint: Endpoint
-    fence: Fence
-
-    @property
-    def id(self) -> str:
-        return self.subtask.source_id
-
-    @cached_property
-    def rules(self) -> SubtaskRules:
-        return SubtaskRules.of(self.subtask)
-
-
-@dataclass(frozen=True)
-class Loading:
-    """A source whose plan stands in the target and whose chunks can be copied."""
-
-    source: Source
-    design: Design
-    start: Location
-    resumed: bool
-    numbers: Mapping[TableName, int]
-    """The number of each table in dm_row_owner; 0 where no rows are recorded."""
-    notes: tuple[str, ...] = ()
-    only: Mapping[TableName, str] = field(default_factory=dict)
-    """Conditions for the rows of tables that are not copied whole (remaining.py)."""
-
-
 def finished(target: Endpoint, source: Source) -> bool:
     """Tell whether this source's full load is complete already."""
     found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
@@ -149,7 +118,7 @@ class SourceMoved(DmError):
 
 @dataclass(eq=False)
 class SurveyOutdated(DmError):
-    """A table was created between the survey and the low watermark, and would be in no copy and no log."""
+    """A table was created or altered between the survey and the low watermark, which no copy and no log would have."""
 
     source: str
     table: str
@@ -158,7 +127,9 @@ class SurveyOutdated(DmError):
     code: ClassVar[str] = "DM-7025"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: nothing was begun, as {table} was created just then, whose rows go to {target}."
+    what: ClassVar[str] = (
+        "{source}: nothing was begun, as {table} was created or altered just then, whose rows go to {target}."
+    )
     hint: ClassVar[str] = "Begin again; if it comes again, let DDL rest for a moment."
 
 
@@ -327,36 +298,61 @@ def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -
     run_transaction(target, body)
 
 
+def log_needed(target: Endpoint, source: Source) -> Location:
+    """Return from where on the log of a source that has begun is needed: from its start, or from what is applied of it
+    already (by_log.py).
+    """
+
+    def body(connection: Connection) -> Location:
+        found = read_subtask(connection, source.fence.ref)
+        assert found is not None
+        assert found.location is not None
+        return oldest_place(found.location, read_prepared(connection, source.fence.ref))
+
+    return run_transaction(target, body)
+
+
 def _go_on(
     source: Source, stored: _Stored, made: Design, target: Endpoint, notes: tuple[str, ...], begun: Begun
 ) -> Loading:
-    _announce(target, source, stored.start, begun)
+    _announce(target, source, log_needed(target, source), begun)
     log.info("%s: the copy goes on; it began at %s", source.id, stored.start)
-    _adopt(source, stored, target)
+    known = {**stored.known, **_adopt(source, stored, target)}
     numbers = {schema.table.name: max(0, schema.owner) for schema in stored.schemas}
-    return Loading(source, made, stored.start, resumed=True, numbers=numbers, notes=notes)
+    births = {name: one.birth for name, one in known.items()}
+    return Loading(source, made, stored.start, resumed=True, numbers=numbers, notes=notes, births=births)
 
 
-def _adopt(source: Source, stored: _Stored, target: Endpoint) -> None:
-    """Note the births of tables of which none is known, as an older release has begun, if they are what they were."""
+def _adopt(source: Source, stored: _Stored, target: Endpoint) -> Mapping[TableName, CopiedTable]:
+    """Note the births of tables of which none is known, as an older release has begun, if they are what they were.
+
+    Where the log is applied, it is to be applied to those that are not what they were: they have got their names by it,
+    or an older release has read on of them what was left of what it knew.
+    """
     unknown = [one for one in stored.schemas if one.table.name not in stored.known]
-    if not unknown:
-        return
+    asked = stored.schemas if source.goes_by_log else unknown
+    if not asked:
+        return {}
     births = settled_births(source.endpoint, source.rules.block_allow)
-    there = [one for one in unknown if one.table.name in births.tables]
+    there = [one for one in asked if one.table.name in births.tables]
     with connected(source.endpoint) as connection:
         now = read_tables(connection, [one.table.name for one in there])
     same = {one.table.name for one in there if now[one.table.name] == one.table}
-    known = {
-        one.table.name: CopiedTable(str(births.tables[one.table.name]) if one.table.name in same else "")
-        for one in unknown
-    }
+    if source.goes_by_log:
+        told = {name for name, one in stored.known.items() if not one.birth or name in same}
+        known = {one.table.name: CopiedTable(BY_LOG) for one in asked if one.table.name not in told}
+    else:
+        known = {
+            one.table.name: CopiedTable(str(births.tables[one.table.name]) if one.table.name in same else "")
+            for one in unknown
+        }
 
     def body(connection: Connection) -> None:
         source.fence.check(connection)
         put_copied_tables(connection, source.fence.ref, known)
 
     run_transaction(target, body)
+    return known
 
 
 def _begin_source(
@@ -381,13 +377,13 @@ def _begin_source(
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
     behind = read_births(source.endpoint, source.rules.block_allow)
-    check_survey(source, surveyed, made, behind, _fed(source, target))
+    _check_survey(source, surveyed, made, behind, target)
     if not full:
         wait_for_prepared(source.endpoint)
     definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
-    fence = source.fence
+    fence, births = source.fence, _births(surveyed, behind)
     fellows = [one for other, names in newcomers.items() if other != source.id for one in names]
 
     def body(connection: Connection) -> dict[TableName, int]:
@@ -396,14 +392,14 @@ def _begin_source(
         ours = newcomers[source.id]
         numbers = enter_tables(connection, fence.ref, schemas, ours, fellows, loading=True, full=full, run=run)
         begin_definitions(connection, fence.ref, definitions, {})
-        begin_copied_tables(connection, fence.ref, _births(surveyed, behind))
+        begin_copied_tables(connection, fence.ref, births)
         save_online_ddls(connection, fence.ref, beside.ghosts)
         insert_chunks(connection, fence, chunks)
         return numbers
 
     numbers = run_transaction(target, body)
     log.info("%s: %d tables in %d chunks, from %s on", source.id, len(survey.tables), len(chunks), start)
-    return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
+    return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes, births=births)
 
 
 def _check_surveys(beginning: Sequence[tuple[Source, _Surveyed]], made: Design, target: Endpoint) -> None:
@@ -412,19 +408,24 @@ def _check_surveys(beginning: Sequence[tuple[Source, _Surveyed]], made: Design, 
         if source.subtask.mode is not TaskMode.FULL:
             wait_for_relay(source, one.survey.server_uuid)
     for source, one in beginning:
-        births = read_births(source.endpoint, source.rules.block_allow)
-        check_survey(source, one, made, births, _fed(source, target))
+        _check_survey(source, one, made, read_births(source.endpoint, source.rules.block_allow), target)
 
 
-def _fed(source: Source, target: Endpoint) -> frozenset[TableName]:
-    """Return the target tables that any source of the task feeds."""
-    return frozenset(one.target for one in load_feeders(target_connection(target), source.fence.ref))
+def _check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births, target: Endpoint) -> None:
+    """Check as `check_survey`. Where the next attempt may want them otherwise, tables that this one has created go."""
+    fed = frozenset(one.target for one in load_feeders(target_connection(target), source.fence.ref))
+    try:
+        check_survey(source, surveyed, made, now, fed)
+    except SurveyOutdated:
+        take_back(target, [one.name for one in made.creations if made.feeds_alone(source.id, one.name)])
+        raise
 
 
 def check_survey(
     source: Source, surveyed: _Surveyed, made: Design, now: Births, fed: Collection[TableName] = ()
 ) -> None:
-    """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py).
+    """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py), and those that
+    were altered where none is removed to be copied again (by_log.py).
 
     `now`: the births behind the low watermark; `fed`: the target tables that others have begun to fill. Raises
     SurveyOutdated.
@@ -432,6 +433,8 @@ def check_survey(
     known = {one.table.name for one in surveyed.survey.tables}
     born = now.tables.keys() - surveyed.births.tables.keys() - known
     route = source.rules.router.route
+    if source.subtask.overwrites:
+        born |= {name for name, birth in _births(surveyed, now).items() if not birth}
     ours = Counter(route(name) for name in born)
     for name in sorted(born):
         target = route(name)

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.copy.writing import Contested, check_absent, cop
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
@@ -49,7 +50,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
     elif order is None:
         after = copy_whole_table(job, before, source, target)
     else:
-        after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order, job.only), target)
+        after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order), target)
     return ChunkResult(job.fence.ref.source, after, after.rows_copied - before.rows_copied, time.monotonic() - began)
 
 
@@ -60,6 +61,8 @@ def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, targ
     while True:
         began = time.monotonic()
         page = reader.page(progress, limit)
+        if job.birth:
+            check_born_so(reader.endpoint, job.mapping.source.name, job.birth)
         progress = writer.write(progress, page)
         if progress.done or time.time() >= job.until:
             return progress

@@ -5,7 +5,7 @@ Outside of a transaction, as DDL commits by itself; whatever was made before a f
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from pymysql.constants import ER
 from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, create_schema_like
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey
 from airflow_provider_dm.engine.target.errors import translate
 from airflow_provider_dm.engine.target.keyless import check_keyless, key_demanded
@@ -64,6 +65,17 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
         except pymysql.err.Error as error:
             raise translate(error, table=", ".join(str(one.name) for one in tables[:5])) from error
     return tuple(note for some in notes for note in some)
+
+
+def take_back(target: Endpoint, names: Iterable[TableName]) -> None:
+    """Drop tables that were created just now and have no rows, as they were made after what is another one already."""
+    with fresh_target(target) as connection:
+        try:
+            for name in names:
+                if not query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1"):
+                    query(connection, f"DROP TABLE {name.quoted()}")
+        except pymysql.err.Error as error:
+            raise translate(error, server=str(target)) from error
 
 
 def _create_schema(connection: Connection, one: NewSchema) -> list[str]:

@@ -74,6 +74,11 @@ class Design:
         mine = _feeder(source_id, mapping.source.name)
         return tuple(name for name in self.feeders[mapping.target.name] if name != mine)
 
+    def feeds_alone(self, source_id: str, target: TableName) -> bool:
+        """Tell whether one table of that source, and no other of the run, goes there."""
+        first, *others = self.feeders[target]
+        return not others and first.startswith(f"{source_id}:")
+
 
 def design(
     surveys: Sequence[SourceSurvey],

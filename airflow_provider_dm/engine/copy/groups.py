@@ -104,16 +104,15 @@ class Groups:
 
 
 def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
-    """Return the source's altered tables whose rows nobody may remove; at the first look all that may be altered."""
+    """Return the source's altered tables whose rows nobody may remove."""
     altered = side.found.changed | side.found.vanished
-    names = altered | side.planned if side.also_fresh and side.overwrites else altered
-    return frozenset(name for name in names if (side.source, name) in groups.foreign)
+    return frozenset(name for name in altered if (side.source, name) in groups.foreign)
 
 
 def unread_newcomers(side: Side, groups: Groups) -> frozenset[TableName]:
     """Return the source's new tables that nobody copies, and that may be what a table was which is copied again: the
     sync passes over what is renamed in front of its second copy. Where others fill their target this run copies none.
-    Its log tells (followed.py).
+    Its log tells (made_anew.py).
     """
     mine = {name for name in side.names if (side.source, name) in groups.foreign}
     plain = plainly_altered(side, groups)

@@ -36,8 +36,8 @@ class ChunkJob:
     """The table's number in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
     server_uuid: str = ""
     """The server in whose log this source's locations are; "" where no log is read."""
-    only: str = ""
-    """A condition for the rows, as the log has the others (remaining.py); "": all of them."""
+    birth: str = ""
+    """The birth of the table that rows are read of, and of no other that has its name (by_log.py); "": nobody asks."""
 
     def writer(self, access: Access) -> OwnerWriter:
         """Return what writes the rows of this table into a merged target."""

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy, source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
 from airflow_provider_dm.engine.schema.catalogue import read_tables
@@ -143,6 +144,8 @@ def _check_as_planned(job: ChunkJob, source: Endpoint) -> None:
         raise source_error(source, error) from error
     if now != planned:
         raise SchemaChangedDuringCopy(source.name, str(planned.name), "it has other columns or keys than planned")
+    if job.birth:
+        check_born_so(source, planned.name, job.birth)
 
 
 def _rows(snapshot: Connection, job: ChunkJob, source: Endpoint) -> Iterator[Row]:

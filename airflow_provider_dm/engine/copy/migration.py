@@ -23,9 +23,10 @@ from typing import Any, Final
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.again import Watches
-from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, finished
+from airflow_provider_dm.engine.copy.begin import Begun, begin, finished, log_needed
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watch import Watch
@@ -37,11 +38,12 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
+from airflow_provider_dm.engine.target.copied_tables import BY_LOG
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import Verb
-from airflow_provider_dm.engine.target.subtask import finish_load
+from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, finish_load, read_subtask
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +114,12 @@ class Hooks:
     begun: Begun = lambda _source, _start: None
     """A source is about to be copied: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
-    """A source is handed over; the location is P0 still, as nothing of the log is applied yet."""
+    """A source is handed over; the log is needed from the location on, and what lies before it is applied."""
     sync: Callable[[str], None] = lambda _source: None
     """A source whose load is complete is to be synced up to where its log ends: a copy waits for DDL that it makes."""
+    apply_log: Callable[[str], bool] = lambda _source: False
+    """The log of a source that is being loaded is to be applied up to where that has noted (by_log.py). False: it was
+    asked to stop before."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -141,8 +146,11 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     for source in sources:
         if source not in open_sources:
             check_nothing_new(target, source)
+    if not all(_is_behind_its_log(target, source, hooks) for source in open_sources):
+        stopped = {source.id: _already(target, source) for source in sources}
+        return Stopped({"rows": 0, "seconds": round(time.monotonic() - began, 3), "notes": [], "sources": stopped})
     loadings = begin(spec.task, open_sources, target, slots=hooks.slots, begun=hooks.begun) if open_sources else []
-    watches = Watches(target, [Watch(target, loading, hooks.slots) for loading in loadings])
+    watches = Watches(target, [Watch(target, loading, hooks.slots) for loading in loadings], hooks.apply_log)
     copying = _Copying(target, sources, watches, hooks)
     handed = copying.to_the_end()
     results = {source.id: _already(target, source) for source in sources if source not in open_sources}
@@ -158,6 +166,12 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
         "sources": results,
     }
     return Finished(result) if handed is not None else Stopped(result)
+
+
+def _is_behind_its_log(target: Endpoint, source: Source, hooks: Hooks) -> bool:
+    """Apply what a run that died has left to be applied of a source's log; False: asked to stop (by_log.py)."""
+    found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
+    return found is None or found.unit != UNIT_LOAD or found.catch_up_until is None or hooks.apply_log(source.id)
 
 
 # Rounds
@@ -271,7 +285,7 @@ class _Copying:
 
         run_transaction(self.target, body)
         for watch in watches:
-            self.hooks.ended(watch.source.id, watch.loading.start)
+            self.hooks.ended(watch.source.id, log_needed(self.target, watch.source))
         return {watch.source.id: _handed(watch, ends[watch.source.id], contested[watch.source.id]) for watch in watches}
 
 
@@ -285,7 +299,7 @@ def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> lis
     source = loading.source
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings[source.id]}
     left = sorted(
-        (chunk for chunk in chunks if not chunk.done),
+        (chunk for chunk in chunks if not chunk.done and loading.births.get(chunk.table) != BY_LOG),
         key=lambda chunk: (paging_order(mappings[chunk.table]) is not None, chunk.number),
     )
     jobs = [_job(loading, chunk, mappings[chunk.table]) for chunk in left]
@@ -295,7 +309,7 @@ def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> lis
 
 def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> ChunkJob:
     source, loader = loading.source, loading.source.subtask.loader
-    verb = verb_for(mapping, loader)
+    verb, siblings = verb_for(mapping, loader), loading.design.siblings(source.id, mapping)
     return ChunkJob(
         source.fence,
         chunk,
@@ -303,11 +317,11 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
         verb,
         loading.start.suffix,
         until=0.0,
-        siblings=loading.design.siblings(source.id, mapping),
+        siblings=siblings,
         first_of_key=verb is Verb.REPLACE and not source.subtask.overwrites and same_key(mapping),
         number=loading.numbers.get(chunk.table, 0),
         server_uuid="" if source.subtask.mode is TaskMode.FULL else loading.start.server_uuid,
-        only=loading.only.get(chunk.table, ""),
+        birth="" if siblings or not source.goes_by_log else loading.births.get(chunk.table, ""),
     )
 
 

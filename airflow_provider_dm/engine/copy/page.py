@@ -51,12 +51,10 @@ class PageReader:
     order: KeyOrder
     columns: str
     to_row: Callable[[Cells], Row]
-    only: str = ""
-    """A condition that rows have to meet; "": none."""
 
     @classmethod
-    def of(cls, endpoint: Endpoint, table: Table, order: KeyOrder, only: str = "") -> PageReader:
-        return cls(endpoint, table, order, *row_reader(table), only)
+    def of(cls, endpoint: Endpoint, table: Table, order: KeyOrder) -> PageReader:
+        return cls(endpoint, table, order, *row_reader(table))
 
     def page(self, progress: ChunkProgress, limit: int) -> Page:
         """Return the next rows of the chunk. Raises what `with_retries` raises."""
@@ -90,8 +88,6 @@ class PageReader:
                     return
 
     def _select(self, condition: bytes, limit: int) -> Generator[Batch, None, None]:
-        if self.only:
-            condition = b"(%b) AND %b" % (condition, self.only.encode())
         sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
             *(self.columns.encode(), self.table.name.quoted().encode(), self.order.hint().encode(), condition),
             *(self.order.order_by().encode(), limit),

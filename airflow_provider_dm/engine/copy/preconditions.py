@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.begin import Source
 from airflow_provider_dm.engine.copy.design import design
+from airflow_provider_dm.engine.copy.loading import Source
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

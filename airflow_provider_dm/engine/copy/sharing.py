@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.begin import Loading, Source
+from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over

@@ -6,17 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.copy.altered import Altered, altered
-from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
-from airflow_provider_dm.engine.copy.copier import paging_order
+from airflow_provider_dm.engine.copy.begin import wait_for_relay
 from airflow_provider_dm.engine.copy.design import Design
-from airflow_provider_dm.engine.copy.followed import Begun, lineages, made_anew
 from airflow_provider_dm.engine.copy.groups import Groups, Side, plainly_altered, unread_newcomers
-from airflow_provider_dm.engine.copy.lineage import NotTold
-from airflow_provider_dm.engine.copy.remaining import remaining
+from airflow_provider_dm.engine.copy.loading import Loading, Source
+from airflow_provider_dm.engine.copy.made_anew import made_anew
 from airflow_provider_dm.engine.copy.watermark import high_watermark, low_watermark
-from airflow_provider_dm.engine.copy.whole import was_copied_whole, without_rows
+from airflow_provider_dm.engine.copy.whole import copied_whole, was_copied_whole, without_rows
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -25,9 +23,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
-from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -143,9 +139,8 @@ class Watch:
     sealed: frozenset[TableName] = frozenset()
     """The tables whose DDL is the sync's from here on (altered.py)."""
     last_chunk: int = -1
-    planned: dict[TableName, TableMapping] = field(default_factory=dict)
-    """The mappings that tables began with of which less is read now."""
-    _looked: bool = False
+    looked_before: bool = False
+    """Somebody has looked since the run began."""
 
     @property
     def source(self) -> Source:
@@ -153,7 +148,12 @@ class Watch:
 
     @property
     def reads_log(self) -> bool:
-        return self.source.subtask.mode is not TaskMode.FULL
+        return self.source.reads_log
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Tell whether rows in the target may be others', so that none is removed."""
+        return self.source.subtask.overwrites
 
     @property
     def agrees(self) -> bool:
@@ -162,15 +162,20 @@ class Watch:
 
     def see(self, births: Births) -> Seen:
         """Return how the source stands by these births."""
-        stand, rules = self._stand(), self.source.rules
+        stand, rules = self.stand(), self.source.rules
         planned = frozenset(name for name in stand.schemas if rules.block_allow.allows(name))
+        found = altered(planned, stand.known, births)
+        if self.source.goes_by_log and self.looked_before:  # each page was of the table that was known (copier.py)
+            self.sealed |= planned - {chunk.table for chunk in stand.chunks if not chunk.done}
+        elif self.keeps_rows and not self.reads_log:
+            found = found.without(copied_whole(stand.chunks))
         side = Side(
             self.source.id,
             planned,
-            altered(planned, stand.known, births),
+            found,
             self.sealed,
-            also_fresh=not self._looked,
-            overwrites=self.source.subtask.overwrites,
+            also_fresh=not self.looked_before,
+            overwrites=self.source.goes_by_log,
             route=rules.router.route,
             recorded=stand.recorded | without_rows(self.loading.design.mappings[self.source.id], stand.chunks),
             reads_log=self.reads_log,
@@ -178,8 +183,8 @@ class Watch:
         return Seen(self, stand, births, side)
 
     def looked(self) -> None:
-        """Note that somebody has looked since the run began: from here on new tables come by the log."""
-        self._looked = True
+        """Note that somebody has looked: from here on new tables come by the log."""
+        self.looked_before = True
 
     def seal(self, seen: Seen, merged: Collection[TableName]) -> None:
         """Leave to the sync what comes behind the last page of tables that are what they were.
@@ -190,7 +195,8 @@ class Watch:
             unfinished = {chunk.table for chunk in seen.stand.chunks if not chunk.done}
             self.sealed |= seen.stand.schemas.keys() - seen.side.found.names - unfinished - set(merged)
 
-    def _stand(self) -> Stand:
+    def stand(self) -> Stand:
+        """Return the state of the copy as the target knows it now."""
         ref = self.source.fence.ref
 
         def body(connection: Connection) -> Stand:
@@ -212,14 +218,15 @@ class Watch:
         Raises TableNotFound, WatermarkBlocked, and what connecting raises.
         """
         source, before = self.source, seen.births
-        place = self._watermark()
+        place = self.watermark()
         survey = survey_tables(source.endpoint, sorted(found.there), source.rules)
         behind = read_births(source.endpoint, source.rules.block_allow, also=found.names)
         if before.same(behind, found.names) and not (before.young & found.names):
             return Settled(seen, place, survey, behind, tuple(sorted(found.vanished)))
         return None
 
-    def _watermark(self) -> Location:
+    def watermark(self) -> Location:
+        """Return a low watermark in the log that the load reads. Raises WatermarkBlocked, RelayNotRunning, …"""
         source, start = self.source, self.loading.start
         place = low_watermark(source.endpoint)
         if not self.reads_log or place.server_uuid == start.server_uuid:
@@ -241,17 +248,14 @@ class Watch:
             why = "it is new, others fill its target, and it is or was made like a table that is to be copied again"
             raise SchemaChangedDuringCopy(self.source.id, str(name), why)
 
-    def check_strangers(self, names: Collection[TableName], seen: Seen) -> bool:
-        """Take altered tables that cannot be copied again for what they were if their rows still are, or copy them on
-        by the columns that are left of that, where the sync makes the DDL (remaining.py). Tell whether that changes
-        what is read of one.
-
-        Raises SchemaChangedDuringCopy, OthersToCopyAgain, and what `lineages` raises.
+    def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
+        """Take altered tables that cannot be copied again for what they were, if their rows still are. Those whose log
+        is applied are for by_log.py. Raises SchemaChangedDuringCopy, OthersToCopyAgain.
         """
         stand, now, source = seen.stand, seen.births, self.source
-        planned = [name for name in names if name in stand.schemas and not self._is_sealed(name, seen)]
+        planned = [name for name in names if name in stand.schemas and not self._is_followed(name, seen)]
         if not planned:
-            return False
+            return
         copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
         for name in planned:
             if name not in now.tables and not self._comes_by_log(name, stand):
@@ -261,8 +265,10 @@ class Watch:
         there = [name for name in planned if name in now.tables]
         with connected(source.endpoint) as connection:
             tables = read_tables(connection, there)
-        other = [name for name in there if self._is_in_doubt(name, tables[name], seen)]
-        changed = self._read_on(other, seen)
+        for name in there:
+            same = tables[name] == stand.schemas[name].table or self._comes_by_log(name, stand)
+            if not same:
+                raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
         fence = source.fence
         born = {name: CopiedTable(str(now.tables[name])) for name in there}
 
@@ -271,17 +277,24 @@ class Watch:
             put_copied_tables(connection, fence.ref, born)
 
         run_transaction(self.target, body)
-        return changed
+        births = {name: one.birth for name, one in born.items()}
+        self.loading = replace(self.loading, births={**self.loading.births, **births})
 
-    def _is_in_doubt(self, name: TableName, now: Table, seen: Seen) -> bool:
-        """Tell whether what was done to a table has to be known: also of one that looks as before, if it can be."""
-        if self._comes_by_log(name, seen.stand):
-            return False
-        same = now == seen.stand.schemas[name].table
-        return not same or (name in seen.side.found.changed and self._may_follow(name, seen))
+    def _is_followed(self, name: TableName, seen: Seen) -> bool:
+        """Tell whether the sync follows DDL of a table, now or behind the load."""
+        return (name in self.sealed and self.is_alone(name, seen)) or name in self.altered_by_log(seen)
 
-    def _is_sealed(self, name: TableName, seen: Seen) -> bool:
-        return name in self.sealed and self._is_alone(name, seen)
+    def altered_by_log(self, seen: Seen) -> frozenset[TableName]:
+        """Return the altered tables whose log is to be applied before they are copied on (by_log.py).
+
+        Not merged ones, nor such as were altered in front of P0: nobody knows what they were there.
+        """
+        if not self.source.goes_by_log:
+            return frozenset()
+        known, found = seen.stand.known, seen.side.found
+        names = ((found.changed | found.vanished) & seen.stand.schemas.keys()) - self.sealed
+        told = (name for name in names if name not in known or known[name].birth)
+        return frozenset(name for name in told if self.is_alone(name, seen))
 
     def _comes_by_log(self, name: TableName, stand: Stand) -> bool:
         """Tell whether a table is behind its copy with all that altered it, whatever the sync makes of that."""
@@ -289,50 +302,7 @@ class Watch:
         keyless = any(one.source.name == name and one.target.identity is None for one in mappings)
         return keyless and was_copied_whole(name, stand.chunks)
 
-    def _read_on(self, names: Collection[TableName], seen: Seen) -> bool:
-        """Read from here on what is left of tables that have other columns now; tell whether that is something else.
-
-        Raises SchemaChangedDuringCopy.
-        """
-        if not names:
-            return False
-        source, stand = self.source, seen.stand
-        mappings = {one.source.name: one for one in self.loading.design.mappings[source.id]}
-        for name in names:
-            if not self._may_follow(name, seen):
-                raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
-        begun = {name: Begun(stand.schemas[name].table, stand.definitions[name].create_sql) for name in names}
-        only = dict(self.loading.only)
-        for name, left in lineages(source, begun, self.loading.start, self.end).items():
-            try:
-                if isinstance(left, NotTold):
-                    raise left
-                mapping = self.planned.setdefault(name, mappings[name])
-                mappings[name], only[name] = remaining(mapping, left)
-            except NotTold as why:
-                raise SchemaChangedDuringCopy(source.id, str(name), str(why)) from None
-        before, design = self.loading, self.loading.design
-        made = replace(design, mappings={**design.mappings, source.id: tuple(mappings.values())})
-        self.loading = replace(before, design=made, only=only)
-        return self.loading != before
-
-    def _may_follow(self, name: TableName, seen: Seen) -> bool:
-        """Tell whether the sync follows DDL of a table from P0 on, and rows are read page by page.
-
-        Not so of a merged table, nor where rows are read in one snapshot of a later place.
-        """
-        known, definition = seen.stand.known.get(name), seen.stand.definitions.get(name)
-        mappings = (one for one in self.loading.design.mappings[self.source.id] if one.source.name == name)
-        return (
-            self.reads_log
-            and known is not None
-            and known.birth != ""
-            and definition is not None
-            and self._is_alone(name, seen)
-            and all(paging_order(one) is not None for one in mappings)
-        )
-
-    def _is_alone(self, name: TableName, seen: Seen) -> bool:
+    def is_alone(self, name: TableName, seen: Seen) -> bool:
         """Tell whether no other source table goes, or may be about to go, where this one goes."""
         target, mine = seen.side.route(name), (self.source.id, name)
         fed = {(one.source, one.table) for one in seen.stand.feeders if one.target == target}
@@ -346,6 +316,16 @@ class Watch:
         if until.server_uuid != start.server_uuid and self.reads_log:
             until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
         return until
+
+    def read_on(self, made: Design, births: Mapping[TableName, str]) -> None:
+        """Take the tables as they are read from here on, and the births that they have."""
+        before, ours = self.loading.design, self.source.id
+        new = {one.source.name for one in made.mappings[ours]}
+        kept = [one for one in before.mappings[ours] if one.source.name in births.keys() - new]
+        mappings = {**before.mappings, ours: (*kept, *made.mappings[ours])}
+        design = Design(mappings, before.creations, {**before.feeders, **made.feeders})
+        self.sealed = frozenset()
+        self.loading = replace(self.loading, design=design, births=births)
 
     def go_on_with(self, settled: Settled, made: Design, numbers: Mapping[TableName, int]) -> None:
         """Take the tables as they are copied from here on. `numbers`: under which their rows are recorded."""

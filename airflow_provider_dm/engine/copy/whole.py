@@ -33,6 +33,11 @@ def was_copied_whole(name: TableName, chunks: Collection[ChunkProgress]) -> bool
     return bool(copied) and all(one.done and one.last_key == AS_PLANNED for one in copied)
 
 
+def copied_whole(chunks: Collection[ChunkProgress]) -> frozenset[TableName]:
+    """Return the tables that were copied whole."""
+    return frozenset(one.table for one in chunks if one.done and one.last_key == AS_PLANNED)
+
+
 def got_rows(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> bool:
     """Tell whether a copy of these has ended since somebody looked, in a transaction that has checked the generation.
 

@@ -28,6 +28,11 @@ import pymysql
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.source_session import (
+    SchemaChangedDuringCopy,
+    source_connection,
+    with_retries,
+)
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 
@@ -36,6 +41,9 @@ YOUNG_SECONDS: Final = 1.05
 
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _NOT_THERE: Final = frozenset({1049, 1146})
+_NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
+_SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
+_ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
 _PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
 
@@ -103,7 +111,7 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
         seconds = _seconds(connection, there)
         info = server_info(connection)
         numbers = _numbers(connection) if info.flavour is Flavour.MYSQL else {}
-        ((milliseconds,),) = query(connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)")
+        ((milliseconds,),) = query(connection, _NOW)
     now = int(milliseconds) / 1000
     tables = {
         name: Birth(str(shown[name]), seconds[name], int(now), info.server_uuid, numbers.get(name, 0))
@@ -113,6 +121,26 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
     left = {name: one.second + YOUNG_SECONDS - now for name, one in tables.items()}
     young = frozenset(name for name, seconds in left.items() if seconds > 0)
     return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
+
+
+def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
+    """Check, behind a page of a table, that it was read of the table of this birth. Raises SchemaChangedDuringCopy, and
+    what `with_retries` raises.
+
+    Its number is not asked for: the next look at all tables tells those that are alike to the letter and the second.
+    """
+
+    def now() -> Birth | None:
+        connection = source_connection(endpoint)
+        shown = _shown(connection, name)
+        found = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
+        ((milliseconds,),) = query(connection, _NOW)
+        uuid = server_info(connection).server_uuid
+        return next((Birth(str(shown), int(second), int(milliseconds) // 1000, uuid) for (second,) in found), None)
+
+    there = with_retries(endpoint, now)
+    if there is None or not Birth.of(birth).is_same(there):
+        raise SchemaChangedDuringCopy(endpoint.name, str(name), "it is not the table that its copy began with")
 
 
 def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
@@ -140,7 +168,7 @@ def _shown(connection: Connection, name: TableName) -> str | None:
 def _seconds(connection: Connection, names: Collection[TableName]) -> dict[TableName, int]:
     rows = query_whole(
         connection,
-        "table_schema, table_name, COALESCE(UNIX_TIMESTAMP(create_time), 0)",
+        f"table_schema, table_name, {_SECOND}",
         "FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'performance_schema', 'sys')",
     )
     wanted = set(names)

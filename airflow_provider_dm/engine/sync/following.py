@@ -128,7 +128,7 @@ class Following:
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
             tables=tables,
-            copied=plan.copied_behind(ddl.end.sort_key),
+            copied=self._copied_behind(plan, ddl),
         )
         match outcome:
             case PassOver() | Apply():
@@ -142,6 +142,10 @@ class Following:
             case _:
                 assert_never(outcome)
 
+    def _copied_behind(self, plan: SyncPlan, ddl: DdlStatement) -> frozenset[TableName]:
+        copied = plan.copied_behind(ddl.end.sort_key)
+        return copied - self._tables().uncopied if copied else copied
+
     def pass_over(self, ddl: DdlStatement, step: Step, buckets: int) -> bool:
         """Remember what a statement is to online DDL; tell whether the frontier was moved over it. Raises Fenced, …"""
         if self.becomes == self._memory():
@@ -153,6 +157,11 @@ class Following:
         self._write(ddl, step, buckets, body)
         self.memory = self.becomes
         return ddl.rows is None
+
+    def _tables(self) -> SubtaskTables:
+        if self.tables is None:
+            self.tables = load_tables(self.source)
+        return self.tables
 
     def _memory(self) -> OnlineDdls:
         if self.memory is None:
@@ -191,9 +200,7 @@ class Following:
         if ddl.rows is not None and COMMITTED in journal.entries:
             journal.take_over()
             return plan
-        if self.tables is None:
-            self.tables = load_tables(self.source)
-        tables = self.tables
+        tables = self._tables()
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
         in_front = _injected(operator, tables, around)
@@ -269,15 +276,14 @@ class Following:
         Raises as `follow` does.
         """
         fence = self.source.fence
-        if self.tables is None:
-            self.tables = load_tables(self.source)
+        tables = self._tables()
         # A copy that shows a table as it is here does not have it: it comes behind all that ends here.
         nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
-        change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
+        change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
             return plan
         held = self.shards.held if self.shards is not None else frozenset[TableName]()
-        connection, tables = target_connection(self.source.target), self.tables
+        connection = target_connection(self.source.target)
         became = plan_for(connection, self.source, tables.schemas, plan.buckets, tables.copied_again, held=held)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
         return became

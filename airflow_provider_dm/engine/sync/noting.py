@@ -27,7 +27,8 @@ SAY_SECONDS: Final = 30.0
 
 @dataclass
 class Notes:
-    """The notes that one sync makes, and when it last did. `points` None: nobody wants DM's checkpoint table."""
+    """The notes that one sync makes, and when it last did. `points` None: nobody wants DM's checkpoint table. `unit`:
+    what others know of, also where it is a load in whose midst the log is applied."""
 
     transactions: Transactions
     store: MetaStore
@@ -36,6 +37,7 @@ class Notes:
     shards: Shards
     progress: SyncProgress
     points: DmPoints | None
+    unit: Unit = Unit.SYNC
     _noted_at: float = field(default=0.0, init=False)
     _said_at: float = field(default=0.0, init=False)
 
@@ -81,7 +83,8 @@ class Notes:
         self.shards.locks.tell_what_is_untold()
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
-            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
+            told = applied if self.unit is Unit.SYNC else None
+            self.store.put_subtask(*ref.key, unit=self.unit, stage=stage, needed=needed, applied=told)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self._noted_at = time.monotonic()

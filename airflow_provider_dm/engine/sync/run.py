@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
@@ -58,15 +59,17 @@ def run_sync(
     *,
     progress: SyncProgress | None = None,
     size: EpochSize | None = None,
+    loading: bool = False,
 ) -> SyncResult:
     """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
 
+    `loading`: it is in the midst of its load, and is synced up to where that has noted (copy/by_log.py).
     Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
-        opened = open_sync(source, store=store, stop=stop)
+        opened = open_sync(source, store=store, stop=stop, loading=loading)
         shards = Shards.load(source, store, opened.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan)
         position = Position(source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.catch_up_until)
@@ -80,7 +83,7 @@ def run_sync(
             loaded=not opened.plan.adopts,
             window=opened.window,
         )
-        points = DmPoints(source, writes.transactions)
+        points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(
             source=source,
             opened=opened,
@@ -101,7 +104,7 @@ def run_sync(
             shared_plan=runner.share(opened.first_plan),
             position=position,
             planning=Planning(tail, position, safe_mode, by_hand, opened.open_places, runner),
-            notes=Notes(writes.transactions, store, position, prepared, shards, shown, points),
+            notes=Notes(writes.transactions, store, position, prepared, shards, shown, points, unit),
             size=sized(size, source, opened.plan),
         )
         finished = loop.run()

@@ -5,7 +5,8 @@ place are in its copy, whatever its name was meanwhile. A name that is here with
 dm_table_schema is that of a table which was gone there.
 
     birth        what tells that it was altered since (`reading.births`); "" while it is about to be copied again, and a
-                 `Leave` while it is so in a merged table that others go on to fill
+                 `Leave` while it is so in a merged table that others go on to fill; BY_LOG while its log is applied
+                 (copy/by_log.py)
     copied_again `Location.sort_key`; "" for a table that was not copied again
 """
 
@@ -25,6 +26,7 @@ _NAME: Final = "table_schema, table_name"
 _LEAVING: Final = "leaving"
 _AWAY: Final = "away"
 _ALIKE: Final = "alike"
+BY_LOG: Final = "by log"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ equality would be a matter of collations. `done` closes the chunk for good.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,6 +55,14 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
     columns = "chunk, source_schema, source_table, low, high, generation"
     rows = [(one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation) for one in chunks]
     CHUNKS.put(connection, fence.ref, columns, rows, verb="INSERT")
+
+
+def renumber_chunks(connection: Connection, ref: SubtaskRef, numbers: Mapping[int, int]) -> None:
+    """Give chunks other numbers, in a transaction that has checked the generation: whoever still has a page of one is
+    refused. The new ones are as those of `add_chunks`.
+    """
+    for old, new in numbers.items():
+        CHUNKS.update(connection, ref, "chunk = %s", (new,), "chunk = %s", (old,))
 
 
 def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:

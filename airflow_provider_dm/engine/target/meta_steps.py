@@ -199,6 +199,10 @@ _LOST_ROWS: Final[Step] = {}
 """No table: rows of dm_contested_row may be lost (target/contested_row.py). Older releases, which are fenced by it,
 would take what they have in the place of an image for one."""
 
+_LOGS_OF_LOADS: Final[Step] = {}
+"""No table: the log of a source may be applied in the midst of its load (copy/by_log.py). Older releases, which are
+fenced by it, would take what that notes for something else."""
+
 
 STEPS: Final[Sequence[Step]] = (
     FIRST_TABLES,
@@ -212,6 +216,7 @@ STEPS: Final[Sequence[Step]] = (
     _SHARD_LOOKS,
     _OWNER_KEYS,
     _LOST_ROWS,
+    _LOGS_OF_LOADS,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

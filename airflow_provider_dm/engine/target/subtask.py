@@ -46,7 +46,7 @@ class SubtaskMissing(DmError):
 
 @dataclass(frozen=True)
 class Subtask:
-    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on."""
+    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on, or a load is under way."""
 
     task: str
     source: str
@@ -164,6 +164,15 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
     fence.check(connection)
     new = UNIT_SYNC, _json(catch_up_until)
     SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
+
+
+def apply_log_until(connection: Connection, fence: Fence, until: Location) -> None:
+    """Note, inside a transaction, that the log is to be applied up to there before the load goes on (copy/by_log.py).
+
+    Raises Fenced or TargetWentBack.
+    """
+    fence.check(connection)
+    SUBTASKS.update(connection, fence.ref, "catch_up_until = %s", (_json(until),))
 
 
 def note_plan(connection: Connection, fence: Fence, plan: str) -> None:

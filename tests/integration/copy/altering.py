@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.target.identity import Fence
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration
@@ -87,9 +88,16 @@ class Kit:
         return result
 
     def sync(self) -> SyncResult:
-        fence = self.migration.claim()["one"]
+        return self._sync(self.migration.claim()["one"], loading=False)
+
+    def apply_log(self, fence: Fence) -> bool:
+        """What a copy has done in the midst of the load, by a source's log."""
+        return self._sync(fence, loading=True).finished
+
+    def _sync(self, fence: Fence, *, loading: bool) -> SyncResult:
         spec = self.migration.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
-        return run_sync(SyncSource.of(spec, fence), LocalRunner(2), self.store, threading.Event())
+        source = SyncSource.of(spec, fence)
+        return run_sync(source, LocalRunner(2), self.store, threading.Event(), loading=loading)
 
     def check(self) -> None:
         """Every table, column, key and row is the same on both sides."""
@@ -149,5 +157,6 @@ def kit_of(
     )
     with MetaStore.open(url) as store, relay_of(migration.spec.sources[0], url, tmp_path):
         kit = Kit(migration, store, schema, monkeypatch)
+        migration.apply_log = kit.apply_log
         kit.write(SETUP)
         yield kit

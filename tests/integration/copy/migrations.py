@@ -41,6 +41,7 @@ class Migration:
     """DM's `target-database.session`."""
     relay_dir: str = "/nonexistent"
     run: Callable[[Any, Sequence[Any]], Any] = field(default_factory=lambda: LocalRunner(2).run)
+    apply_log: Callable[[Fence], bool] | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -87,7 +88,11 @@ class Migration:
 
     def go(self, **hooks: Any) -> Outcome:
         """One run of the app's work."""
-        return migrate(self.spec, self.claim(), replace(Hooks(self.run, 2, environ=os.environ), **hooks))
+        fences, known = self.claim(), Hooks(self.run, 2, environ=os.environ)
+        if self.apply_log is not None:
+            applies = self.apply_log
+            known = replace(known, apply_log=lambda source: applies(fences[source]))
+        return migrate(self.spec, fences, replace(known, **hooks))
 
     def finish(self) -> dict[str, Any]:
         """One run, which must finish; its result."""

@@ -13,11 +13,12 @@ import pytest
 
 from airflow_provider_dm.engine.copy import migration as migration_module
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.begin import Source, begin
+from airflow_provider_dm.engine.copy.begin import begin
 from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import SnapshotElsewhere
+from airflow_provider_dm.engine.copy.loading import Source
 from airflow_provider_dm.engine.copy.migration import Stopped
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.mysql.location import Location

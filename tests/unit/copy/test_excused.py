@@ -78,11 +78,14 @@ def watches(monkeypatch: pytest.MonkeyPatch, *finds: dict[str, str]) -> again.Wa
     rules = SimpleNamespace(block_allow=None)
     source = SimpleNamespace(id="a", endpoint=None, rules=rules)
     seen = SimpleNamespace(side=SimpleNamespace(source="a"))
-    one: Any = SimpleNamespace(source=source, see=lambda _births: seen, looked=lambda: None)
+    one: Any = SimpleNamespace(
+        source=source, see=lambda _births: seen, looked=lambda: None, altered_by_log=lambda _seen: frozenset()
+    )
+    seen.watch = one
     monkeypatch.setattr(again, "read_births", lambda *_arguments: None)
     monkeypatch.setattr(again, "settled_births", lambda *_arguments: None)
     monkeypatch.setattr(again.Watches, "_found", lambda *_arguments, **_named: (next(found), groups))
-    return again.Watches(NOTHING, [one])
+    return again.Watches(NOTHING, [one], NOTHING)
 
 
 def test_what_is_as_it_was_when_looked_at_again_is_not_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:

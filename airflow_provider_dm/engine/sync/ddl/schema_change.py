@@ -353,8 +353,10 @@ class _Change:
 
     def _is_copied(self, name: TableName) -> bool:
         """Tell whether the table was copied as it is behind the statement, or was gone by then."""
-        schema = self.tables.schema(name)
-        return (schema is not None and schema.skip_until >= self.around.position) or bool(self._copied_again(name))
+        schema, copied = self.tables.schema(name), name not in self.tables.uncopied
+        return (copied and schema is not None and schema.skip_until >= self.around.position) or bool(
+            self._copied_again(name)
+        )
 
     def _copied_again(self, name: TableName) -> str:
         """Return the place behind the statement at which the table was copied again, or was gone; "": there is none."""

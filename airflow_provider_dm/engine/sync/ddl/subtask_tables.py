@@ -32,7 +32,8 @@ class SubtaskTables:
     """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
 
     `schemas` in the order of their names. The tracker may not know all of them: what an older release began with, or a
-    definition that it does not have an equal model of. `copied_again`: as `target.copied_tables` has it.
+    definition that it does not have an equal model of. `copied_again`: as `target.copied_tables` has it. `uncopied`:
+    those of which no copy has ended, so that none shows what DDL has made of them, wherever their rows begin.
     """
 
     schemas: tuple[TableSchema, ...]
@@ -40,6 +41,7 @@ class SubtaskTables:
     copied_again: Mapping[TableName, str] = field(default_factory=dict)
     cascades_are_logged: bool = False
     """The source's log has the rows that its foreign keys change."""
+    uncopied: frozenset[TableName] = frozenset()
 
     def schema(self, name: TableName) -> TableSchema | None:
         """Return the table of this name; None if it is none of the subtask's."""
@@ -49,12 +51,15 @@ class SubtaskTables:
         """Return the same with this table, new or in place of the one of its name, or of `instead_of`."""
         gone = {schema.table.name, instead_of}
         kept = [one for one in self.schemas if one.table.name not in gone]
-        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
+        uncopied = self.uncopied
+        if instead_of in uncopied:
+            uncopied = uncopied - {instead_of} | {schema.table.name}
+        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)), uncopied=uncopied)
 
     def without(self, name: TableName) -> SubtaskTables:
         """Return the same without a table."""
         kept = tuple(one for one in self.schemas if one.table.name != name)
-        return replace(self, schemas=kept, tracker=self.tracker.without([name]))
+        return replace(self, schemas=kept, tracker=self.tracker.without([name]), uncopied=self.uncopied - {name})
 
 
 @dataclass(frozen=True)

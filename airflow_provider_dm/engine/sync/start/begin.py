@@ -125,6 +125,7 @@ class Announcer:
 
     source: SyncSource
     store: MetaStore
+    unit: Unit = Unit.SYNC
 
     def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
         """Say that the log is needed from there on; None: maybe all of it, until more is known.
@@ -138,7 +139,7 @@ class Announcer:
             try:
                 key = self.source.fence.ref.key
                 place = needed or applied
-                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=place, applied=applied)
+                self.store.put_subtask(*key, unit=self.unit, stage=Stage.RUNNING, needed=place, applied=applied)
             except DmError as error:
                 if not again:
                     raise

@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -51,6 +52,7 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_co
 from airflow_provider_dm.engine.target.shard_groups import held_tables, read_groups
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
+    UNIT_LOAD,
     UNIT_SYNC,
     Subtask,
     SubtaskMissing,
@@ -168,24 +170,26 @@ class Opened:
     """Where more is known of the log behind `lo`, but for `edge`."""
 
 
-def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
+def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
+    `loading`: the log is applied in the midst of a load, up to where that has noted, and nobody else is told of it.
     Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    ref, announcer = source.fence.ref, Announcer(source, store)
+    ref, announcer = source.fence.ref, Announcer(source, store, Unit.LOAD if loading else Unit.SYNC)
     connection = target_connection(source.target)
-    begin_incremental([source], store=store, stop=stop)
+    if not loading:
+        begin_incremental([source], store=store, stop=stop)
     take_definitions_by_hand(source)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
-    if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
+    if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = between(stands, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
-    announcer.say(lo, needed, again=True)
+    announcer.say(None if loading else lo, needed, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
@@ -210,7 +214,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         lo=lo,
         edge=edge,
         catch_up_until=subtask.catch_up_until,
-        goal=_goal(source.job.until, source.spec, lo),
+        goal=subtask.catch_up_until if loading else _goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=load_window(connection, ref),
         open_places=read_open_places(
