@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target
+from airflow_provider_dm.engine.sync.apply import SMALL_BATCH, Target
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
@@ -128,4 +128,4 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
         if not (spreads(plan) or plan.whole):
             size = size.keeping()
         size = size.holding(most_held(syncer))
-    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
+    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or SMALL_BATCH)) if plan.whole else size

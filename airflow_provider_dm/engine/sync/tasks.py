@@ -11,11 +11,12 @@ Between its waves ApplyRanges has its own barrier, as it writes all buckets itse
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -25,6 +26,7 @@ from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
+from airflow_provider_dm.engine.sync.inserts import Inserting, may_stay_cells
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
@@ -64,6 +66,7 @@ class EpochJob:
             self.writing.multiple_rows,
             self.lenient,
             self.over,
+            connections=self.writing.connections if pool else 1,
         )
 
 
@@ -76,12 +79,14 @@ class ApplyRanges:
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         plan = self.job.plan.value
         compactor = Compactor(plan)
+        inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=self.job.catch_up))
         for one in ranges:
-            compactor.add_all(_changes(plan, one))
-        waves = self.job.waves(compactor.folded)
+            compactor.add_all(_changes(plan, one, inserting.take))
+        folded = inserting.folded()
+        waves = self.job.waves(folded)
         writer = self.job.writer(_pool(self.job.writing.connections))
         contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return Applied(compactor.folded.changes, waves.rows(), contested, tuple(writer.collisions))
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,11 @@ class ApplyGroup:
         return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 
-def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
+def _changes(plan: SyncPlan, one: ByteRange, take: Callable[[Batch], Batch] | None = None) -> Iterator[RowChange]:
     """Yield the changes of a range that the filters let through. Raises what those and `decode_range` do."""
     filters = plan.filters
     try:
-        changes = decode_range(one, plan.wanted())
+        changes = decode_range(one, plan.wanted(), take=take)
         if filters:
             changes = _counting(changes, filters)
         yield from (_whole(changes, plan.sources) if any(source.added for source in plan.sources) else changes)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ENTRIES: Final = ("headers", "packets", "rows", "split")
+ENTRIES: Final = ("headers", "literals", "packets", "rows", "split")
 """Modules with entry points: importing all of them compiles or loads everything."""
 
 SWITCH: Final = "DM_KERNELS"
@@ -50,7 +50,9 @@ CONSTANTS: Final = (
     "binlog.header",
     "binlog.layout",
     "binlog.splitting",
+    "schema.codec",
     "schema.numbers",
+    "schema.strings",
 )
 """Rooms' modules whose numbers are compiled into the kernels."""
 
