@@ -32,8 +32,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.target.claim import generation_before_claim
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, generation_before_claim
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
 from spark_apps.runner import SparkRunner, spark_context
@@ -220,7 +219,8 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    if app.asked.is_set() and not outcome.finished and _may_pass(failure):
+    passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+    if app.asked.is_set() and not outcome.finished and passes:
         failure = None  # what fails while Spark goes down with us is not an error of the task
     if failure is not None:
         code = _failed(failure)
@@ -234,10 +234,6 @@ def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
         except DmError as error:
             log.warning("a lease was not released and will expire: %s", error)
     return code
-
-
-def _may_pass(failure: Exception | None) -> bool:
-    return isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
 
 
 def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:

@@ -94,24 +94,17 @@ def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgr
     return run_sync_pausing(source, app.store, gate, progress, run)
 
 
-def _status(results: Mapping[str, SyncResult]) -> str:
-    """Return how it has ended, in words: rows that are held back are neither lost nor applied."""
-    if not all(one.finished for one in results.values()):
-        return "stopped"
-    return WAITING_FOR_LOCK if any(one.unresolved_groups for one in results.values()) else "finished"
-
-
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:
+    # Rows that are held back are neither lost nor applied: they wait for a shard's DDL, and the next run goes on.
+    held_back = {source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups}
+    finished = all(one.finished for one in results.values())
     return {
-        "status": _status(results),
+        "status": "stopped" if not finished else WAITING_FOR_LOCK if held_back else "finished",
         "changes_applied": sum(one.changes for one in results.values()),
         "transactions": sum(one.transactions for one in results.values()),
         "ddl_applied": sum(one.ddl_applied for one in results.values()),
         "seconds": round(seconds, 3),
-        # What waits for a shard's DDL: rows of these tables are held back, and the next run goes on.
-        "unresolved_groups": {
-            source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups
-        },
+        "unresolved_groups": held_back,
         "sources": {
             source: {
                 "location": str(one.location),

@@ -40,7 +40,6 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME: Final = "dm_relay"
 KNOWN: Final = frozenset(
     {"path", "source", "task", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
 )
@@ -147,7 +146,7 @@ class RelaySource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return "dm_relay"
 
     @cached_property
     def asked(self) -> Options:

@@ -126,7 +126,7 @@ class SparkRunner:
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
         numbered = self.context.parallelize(list(enumerate(items)), len(items))
-        blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, _itself)
+        blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, int)
         return SparkExchange(blobs, len(items))
 
 
@@ -152,10 +152,6 @@ def _reason(error: Exception) -> str:
     """Return the first line of what Java says."""
     found = _REASON.search(str(error))
     return found[1] if found else type(error).__name__
-
-
-def _itself(group: int) -> int:
-    return group
 
 
 def freeze_modules() -> None:

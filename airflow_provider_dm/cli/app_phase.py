@@ -16,7 +16,7 @@ from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.relays import Relays
-from airflow_provider_dm.launch.submit import Finished, SparkApp, Stopped
+from airflow_provider_dm.launch.submit import SparkApp
 from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -76,11 +76,10 @@ def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
     job = supervisor.job(app, until)
     running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
-        match supervisor.watch(running, context.relays, _Person(context, running).serve):
-            case Finished(result):
-                return result
-            case Stopped(result):
-                raise context.interrupted(result)
+        outcome = supervisor.watch(running, context.relays, _Person(context, running).serve)
+        if not outcome.finished:
+            raise context.interrupted(outcome.result)
+        return outcome.result
     finally:
         running.stop(0 if context.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
 

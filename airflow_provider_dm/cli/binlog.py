@@ -146,9 +146,9 @@ def _at_places(arguments: argparse.Namespace, output: Output, store: MetaStore, 
         found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
     places = [(one, place) for one, place in found if not isinstance(place, DmError)]
     if len(places) < len(found):
-        return output.sources(
-            op.capitalize(), [source_answer(one.source, host, _why_not(place)) for one, place in found]
-        )
+        other = "nothing was done, as another source has no such place"
+        why = {one.source: str(place) if isinstance(place, DmError) else other for one, place in found}
+        return output.sources(op.capitalize(), [source_answer(source, host, said) for source, said in why.items()])
     done = [{**source_answer(one.source, host), "operator": operator_json(one)} for one in act(places)]
     return output.sources(op.capitalize(), done)
 
@@ -163,10 +163,6 @@ def _place(arguments: argparse.Namespace, subtask: SubtaskStatus, pattern: SqlPa
         return paused_place(subtask)
     except (SourceHasNoError, NotPausedByDdl) as error:
         return error
-
-
-def _why_not(place: Place | DmError) -> str:
-    return str(place) if isinstance(place, DmError) else "nothing was done, as another source has no such place"
 
 
 def operator_json(operator: Operator) -> Json:

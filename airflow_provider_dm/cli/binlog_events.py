@@ -92,9 +92,9 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
 def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     from airflow_provider_dm.engine.audit.events import relay_page
     from airflow_provider_dm.engine.relay.reader import RelayReader
-    from airflow_provider_dm.launch.relays import own_relay_directory
+    from airflow_provider_dm.launch.workdir import shared_relay
 
-    root = arguments.relay_dir or own_relay_directory(config, meta.root_of(arguments))
+    root = arguments.relay_dir or shared_relay(meta.root_of(arguments), config.source_id, config.relay_dir)
     held = RelayReader(root).held()
     newest = [one for one in held if one.suffix == held[-1].suffix]
     begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)

@@ -116,77 +116,64 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     given = Given.of(arguments)
 
     def act(source: str) -> Json:
-        with fresh_target(given.target) as connection:
-            found = known_tables(connection, given.ref(source))
+        found = given.known(source)
         return {"tables": [str(name) for name in found if arguments.database in (None, name.schema)]}
 
-    return _of_each(given, output, "List", act)
+    return given.each(output, "List", act)
 
 
 def _get(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print a table's CREATE TABLE, as DM does in `msg`."""
-    given, name = Given.of(arguments), _name(arguments)
+    given = Given.of(arguments)
 
     def act(source: str) -> Json:
-        ref = given.ref(source)
-        with fresh_target(given.target) as connection:
-            found = known_tables(connection, ref).get(name)
+        found = given.known(source).get(given.name)
         if found is None:
-            raise TableNotKnown(str(name), *ref.key)
+            raise given.unknown(source)
         return {"msg": found.create_sql, "collation": found.collation}
 
-    return _of_each(given, output, "Get", act)
+    return given.each(output, "Get", act)
 
 
 def _update(arguments: argparse.Namespace, output: Output) -> Exit:
     """Store another definition for each source. Raises DefinitionNotGiven, DefinitionRefused (of a file)."""
-    given, name = Given.of(arguments), _name(arguments)
-    new = _definition_from(arguments, given, name)
-    return _of_each(given, output, "Update", partial(_change, arguments, given, name, new))
+    given = Given.of(arguments)
+    return given.each(output, "Update", partial(_change, given, _definition_from(given)))
 
 
 def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
     """Forget a table's definition on each source."""
-    given, name = Given.of(arguments), _name(arguments)
-    return _of_each(given, output, "Delete", partial(_change, arguments, given, name, lambda _: None))
+    given = Given.of(arguments)
+    return given.each(output, "Delete", partial(_change, given, lambda _: None))
 
 
-def _change(
-    arguments: argparse.Namespace,
-    given: Given,
-    name: TableName,
-    new: Callable[[str], Definition | None],
-    source: str,
-) -> Json:
-    ref = given.ref(source)
-    if not given.rules(source).block_allow.allows(name):
-        raise TableNotKnown(str(name), *ref.key)
+def _change(given: Given, new: Callable[[str], Definition | None], source: str) -> Json:
+    if not given.rules(source).block_allow.allows(given.name):
+        raise given.unknown(source)
     definition = new(source)
-    with fresh_target(given.target) as connection:
-        known_tables(connection, ref)  # before a claim makes a row for a subtask that has never begun
-    with meta.open_store(arguments) as store:
-        change_definition(store, given.target, ref, name, definition)
+    given.known(source)  # before a claim makes a row for a subtask that has never begun
+    with meta.open_store(given.arguments) as store:
+        change_definition(store, given.target, given.ref(source), given.name, definition)
     return {"msg": definition.create_sql if definition is not None else ""}
 
 
-def _definition_from(
-    arguments: argparse.Namespace, given: Given, name: TableName
-) -> Callable[[str], Definition | None]:
+def _definition_from(given: Given) -> Callable[[str], Definition | None]:
     """Return how the new definition of one source's table is found. Raises DefinitionNotGiven, DefinitionRefused."""
+    arguments, name = given.arguments, given.name
     if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
         raise DefinitionNotGiven("a file, --from-source or --from-target, one of them, says what is new")
     if arguments.file is not None:
         of_file = definition_of(_text_of(arguments.file), name)
         return lambda _: of_file
     if arguments.from_target:
-        return partial(_of_target, given, name)
-    endpoints = _source_endpoints(arguments, given)
+        return partial(_of_target, given)
+    endpoints = _source_endpoints(given)
     return lambda source: _of_source(endpoints[source], name)
 
 
-def _of_target(given: Given, name: TableName, source: str) -> Definition:
+def _of_target(given: Given, source: str) -> Definition:
     with fresh_target(given.target) as connection:
-        return definition_at(connection, name, place=given.rules(source).router.route(name))
+        return definition_at(connection, given.name, place=given.rules(source).router.route(given.name))
 
 
 def _of_source(endpoint: Endpoint, name: TableName) -> Definition:
@@ -194,10 +181,10 @@ def _of_source(endpoint: Endpoint, name: TableName) -> Definition:
         return definition_at(connection, name)
 
 
-def _source_endpoints(arguments: argparse.Namespace, given: Given) -> dict[str, Endpoint]:
+def _source_endpoints(given: Given) -> dict[str, Endpoint]:
     """Return how to log in to each source that is meant. Raises DefinitionNotGiven, OtherSource, LoginMissing."""
     found = {}
-    for file in arguments.source_file or ():
+    for file in given.arguments.source_file or ():
         config = load_source(file)
         if config.source_id not in given.sources:
             raise OtherSource(" or ".join(given.sources), str(file), config.source_id)
@@ -218,6 +205,7 @@ def _text_of(file: Path) -> str:
 class Given:
     """The task that is meant, the sources of it, and its target."""
 
+    arguments: argparse.Namespace
     task: TaskConfig
     sources: tuple[str, ...]
     target: Endpoint
@@ -231,7 +219,19 @@ class Given:
         for source in sources:
             task.instance(source)
         passwords = named_variables(arguments.password_env, os.environ)
-        return cls(task, sources, target_endpoint(task, passwords, os.environ), passwords)
+        return cls(arguments, task, sources, target_endpoint(task, passwords, os.environ), passwords)
+
+    @property
+    def name(self) -> TableName:
+        return TableName(self.arguments.database, self.arguments.table)
+
+    def known(self, source: str) -> Mapping[TableName, Definition]:
+        """Return the tables by which the task reads this source's log."""
+        with fresh_target(self.target) as connection:
+            return known_tables(connection, self.ref(source))
+
+    def unknown(self, source: str) -> TableNotKnown:
+        return TableNotKnown(str(self.name), *self.ref(source).key)
 
     def ref(self, source: str) -> SubtaskRef:
         return SubtaskRef(self.task.meta_schema, self.task.name, source)
@@ -239,17 +239,12 @@ class Given:
     def rules(self, source: str) -> SubtaskRules:
         return SubtaskRules.of(self.task.subtask(source))
 
-
-def _name(arguments: argparse.Namespace) -> TableName:
-    return TableName(arguments.database, arguments.table)
-
-
-def _of_each(given: Given, output: Output, op: str, act: Callable[[str], Json]) -> Exit:
-    """Print what `act` answers for each source; an error is that source's answer."""
-    answers: list[Json] = []
-    for source in given.sources:
-        try:
-            answers.append(source_answer(source, "") | act(source))
-        except DmError as error:
-            answers.append(source_answer(source, "", str(error)))
-    return output.sources(op, answers)
+    def each(self, output: Output, op: str, act: Callable[[str], Json]) -> Exit:
+        """Print what `act` answers for each source; an error is that source's answer."""
+        answers: list[Json] = []
+        for source in self.sources:
+            try:
+                answers.append(source_answer(source, "") | act(source))
+            except DmError as error:
+                answers.append(source_answer(source, "", str(error)))
+        return output.sources(op, answers)

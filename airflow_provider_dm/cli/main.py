@@ -65,7 +65,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
             _imported(room).add_verbs(verbs)
         else:
             for name in names:
-                verbs.name_only(name)
+                verbs.subparsers.add_parser(name, help=described[name])  # not asked for: the help lists it
     return top
 
 

@@ -204,8 +204,7 @@ def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
     summary.changes_applied += int(result.get("changes_applied", 0))
     summary.unresolved_groups = dict(result.get("unresolved_groups", {}))
     for source, stand in result.get("sources", {}).items():
-        if location := _location(stand.get("location")):
-            summary.locations[source] = location
+        summary.locations[source] = Location.parse(stand["location"])
 
 
 def _run(context: RunContext, summary: Summary, app: App, until: str) -> dict[str, Any]:
@@ -235,10 +234,3 @@ def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
 
 def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:
     return {subtask.source for subtask in subtasks if subtask.unit == UNIT_SYNC} == set(task.source_ids)
-
-
-def _location(value: object) -> Location | None:
-    """Return a location as an app's result has it: an object or FILE:POSITION."""
-    if isinstance(value, dict):
-        return Location.from_json(value)
-    return Location.parse(value) if isinstance(value, str) and value else None

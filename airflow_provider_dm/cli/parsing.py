@@ -45,7 +45,3 @@ class Verbs:
         said = self.described[name]
         parser = self.subparsers.add_parser(name, help=said, description=said)
         return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {})
-
-    def name_only(self, name: str) -> None:
-        """Add a verb that is not the one asked for: the help lists it."""
-        self.subparsers.add_parser(name, help=self.described[name])

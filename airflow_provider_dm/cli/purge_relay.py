@@ -21,9 +21,8 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, PurgeUnclear, request_of
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
-from airflow_provider_dm.launch.relays import own_relay_directory
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -65,9 +64,9 @@ def local_time(text: str) -> datetime:
 
 
 def _root(arguments: argparse.Namespace, source: str) -> Path:
-    if arguments.source_file is None:
-        return shared_relay(meta.root_of(arguments), source)
-    return own_relay_directory(load_source_of(arguments.source_file, source), meta.root_of(arguments))
+    file = arguments.source_file
+    relay_dir = load_source_of(file, source).relay_dir if file is not None else ""
+    return shared_relay(meta.root_of(arguments), source, relay_dir)
 
 
 def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, output: Output, *, dry_run: bool) -> Json:
@@ -83,11 +82,8 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
     output.say(f"{source}: removed {listed(purged.deleted)}")
-    return {**answer, "msg": _why_kept(plan, purged.returned)}
-
-
-def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
-    return f"{returned[0]} stays: a task came to need it meanwhile" if returned else plan.held_by
+    came = f"{purged.returned[0]} stays: a task came to need it meanwhile" if purged.returned else ""
+    return {**answer, "msg": came or plan.held_by}
 
 
 def listed(files: Sequence[HeldFile]) -> str:

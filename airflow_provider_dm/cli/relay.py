@@ -28,8 +28,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.process import process_exists
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped, own_relay_directory
-from airflow_provider_dm.launch.workdir import private_directory
+from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped
+from airflow_provider_dm.launch.workdir import private_directory, shared_relay
 
 OBEY_SECONDS: Final = 15.0
 """A relay looks for wishes every second, and reports every second."""
@@ -87,7 +87,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     config = load_source_of(arguments.source_file, arguments.source)
     config.require_supported()
     root = meta.root_of(arguments)
-    directory = own_relay_directory(config, root)
+    directory = shared_relay(root, config.source_id, config.relay_dir)
     endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
     upstream = Upstream(config, endpoint, directory)
     with meta.open_store(arguments) as store:

@@ -98,7 +98,8 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
         holder = local_holder(inputs.task.name, directory.root)
         wait_for_others(store, inputs.task.name, inputs.task.source_ids, holder)
         want_running(store, inputs.task.name, inputs.task.source_ids)
-        supervisor = Supervisor(inputs, upstreams, store, url, holder, _settings(arguments))
+        settings = SparkSettings(arguments.master, arguments.driver_memory, dict(arguments.spark_conf))
+        supervisor = Supervisor(inputs, upstreams, store, url, holder, settings)
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)
             migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
@@ -142,11 +143,6 @@ def _time(text: str) -> str:
         return checked_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _settings(arguments: argparse.Namespace) -> SparkSettings:
-    conf = dict(arguments.spark_conf)
-    return SparkSettings(master=arguments.master, driver_memory=arguments.driver_memory, conf=conf)
 
 
 def _pair(text: str) -> tuple[str, str]:

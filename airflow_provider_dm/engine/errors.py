@@ -52,7 +52,7 @@ class DmError(Exception):
 
     `what` and `hint`, which is what a person can do, are `str.format` templates over the fields; a tuple is written as
     a list with commas, of what is very long (a GTID set with many gaps) only the beginning. None has an empty hint, or
-    it overrides `workaround`.
+    it overrides `workaround`. What `what` tells, which every class shows, needs no docstring: that only adds to it.
     """
 
     code: ClassVar[str] = "DM-0000"

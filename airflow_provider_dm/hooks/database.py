@@ -71,8 +71,10 @@ class DmDatabaseHook(BaseHook):
         from airflow_provider_dm.hooks.server_summary import describe_server
 
         try:
+            said = str(extra_of(self.connection).get("flavour") or "auto")
+            flavour = None if said == "auto" else said
             # The form tests under a random connection id, which would tell a person nothing.
-            return describe_server(endpoint_of(self.connection, "the server"), wanted_flavour(self.connection))
+            return describe_server(endpoint_of(self.connection, "the server"), flavour)
         except Exception as error:  # noqa: BLE001  the button shows it
             return False, str(error)
 
@@ -99,12 +101,6 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         tls=tls_of(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),
     )
-
-
-def wanted_flavour(connection: Connection) -> str | None:
-    """Return what the connection says that the server is; None where it may be anything."""
-    flavour = str(extra_of(connection).get("flavour") or "auto")
-    return None if flavour == "auto" else flavour
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:

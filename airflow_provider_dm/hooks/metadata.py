@@ -38,7 +38,7 @@ class DmMetadataHook(BaseHook):
 
     def __init__(self, dm_meta_conn_id: str | None = None) -> None:
         super().__init__()
-        self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
+        self.dm_meta_conn_id = dm_meta_conn_id or settings.option("metadata_conn_id")
 
     def url(self) -> Secret:
         """Return where the database is, with its password. Raises ConnectionUnusable."""
@@ -54,8 +54,7 @@ class DmMetadataHook(BaseHook):
         """
         return open_store(self.url())
 
-    def get_conn(self) -> MetaStore:
-        return self.get_store()
+    get_conn = get_store
 
     def test_connection(self) -> tuple[bool, str]:
         """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""
@@ -121,7 +120,7 @@ def url_without_connection(conn_id: str) -> Secret:
     from airflow_provider_dm.engine.mysql.endpoint import Secret
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
-    if conn_id != settings.metadata_conn_id():
+    if conn_id != settings.option("metadata_conn_id"):
         raise ConnectionUnusable(conn_id, "there is none, and only the default one (type dm_meta) may be missing")
     return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
 

@@ -101,39 +101,33 @@ class RelayLogHook(BaseHook):
 # When has a relay caught up?
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A place in the binlog of one server. `server_uuid` "": of the server that the relay follows at the time."""
+def goal_of(text: str) -> Location:
+    """Return a goal from `FILE:POSITION`, or from what `goal_text` gives. Raises InvalidLocation.
 
-    at: Location
-    server_uuid: str = ""
+    Its `server_uuid` "" means the server that the relay follows at the time.
+    """
+    from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
 
-    @classmethod
-    def parse(cls, text: str) -> Goal:
-        """Parse `FILE:POSITION`, or what `str` gives. Raises InvalidLocation."""
-        from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
-
-        if not text.lstrip().startswith("{"):
-            return cls(Location.parse(text))
-        try:
-            parts = json.loads(text)
-            return cls(Location(parts["file"], int(parts["position"]), parts["gtid_set"]), parts["server_uuid"])
-        except (ValueError, TypeError, KeyError):
-            raise InvalidLocation(text) from None
-
-    def __str__(self) -> str:
-        """Return JSON without secrets, for a trigger's arguments."""
-        where = {"file": self.at.file, "position": self.at.position, "gtid_set": self.at.gtid_set}
-        return json.dumps({**where, "server_uuid": self.server_uuid})
+    if not text.lstrip().startswith("{"):
+        return Location.parse(text)
+    try:
+        return Location.from_json(json.loads(text))
+    except (ValueError, TypeError):
+        raise InvalidLocation(text) from None
 
 
-def goal_at_end(endpoint: Endpoint) -> Goal:
+def goal_text(goal: Location) -> str:
+    """Return a goal as JSON without secrets, for a trigger's arguments."""
+    return json.dumps(goal.to_json())
+
+
+def goal_at_end(endpoint: Endpoint) -> Location:
     """Return where the binlog of this server ends now. Raises ServerUnreachable, AccessDenied, BinlogDisabled."""
     from airflow_provider_dm.engine.mysql.binlog_status import current_location
     from airflow_provider_dm.engine.mysql.connection import connected, server_info
 
     with connected(endpoint) as session:
-        return Goal(current_location(session), server_info(session).server_uuid)
+        return replace(current_location(session), server_uuid=server_info(session).server_uuid)
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ class Broken:
 RelayProgress = CaughtUp | Behind | Broken
 
 
-def progress_to(status: RelayStatus | None, goal: Goal) -> RelayProgress:
+def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     """Return where a relay stands to a goal. A stage unknown here raises.
 
     A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
@@ -172,10 +166,10 @@ def progress_to(status: RelayStatus | None, goal: Goal) -> RelayProgress:
         return Behind("no relay of this source has reported yet")
     held = _holds(status, goal)
     if held is None:
-        return Broken(f"the relay is at {status.relay}, which is unrelated to {goal.at}: another upstream?")
+        return Broken(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
     if held and status.relay is not None:
         return CaughtUp(status.relay)
-    where = f"the relay is at {status.relay or 'its start'}, the goal is {goal.at}"
+    where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"
     silent = "" if age_of(status) <= SILENT_SECONDS else f"; it has said nothing for {age_of(status):.0f} s"
     match status.stage:
         case Stage.RUNNING | Stage.NEW:
@@ -191,7 +185,7 @@ def progress_to(status: RelayStatus | None, goal: Goal) -> RelayProgress:
             assert_never(unknown)
 
 
-def _holds(status: RelayStatus, goal: Goal) -> bool | None:
+def _holds(status: RelayStatus, goal: Location) -> bool | None:
     """Tell whether everything before the goal is in the relay log; None when that can never be said.
 
     Positions are those of one server: after a switch only GTID sets tell, and they count the older sub-directories in.
@@ -202,9 +196,9 @@ def _holds(status: RelayStatus, goal: Goal) -> bool | None:
         return False
     server_uuid = status.sub_dir.rpartition(".")[0]
     if goal.server_uuid and server_uuid and goal.server_uuid != server_uuid:
-        return _has_gtids(status.relay.gtid_set, goal.at.gtid_set)
+        return _has_gtids(status.relay.gtid_set, goal.gtid_set)
     # The upstream names its file without a sub-directory; it is the relay's newest one that holds it.
-    order = compare(status.relay, replace(goal.at, suffix=status.relay.suffix))
+    order = compare(status.relay, replace(goal, suffix=status.relay.suffix, server_uuid=""))
     return None if order is Order.UNRELATED else order in (Order.SAME, Order.AFTER)
 
 

@@ -25,16 +25,6 @@ def option(name: str) -> str:
     return value
 
 
-def metadata_conn_id() -> str:
-    """Return the connection of type dm_meta that is used where none is named."""
-    return option("metadata_conn_id")
-
-
-def spark_master() -> str:
-    """Return the Spark master where a Spark connection does not exist."""
-    return option("spark_master")
-
-
 def poll_seconds() -> float:
     """Return the seconds between two looks at a relay or a run."""
     return float(option("poll_interval"))

@@ -74,7 +74,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         try:
             found = super().get_connection(conn_id)
         except AirflowNotFoundException:
-            return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.spark_master())
+            return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.option("spark_master"))
         if found.conn_type != cls.conn_type:
             raise ConnectionUnusable(conn_id, f"its type is {found.conn_type}, not {cls.conn_type}")
         return found

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Lock, Phase
 from airflow_provider_dm.engine.sync.progress import duration
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of
-from airflow_provider_dm.launch.status import SILENT_SECONDS
+from airflow_provider_dm.launch.status import lives
 
 Json = dict[str, Any]
 VERIFY_APP: Final = "verify"
@@ -162,7 +162,7 @@ def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
     for run in runs:
         said = run.progress.get(source)
         may_hold = run.app != VERIFY_APP and (not run.progress or source in run.progress)
-        killed = run.stage is Stage.RUNNING and run.heartbeat_age_seconds > SILENT_SECONDS
+        killed = run.stage is Stage.RUNNING and not lives(run)
         if (may_hold and killed) or (isinstance(said, dict) and said.get("unit") == "load"):
             return
         groups = said.get("unresolved_groups") if isinstance(said, dict) else None
@@ -193,5 +193,6 @@ def _table_of(lock_id: str) -> str:
 
 
 def _nobody_works(known: Known) -> list[str]:
-    alive = (run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS for run in known.runs)
-    return [] if any(alive) else ["no sync of the task is running now, and its next run goes on with it"]
+    return (
+        [] if any(map(lives, known.runs)) else ["no sync of the task is running now, and its next run goes on with it"]
+    )

@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Final
@@ -77,16 +76,13 @@ class PySparkMixed(DmError):
     hint = "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
 
 
-@dataclass(frozen=True)
-class Preflight:
-    java_home: Path
-    pyspark_version: str
+def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the home of a Java and the version of pyspark.
 
-
-def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
-    """Find a Java and check pyspark. Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
+    Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed.
+    """
     version = check_pyspark()
-    return Preflight(find_java(environ), version)
+    return find_java(environ), version
 
 
 # Java

@@ -23,7 +23,7 @@ from typing import Final
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Finished, Life, Stopped, is_alive
+from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Life, is_alive
 from airflow_provider_dm.engine.relay.keeper import DEATHS_ALLOWED, AsAsked, Died, Failed, Locked, end_of, pause_after
 from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
@@ -66,15 +66,14 @@ class DetachedRelay:
     def source_id(self) -> str:
         return self.spec.source.config.source_id
 
-    def ensure(self, deaths: int = 0) -> Life | Stopped | Finished:
-        """Return a life to watch, or how the relay has ended already, as it was asked to. `deaths` in a row lie behind
-        it.
+    def ensure(self, deaths: int = 0) -> Life | None:
+        """Return a life to watch; None: it has ended already, as it was asked to. `deaths` in a row lie behind it.
 
         Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
         """
         while True:
             if self.store.relay_desired(self.source_id) is Stage.STOPPED:
-                return Stopped()
+                return None
             if self._lives_elsewhere():
                 return Life(time.time(), deaths)
             began, end = time.time(), None
@@ -84,7 +83,7 @@ class DetachedRelay:
                     case None:
                         return Life(began, deaths)
                     case AsAsked():
-                        return self._as_asked()
+                        return None
                     case Locked(other):
                         holder = other  # it was faster
             if holder is not None:
@@ -145,11 +144,11 @@ class DetachedRelay:
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
-        began = time.monotonic()
+        began, here = time.monotonic(), (process.pid, socket.gethostname())
         while process.wait(0.3) is None:
             status = self.store.relay_status(self.source_id)
             waited = time.monotonic() - began
-            if status is None or not self._is_of(status, process.pid):  # the row is its predecessor's still
+            if status is None or (status.pid, status.host) != here:  # the row is its predecessor's still
                 if waited > FIRST_REPORT_SECONDS:
                     break
             elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
@@ -168,10 +167,6 @@ class DetachedRelay:
         if status.stage is Stage.PAUSED:
             return True
         return self.spec.until == "stopped" and status.relay is not None and status.error is None
-
-    def _as_asked(self) -> Stopped | Finished:
-        status = self.store.relay_status(self.source_id)
-        return Finished() if status is not None and status.stage is Stage.FINISHED else Stopped()
 
     def _lives_elsewhere(self) -> bool:
         """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
@@ -194,7 +189,3 @@ class DetachedRelay:
                 return True
             time.sleep(0.5)
         return False
-
-    @staticmethod
-    def _is_of(status: RelayStatus, pid: int) -> bool:
-        return status.pid == pid and status.host == socket.gethostname()

@@ -81,16 +81,6 @@ class RelayStopped(DmError):
 # Where relay logs lie
 
 
-def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
-    """Return the relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
-    return own_relay_directory(config, task.root) if config.enable_relay else task.private_relay(config.source_id)
-
-
-def own_relay_directory(config: SourceConfig, root: Path) -> Path:
-    """Return the relay directory that belongs to a source (see `shared_relay`). `root`: the work directory."""
-    return shared_relay(root, config.source_id, config.relay_dir)
-
-
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
     """Make it ours alone; a directory outside the work directory keeps the mode that the user gave it.
 
@@ -119,7 +109,11 @@ def upstream_of(
     return Upstream(
         config=config,
         endpoint=endpoint,
-        relay_dir=relay_directory(config, directory),
+        relay_dir=(
+            shared_relay(directory.root, config.source_id, config.relay_dir)
+            if config.enable_relay
+            else directory.private_relay(config.source_id)
+        ),
         fallback_dir=directory.fallback_relay(config.source_id),
         spool=None if config.enable_relay else private,
     )

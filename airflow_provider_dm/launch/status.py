@@ -77,6 +77,11 @@ def last_run(store: MetaStore, task: str) -> Run | None:
 # Shaping
 
 
+def lives(run: Run) -> bool:
+    """Tell whether an app stands behind a run."""
+    return run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS
+
+
 def host_of(run: Run | None) -> str:
     """Return DM's worker: the host of the process that works, or has worked last."""
     return run.holder.host if run is not None else ""
@@ -121,11 +126,9 @@ def source_status(
 
 def relay_json(relay: RelayStatus) -> Json:
     return {
-        "masterBinlog": binlog(relay.master),
-        "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
+        **_place("masterBinlog", relay.master),
         "relaySubDir": relay.sub_dir,
-        "relayBinlog": binlog(relay.relay),
-        "relayBinlogGtid": relay.relay.gtid_set if relay.relay else "",
+        **_place("relayBinlog", relay.relay),
         "relayCatchUpMaster": relay.caught_up,
         "stage": relay_stage(relay).value,
         "result": _result(relay.error),
@@ -167,10 +170,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "totalEvents": _count(shown, "changes_applied"),
         "totalTps": _count(shown, "total_rps"),
         "recentTps": _count(shown, "recent_rps"),
-        "masterBinlog": binlog(master),
-        "masterBinlogGtid": master.gtid_set if master else "",
-        "syncerBinlog": binlog(applied),
-        "syncerBinlogGtid": applied.gtid_set if applied else "",
+        **_place("masterBinlog", master),
+        **_place("syncerBinlog", applied),
         "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
         "unresolvedGroups": groups,
         "synced": applied is not None
@@ -204,8 +205,7 @@ def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
     said = _progress(subtask, run).get("lag_seconds")
     if said is None or run is None:
         return None
-    ended = run.stage is not Stage.RUNNING or run.heartbeat_age_seconds > SILENT_SECONDS
-    return float(said) + (run.heartbeat_age_seconds if ended else 0.0)
+    return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
 
 
 def _count(progress: Json, key: str) -> str:
@@ -256,6 +256,10 @@ def binlog(location: Location | None) -> str:
     '(mysql-bin.000005, 916)'
     """
     return f"({location.file}, {location.position})" if location else ""
+
+
+def _place(name: str, location: Location | None) -> dict[str, str]:
+    return {name: binlog(location), f"{name}Gtid": location.gtid_set if location else ""}
 
 
 def _result(error: Json | None) -> Json | None:

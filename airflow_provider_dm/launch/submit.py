@@ -72,21 +72,11 @@ class SparkAppDied(DmError):
 
 
 @dataclass(frozen=True)
-class Finished:
-    """The app did all it was asked to; `result` as its run row has it."""
+class Outcome:
+    """What the app has done, as its run row has it. `finished` False: it was asked to end before its goal."""
 
     result: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The app ended because it was asked to; it can be continued."""
-
-    result: dict[str, Any] = field(default_factory=dict)
-    """What it had done until then."""
-
-
-Outcome = Finished | Stopped
+    finished: bool = True
 
 
 class Runs(Protocol):
@@ -119,7 +109,7 @@ class SparkApp:
         Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
         are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
         """
-        ready = preflight(environ)
+        java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
@@ -127,10 +117,10 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java_home,
+            java_home=java_home,
             environ=environ,
         )
-        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -195,13 +185,13 @@ class SparkApp:
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                return Finished(self._result(runs))
+                return Outcome(self._result(runs))
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
             case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Stopped(self._result(runs))
+                return Outcome(self._result(runs), finished=False)
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskSta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
 from airflow_provider_dm.launch.ddl_locks import withdraw
-from airflow_provider_dm.launch.status import SILENT_SECONDS, host_of, last_run
+from airflow_provider_dm.launch.status import host_of, last_run, lives
 
 OBEY_SECONDS: Final = 20.0
 OTHERS_LOOK_SECONDS: Final = 5.0
@@ -94,26 +94,22 @@ def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -
 
 def live_run(store: MetaStore, task: str) -> Run | None:
     """Return the newest run of a task behind which an app stands; None: there is none."""
-    runs = (run for run in store.list_runs(task=task) if run.stage is Stage.RUNNING)
-    return next((run for run in runs if run.heartbeat_age_seconds <= SILENT_SECONDS), None)
+    return next(filter(lives, store.list_runs(task=task)), None)
 
 
 def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> Answer:
     while True:
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
-        trouble = _trouble(now, run, wish, others=_others(store, asked))
+        # Where the task has sources that are not to stop, its app does not end.
+        others = any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
+        trouble = _trouble(now, run, wish, others=others)
         host = host_of(run or last_run(store, asked.task))
         if trouble is None:
             return Answer(asked.task, asked.source, host)
         if run is None or time.monotonic() > deadline:
             return Answer(asked.task, asked.source, host, trouble)
         time.sleep(_LOOK_SECONDS)
-
-
-def _others(store: MetaStore, asked: SubtaskStatus) -> bool:
-    """Tell whether the task has sources that are not to stop: then its app does not end."""
-    return any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
 
 
 def _trouble(now: SubtaskStatus | None, run: Run | None, wish: Stage, *, others: bool) -> str | None:

@@ -25,6 +25,7 @@ from typing import IO, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 
 RUN_LOG: Final = "app.log"
 RUNS_KEPT: Final = 10
@@ -127,13 +128,9 @@ class TaskDir:
         """Hold the task for this process; the kernel lets go when the process dies. Raises TaskRunsAlready."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "another process"
-                raise TaskRunsAlready(self.task, holder) from None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()}\n".encode("ascii"), 0)
+            if not try_lock(descriptor):
+                raise TaskRunsAlready(self.task, holder_in(descriptor))
+            sign(descriptor)
             yield
         finally:
             os.close(descriptor)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -171,7 +171,6 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.launch.job import checked_until
         from airflow_provider_dm.launch.relays import Relays, forget_private
         from airflow_provider_dm.launch.starts import tell_needs
-        from airflow_provider_dm.launch.submit import Stopped
         from airflow_provider_dm.launch.supervisor import Supervisor
         from airflow_provider_dm.launch.task_control import wait_for_others, want_running
         from airflow_provider_dm.launch.workdir import TaskDir
@@ -198,14 +197,13 @@ class DmSparkAppOperator(DmTaskOperator):
             with Relays(
                 needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
             ) as relays:  # step 2
-                app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
+                app = self.hook.start(job, run_dir=run_dir, on_line=partial(self.log.info, "%s"))
                 try:
                     outcome = supervisor.watch(app, relays)
                 finally:
                     self.hook.end()
-            if (
-                isinstance(outcome, Stopped) and not self.hook.stop_asked
-            ):  # obeyed, and the end: who clears the task wants it to go on
+            # A stop that was obeyed, and the end: who clears the task wants it to go on.
+            if not outcome.finished and not self.hook.stop_asked:
                 want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
             result = self._result_of(outcome)
             if self.app == "incremental_sync":
@@ -216,18 +214,12 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def _result_of(self, outcome: Outcome) -> dict[str, Any]:
         from airflow_provider_dm.hooks.errors import StoppedOnRequest
-        from airflow_provider_dm.launch.submit import Finished, Stopped
 
-        match outcome:
-            case Finished(result):
-                return result
-            case Stopped() if self.hook.stop_asked:
-                raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
-            case Stopped():
-                raise as_airflow(StoppedOnRequest(self.app))
-
-    def _log_line(self, line: str) -> None:
-        self.log.info("%s", line)
+        if outcome.finished:
+            return outcome.result
+        if self.hook.stop_asked:
+            raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
+        raise as_airflow(StoppedOnRequest(self.app))
 
 
 def holder_of(ti: Any) -> HolderSpec:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.engine.relay.keeper import KeptRelay
     from airflow_provider_dm.engine.relay.spec import RelaySpec
-    from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
     from airflow_provider_dm.launch.relay_detached import DetachedRelay
     from airflow_provider_dm.operators.inputs import Document
@@ -86,6 +86,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it is over, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.relay import goal_at_end
 
         with translated():
             upstream = self._upstream()
@@ -96,7 +97,8 @@ class DmRelayOperator(BaseOperator):
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
-                    return self._see_to_it(upstream, store, log_path, self._goal_of(upstream))
+                    goal = goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
+                    return self._see_to_it(upstream, store, log_path, goal)
                 try:
                     self._keep(upstream, store, log_path)
                 finally:
@@ -107,7 +109,7 @@ class DmRelayOperator(BaseOperator):
         """Handle what the trigger saw: the end, or a relay to start again. Whatever else it is fails."""
         from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.hooks.relay import goal_of
         from airflow_provider_dm.launch.relays import RelayFailed
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
@@ -121,7 +123,7 @@ class DmRelayOperator(BaseOperator):
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream()
                     log_path = self._log_path(upstream, holder_of(context["ti"]).attempt)
-                    goal = Goal.parse(event["goal"]) if event.get("goal") else None
+                    goal = goal_of(event["goal"]) if event.get("goal") else None
                     return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
                 case unknown:
                     raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
@@ -137,10 +139,9 @@ class DmRelayOperator(BaseOperator):
     # A process of its own, watched from the triggerer
 
     def _see_to_it(
-        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Goal | None, deaths: int = 0
+        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
-        from airflow_provider_dm.engine.relay.health import Life
         from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
@@ -154,19 +155,20 @@ class DmRelayOperator(BaseOperator):
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger answers for it
         relay.let_go()
-        if isinstance(found, Life) and not caught_up:
+        if found is not None and not caught_up:
             self._defer(upstream.source_id, found, goal, mine=mine)
         return summary(upstream.source_id, status)
 
-    def _defer(self, source_id: str, life: Life, goal: Goal | None, *, mine: bool) -> NoReturn:
+    def _defer(self, source_id: str, life: Life, goal: Location | None, *, mine: bool) -> NoReturn:
         from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayWatchTrigger
 
         self.log.info("watching the relay of %s from the triggerer", source_id)
         self.defer(
             trigger=RelayWatchTrigger(
                 source_id=source_id,
-                goal=None if goal is None else str(goal),
+                goal=None if goal is None else goal_text(goal),
                 stop_on_kill=mine,
                 began_at=life.began_at,
                 deaths=life.deaths,
@@ -176,12 +178,6 @@ class DmRelayOperator(BaseOperator):
             method_name="execute_complete",
         )
         raise AssertionError("defer raises")
-
-    def _goal_of(self, upstream: Upstream) -> Goal | None:
-        """Return where the source's binlog ends now, when that is where this task ends."""
-        from airflow_provider_dm.hooks.relay import goal_at_end
-
-        return goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
 
     # A process that lives and dies with the task
 
@@ -243,7 +239,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.errors import ArgumentUnusable
         from airflow_provider_dm.launch.job import Upstream
-        from airflow_provider_dm.launch.relays import own_relay_directory
+        from airflow_provider_dm.launch.workdir import shared_relay
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
         if self.until not in get_args(Until):
@@ -252,7 +248,7 @@ class DmRelayOperator(BaseOperator):
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
-        directory = own_relay_directory(config, settings.work_root())
+        directory = shared_relay(settings.work_root(), config.source_id, config.relay_dir)
         return Upstream(config, endpoint, directory)
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from airflow.sdk import PokeReturnValue
 from airflow.sdk.exceptions import AirflowException
@@ -14,7 +14,8 @@ from airflow_provider_dm.sensors.base import MetadataSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.hooks.relay import Goal, RelayProgress
+    from airflow_provider_dm.engine.mysql.location import Location
+    from airflow_provider_dm.hooks.relay import RelayProgress
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
 GOAL_KEY: Final = "dm_relay_goal"
@@ -61,12 +62,13 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_id = source_id
         self.min_location = min_location
         self.source_conn_id = source_conn_id
-        self._goal: Goal | None = None
+        self._goal: Location | None = None
 
     def _trigger(self, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
-        return RelayCatchUpTrigger(source_id=self.source_id, goal=str(self._goal), **common)
+        return RelayCatchUpTrigger(source_id=self.source_id, goal=goal_text(cast("Location", self._goal)), **common)
 
     def _may_end_from_trigger(self) -> bool:
         return super()._may_end_from_trigger() and not (self.soft_fail or self.never_fail)
@@ -93,30 +95,30 @@ class RelayCatchUpSensor(MetadataSensor):
 
         if self._goal is None:
             self._goal = self._goal_of(context)
-            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
+            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
         with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return progress_to(store.relay_status(self.source_id), self._goal)
         return Behind("the metadata DB does not answer")
 
-    def _goal_of(self, context: Context) -> Goal:
+    def _goal_of(self, context: Context) -> Location:
         """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that its attempt
         started with. A cleared one is another attempt: the source may have written more since.
         """
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.hooks.relay import goal_of, goal_text
 
         if self.min_location:
-            return Goal.parse(self.min_location)
+            return goal_of(self.min_location)
         if not self.reschedule:
             return self._end_of_source()
         state, attempt = context["task_state_store"], str(context["ti"].try_number)
         of_attempt, _, kept = str(state.get(GOAL_KEY) or "").partition(" ")
         if kept and of_attempt == attempt:
-            return Goal.parse(kept)
+            return goal_of(kept)
         goal = self._end_of_source()
-        state.set(GOAL_KEY, f"{attempt} {goal}")
+        state.set(GOAL_KEY, f"{attempt} {goal_text(goal)}")
         return goal
 
-    def _end_of_source(self) -> Goal:
+    def _end_of_source(self) -> Location:
         from airflow_provider_dm.hooks.relay import goal_at_end
         from airflow_provider_dm.operators.inputs import connection_endpoint
 

@@ -91,7 +91,7 @@ class MetadataTrigger(BaseTrigger):
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
 
-        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
+        conn_id = self.dm_meta_conn_id or settings.option("metadata_conn_id")
         try:
             return url_of(await BaseHook.aget_connection(conn_id))
         except AirflowNotFoundException:

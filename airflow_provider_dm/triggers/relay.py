@@ -13,8 +13,8 @@ from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.health import Life
-    from airflow_provider_dm.hooks.relay import Goal
 
 STOP_SECONDS: Final = 10.0
 """How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
@@ -27,7 +27,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
     over.
 
     :param source_id: the source
-    :param goal: ``FILE:POSITION``, or a `hooks.relay.Goal` as text
+    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text`
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here, instead of resuming it on a worker
 
@@ -42,9 +42,9 @@ class RelayCatchUpTrigger(MetadataTrigger):
     end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal, progress_to
+        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, goal_of, progress_to
 
-        goal = Goal.parse(self.goal)
+        goal = goal_of(self.goal)
         async for progress in self._looks(
             lambda store: progress_to(store.relay_status(self.source_id), goal), deadline=self.deadline
         ):
@@ -76,7 +76,7 @@ class RelayWatchTrigger(MetadataTrigger):
     A relay that lives is left alone, whatever it reports: paused, cut off, without room on its disk.
 
     :param source_id: the source
-    :param goal: a `hooks.relay.Goal` as text, when the task ends there; None: when the relay is asked to stop
+    :param goal: a `hooks.relay.goal_text`, when the task ends there; None: when the relay is asked to stop
     :param stop_on_kill: the relay was started for this task: it ends when a person ends the deferred task
     :param began_at: when this life of the relay began, in seconds since the epoch
     :param deaths: how often in a row it had died right before
@@ -134,10 +134,10 @@ class RelayWatchTrigger(MetadataTrigger):
         return None if state is None else str(getattr(state, "value", state))
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.engine.relay.health import Life
-        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.engine.relay.health import Life, doing
+        from airflow_provider_dm.hooks.relay import goal_of
 
-        goal = Goal.parse(self.goal) if self.goal else None
+        goal = goal_of(self.goal) if self.goal else None
         life = Life(self.began_at, self.deaths)
         say_at = 0.0
         async for row in self._looks(
@@ -148,47 +148,32 @@ class RelayWatchTrigger(MetadataTrigger):
             event = decide(*row, goal, life, time.time())
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
-            if time.monotonic() >= say_at:
+            status = row[0]
+            if status is not None and time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
-                self._say(row[0])
+                said = "the relay of %s, process %s on %s: %s"
+                self.log.info(said, self.source_id, status.pid, status.host, doing(status))
         raise AssertionError("looks have no end")
-
-    def _say(self, status: RelayStatus | None) -> None:
-        from airflow_provider_dm.engine.relay.health import doing
-
-        if status is not None:
-            self.log.info(
-                "the relay of %s, process %s on %s: %s", self.source_id, status.pid, status.host, doing(status)
-            )
 
 
 def decide(
-    status: RelayStatus | None, desired: Stage | None, goal: Goal | None, life: Life, now: float
+    status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
 ) -> Event | None:
     """Return what a worker has to be told about this relay; None: nothing, it goes on. Pure."""
-    from airflow_provider_dm.engine.relay.health import (
-        Alive,
-        Failed,
-        Finished,
-        Gone,
-        Stopped,
-        age_of,
-        deaths_after,
-        seen,
-    )
+    from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
 
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}
-    match seen(status, desired):
-        case Alive():
+    match health.seen(status, desired):
+        case health.Alive():
             return None
-        case Stopped():
+        case health.Stopped():
             return {"status": "stopped"}
-        case Failed(error):
+        case health.Failed(error):
             return {"status": "failed", "error": error}
-        case Finished():  # an adopted one, that had a goal of its own
+        case health.Finished():  # an adopted one, that had a goal of its own
             return {"status": "gone", "message": "it ended where it was told to", "deaths": 0}
-        case Gone(why):
-            ended_at = now - (age_of(status) if status is not None else 0.0)
-            return {"status": "gone", "message": why, "deaths": deaths_after(life, ended_at)}
+        case health.Gone(why):
+            ended_at = now - (health.age_of(status) if status is not None else 0.0)
+            return {"status": "gone", "message": why, "deaths": health.deaths_after(life, ended_at)}

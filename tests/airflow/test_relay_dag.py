@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Behind, Broken, Goal, RelayLogHook, progress_to
+from airflow_provider_dm.hooks.relay import Behind, Broken, RelayLogHook, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
@@ -95,7 +95,7 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     assert "c4nary-relay" not in said
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
-    assert isinstance(progress_to(ended, Goal(GOAL)), Behind if ended is None else Broken)
+    assert isinstance(progress_to(ended, GOAL), Behind if ended is None else Broken)
     assert (ended is None) is (deferrable and until == "caught-up")
 
 
@@ -235,7 +235,7 @@ def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable:
 
 
 def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = iter([Goal(GOAL), Goal(GOAL.at(GOAL.position + 1))])
+    ends = iter([GOAL, GOAL.at(GOAL.position + 1)])
     monkeypatch.setattr(RelayCatchUpSensor, "_end_of_source", lambda _: next(ends))
     wait = RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule")
     kept: dict[str, str] = {}
@@ -244,4 +244,4 @@ def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkey
         wait._goal_of({"task_state_store": state, "ti": SimpleNamespace(try_number=number)})  # type: ignore[typeddict-item]
         for number in (1, 1, 2, 2)
     ]
-    assert [goal.at.position - GOAL.position for goal in goals] == [0, 0, 1, 1]
+    assert [goal.position - GOAL.position for goal in goals] == [0, 0, 1, 1]

@@ -6,18 +6,13 @@ import pytest
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
-from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal, RelayProgress
-from airflow_provider_dm.hooks.relay import progress_to as judge_goal
+from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, goal_of, goal_text, progress_to
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
 BEHIND = replace(AT_GOAL, relay=Location("mysql-bin.000003", 499))
 ERROR = {"ErrCode": "DM-4010", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
-
-
-def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    return judge_goal(status, Goal(goal))
 
 
 def test_a_relay_that_never_spoke_is_behind() -> None:
@@ -73,29 +68,29 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
 @pytest.mark.parametrize(("old", "new"), [(OLD, NEW), ("0-1", "0-2")], ids=["mysql", "mariadb"])
 def test_after_a_switch_gtids_tell_and_positions_do_not(old: str, new: str) -> None:
     executed = (lambda n: f"0-1-{n}") if old == "0-1" else (lambda n: f"{OLD}:1-{n}")
-    goal = Goal(replace(GOAL, gtid_set=executed(40)), old)
+    goal = replace(GOAL, gtid_set=executed(40), server_uuid=old)
     moved = Location("mysql-bin.000009", 4, executed(39), suffix=2)  # far behind the goal's position, by number
     status = replace(AT_GOAL, relay=moved, sub_dir=f"{new}.000002")
 
-    assert isinstance(judge_goal(status, goal), Behind)
+    assert isinstance(progress_to(status, goal), Behind)
     there = replace(status, relay=replace(moved, gtid_set=executed(40)))
-    assert isinstance(judge_goal(there, goal), CaughtUp)
+    assert isinstance(progress_to(there, goal), CaughtUp)
     # Asked of the new server while the relay still follows the old one.
-    assert isinstance(judge_goal(replace(there, sub_dir=f"{old}.000001"), replace(goal, server_uuid=new)), CaughtUp)
+    assert isinstance(progress_to(replace(there, sub_dir=f"{old}.000001"), replace(goal, server_uuid=new)), CaughtUp)
     # On one server positions are exact, and the set may lag behind them.
-    assert isinstance(judge_goal(replace(status, sub_dir=f"{old}.000002"), goal), CaughtUp)
+    assert isinstance(progress_to(replace(status, sub_dir=f"{old}.000002"), goal), CaughtUp)
 
 
 @pytest.mark.parametrize(("held", "wanted"), [("", f"{OLD}:1-3"), (f"{OLD}:1-3", ""), (f"{OLD}:1-3", "0-1-3")])
 def test_without_gtids_nothing_is_known_across_servers(held: str, wanted: str) -> None:
     status = replace(AT_GOAL, relay=replace(GOAL, gtid_set=held), sub_dir=f"{NEW}.000002")
-    assert isinstance(judge_goal(status, Goal(replace(GOAL, gtid_set=wanted), OLD)), Behind)
+    assert isinstance(progress_to(status, replace(GOAL, gtid_set=wanted, server_uuid=OLD)), Behind)
 
 
 def test_a_goal_survives_being_text() -> None:
-    goal = Goal(replace(GOAL, gtid_set=f"{OLD}:1-3"), OLD)
-    assert Goal.parse(str(goal)) == goal
-    assert Goal.parse("mysql-bin.000003:500") == Goal(GOAL)
+    goal = replace(GOAL, gtid_set=f"{OLD}:1-3", server_uuid=OLD)
+    assert goal_of(goal_text(goal)).to_json() == goal.to_json()
+    assert goal_of("mysql-bin.000003:500") == GOAL
     for text in ("{}", "{", '{"file": "x", "position": 1, "gtid_set": "", "server_uuid": ""}', "here"):
         with pytest.raises(InvalidLocation):
-            Goal.parse(text)
+            goal_of(text)

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, Life
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Goal
+from airflow_provider_dm.hooks.relay import goal_text
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.triggers.relay import RelayWatchTrigger, decide
 
@@ -27,7 +27,7 @@ SILENT = replace(RUNS, heartbeat_age_seconds=GONE_SECONDS + 1)
 NOW = 10_000.0
 
 
-def told(status: RelayStatus | None, desired: Stage | None, goal: Goal | None = None, deaths: int = 2) -> Any:
+def told(status: RelayStatus | None, desired: Stage | None, goal: Location | None = None, deaths: int = 2) -> Any:
     event = decide(status, desired, goal, Life(NOW - 40, deaths), NOW)
     return event and (event["status"], event.get("deaths"))
 
@@ -59,8 +59,8 @@ def test_how_it_ended_decides() -> None:
 
 def test_a_goal_ends_it_whatever_became_of_the_relay() -> None:
     for status in (RUNS, SILENT, replace(ENDED, stage=Stage.FINISHED), replace(ENDED, stage=Stage.PAUSED, error=ERROR)):
-        assert told(status, Stage.RUNNING, Goal(HERE)) == ("caught-up", None)
-    assert told(RUNS, Stage.RUNNING, Goal(HERE.at(501))) is None
+        assert told(status, Stage.RUNNING, HERE) == ("caught-up", None)
+    assert told(RUNS, Stage.RUNNING, HERE.at(501)) is None
 
 
 # With a metadata DB
@@ -94,7 +94,7 @@ def wanted() -> Stage | None:
 def test_it_survives_being_stored_and_names_no_secret() -> None:
     from airflow.sdk.serde import deserialize, serialize
 
-    path, arguments = trigger(goal=str(Goal(HERE, "uuid")), dm_meta_conn_id="meta").serialize()
+    path, arguments = trigger(goal=goal_text(HERE), dm_meta_conn_id="meta").serialize()
     assert path == f"{RelayWatchTrigger.__module__}.{RelayWatchTrigger.__qualname__}"
     assert RelayWatchTrigger(**deserialize(serialize(arguments))).serialize() == (path, arguments)  # type: ignore[arg-type]
     assert set(arguments) == {

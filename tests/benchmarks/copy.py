@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.job import Job, Upstream, build_job, local_holder
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp
+from airflow_provider_dm.launch.submit import SparkApp
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import workload
 from tests.benchmarks.harness import Case, Outcome, Run, Side, arguments, measure, note, publish
@@ -87,7 +87,7 @@ def spark_app(source: Server, target: Server, folder: Path) -> Run:
         app.stop()
     with MetaStore.open(url) as store:
         outcome = app.outcome(store)
-    if not isinstance(outcome, Finished):
+    if not outcome.finished:
         raise WrongCopy(f"the app was stopped; its log is {app.log_path}")
     seconds = float(outcome.result["seconds"])
     extra = {"process_seconds": whole, "spark_start_seconds": whole - seconds}

@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.launch.job import Job, Upstream, build_job, local_holder
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp
+from airflow_provider_dm.launch.submit import SparkApp
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import relay, workload
 from tests.benchmarks.copy import with_start
@@ -149,7 +149,7 @@ def app_run(source: Server, target: Server, written: Written, end: int) -> tuple
             app.stop()
         with MetaStore.open(meta_url(written)) as store:
             outcome = app.outcome(store)
-        if not isinstance(outcome, Finished):
+        if not outcome.finished:
             raise WrongSync(f"the app was stopped:\n{app.log_path.read_text()[-4000:]}")
     result = outcome.result
     return Run(result["changes_applied"], float(result["seconds"]), tree.cpu_seconds, tree.peak_rss_bytes), whole

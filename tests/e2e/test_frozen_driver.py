@@ -29,7 +29,7 @@ from airflow_provider_dm.launch.job import App, Upstream, build_job, last_genera
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from airflow_provider_dm.launch.spark_command import app_script
-from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppFailed
+from airflow_provider_dm.launch.submit import SparkApp, SparkAppFailed
 from testbed import Server
 from tests.chaos.proxy import Proxy
 from tests.conftest import FreshSchema
@@ -212,7 +212,7 @@ def test_a_copy_that_another_attempt_has_finished(world: World, slow: int) -> No
     first = world.start("full_migration", "first", 1, port=slow)
     frozen = freeze(world, first, whole=True)
     second = world.start("full_migration", "second", 2)
-    assert isinstance(second.outcome(world.store), Finished)
+    assert second.outcome(world.store).finished
     assert world.rows() == [(1,), (2,)]
     assert world.written_by("second")
     world.target.sql(f"DELETE FROM `{world.schema}`.t WHERE id = 2")  # cut over: the target is the truth now

@@ -102,7 +102,7 @@ class LeaseContract(OpenStore):
         time.sleep(0.2)
         key = matching(tables.lease, {"task": "t", "source": "s"})
         (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
-        assert leases.decide(seen, BEN, at_least=0, launched_behind=None) == leases.Grant(2)
+        assert leases.decide(seen, BEN, at_least=0, launched_behind=None) == 2
         store.renew_lease(late)
         assert not store._take(Lease("t", "s", 2, BEN, 15), seen)
         store.renew_lease(late)

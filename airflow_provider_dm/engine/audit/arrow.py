@@ -58,8 +58,6 @@ _OPERATIONS: Final = ("insert", "update", "delete")
 
 
 class UndecodableText(DmError):
-    """Bytes in a text column that are no text of its charset."""
-
     at: str
     table: str
     column: str

@@ -60,8 +60,6 @@ _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRo
 
 
 class EventsRefused(DmError):
-    """The server does not send its log from there."""
-
     at: str
     reason: str
 

@@ -29,8 +29,6 @@ PIECE_BYTES: Final = 16 << 20
 
 
 class RelayEndsTooEarly(DmError):
-    """The relay log ends before what is asked for."""
-
     needed: str
     last: str
     directory: str
@@ -41,8 +39,6 @@ class RelayEndsTooEarly(DmError):
 
 
 class AmbiguousFile(DmError):
-    """A binlog name that several sub-directories have, or none."""
-
     file: str
     found: tuple[str, ...]
 

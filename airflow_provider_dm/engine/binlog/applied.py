@@ -20,7 +20,7 @@ from uuid import UUID
 
 from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
 _MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
@@ -123,11 +123,8 @@ class _MysqlLeft(Left):
         return bool(self._left)
 
     def __str__(self) -> str:
-        parts = []
-        for (uuid, tag), intervals in self._left.items():
-            numbers = ":".join(f"{first}-{last}" if last > first else str(first) for first, last in intervals)
-            parts.append(":".join(filter(None, (str(UUID(bytes=uuid)), tag, numbers))))
-        return ",".join(parts)
+        left = ((Sid(str(UUID(bytes=uuid)), tag), intervals) for (uuid, tag), intervals in self._left.items())
+        return str(MysqlGtidSet.of((sid, Interval(*one)) for sid, intervals in left for one in intervals))
 
     def repeats(self, gtid: Gtid, at: str) -> bool:
         uuid, number, *rest = gtid

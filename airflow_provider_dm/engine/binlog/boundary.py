@@ -15,6 +15,8 @@ that, as nobody may read it again: statements, compressed transactions, what lie
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,6 +32,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     PREPARED_XA,
     STANDALONE,
     Gtid,
+    alters_nothing,
 )
 from airflow_provider_dm.engine.binlog.header import (
     CHECKSUM_SIZE,
@@ -53,7 +56,6 @@ from airflow_provider_dm.engine.binlog.transaction import (
     Seam,
     Stretch,
     Walk,
-    look_at_unusual,
     look_into,
     unapplicable,
 )
@@ -61,19 +63,6 @@ from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, Window
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
-
-__all__ = [
-    "Ended",
-    "Numbered",
-    "Stretch",
-    "Tail",
-    "last_boundary",
-    "list_transactions",
-    "list_xa",
-    "read_format",
-    "scan",
-    "verify_events",
-]
 
 _STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
 _XID, _GTID, _ANONYMOUS, _MARIADB_GTID = codes.XID, codes.GTID, codes.ANONYMOUS_GTID, codes.MARIADB_GTID
@@ -93,7 +82,14 @@ class Tail:
 
     position: int
     gtid_set: str
+
+
+class OpenLog(NamedTuple):
+    """A file of the log that is read: its bytes, how they are laid out, and what errors call it."""
+
+    window: Bytes
     format: BinlogFormat
+    name: str
 
 
 class Numbered(NamedTuple):
@@ -109,14 +105,24 @@ def last_boundary(path: str, size: int) -> Tail | None:
     This is for the relay, which stores what it does not understand. None: not even the format event is there whole.
     Raises MalformedEvent, UnsupportedFormat.
     """
-    with Window(path, size) as window:
-        log_format = read_format(window, path)
-        if log_format is None:
+    with opened(path, size, path) as log:
+        if log is None:
             return None
-        found = scan(window, BINLOG_HEADER_SIZE, cut=size + 1, log_format=log_format, name=path, apply=False)
+        found = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
         if found.ended is Ended.EVENT:  # damage: say where
-            scan(window, found.end, cut=size + 1, log_format=log_format, name=path, apply=False)
-        return Tail(found.end, found.trail.added_to("", log_format.flavour), log_format)
+            scan(log, found.end, cut=size + 1, apply=False)
+        return Tail(found.end, found.trail.added_to("", log.format.flavour))
+
+
+@contextmanager
+def opened(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
+    """Open the first `size` bytes of a file; None as long as its format event is not there whole.
+
+    Raises UnsupportedFormat, OSError.
+    """
+    with Window(path, size) as window:
+        log_format = read_format(window, name)
+        yield None if log_format is None else OpenLog(window, log_format, name)
 
 
 def read_format(window: Bytes, name: str) -> BinlogFormat | None:
@@ -135,12 +141,10 @@ def read_format(window: Bytes, name: str) -> BinlogFormat | None:
 
 
 def scan(
-    window: Bytes,
+    log: OpenLog,
     start: int,
     *,
     cut: int,
-    log_format: BinlogFormat,
-    name: str,
     apply: bool = True,
     inside: bool = False,
     part: int = NOWHERE,
@@ -149,20 +153,19 @@ def scan(
 ) -> Stretch:
     """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
 
-    `apply=False`: events that cannot be applied, and DDL, are walked over. `name` is what errors call the file.
-    `inside`: `start` is a seam instead, and the first boundary the end of that transaction. `part`: look for seams once
-    this many bytes have passed since the start or the seam before. `hop`: use the compiled short cut, if it is there;
-    the relay scans with `apply=False` and does not load it.
-    `notes_xa`: note what is about XA; None: if it is to be applied.
+    `apply=False`: events that cannot be applied, and DDL, are walked over. `inside`: `start` is a seam instead, and the
+    first boundary the end of that transaction. `part`: look for seams once this many bytes have passed since the start
+    or the seam before. `hop`: use the compiled short cut, if it is there; the relay scans with `apply=False` and does
+    not load it. `notes_xa`: note what is about XA; None: if it is to be applied.
     Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, EventTooLarge or ChecksumMismatch at the
     first event that is the reason, unless complete transactions lie before it.
     """
     state = BEGUN if inside else OUTSIDE
-    walk = Walk(f"{name}:", Stretch(start, start), apply, log_format.flavour, state, opened_at=start)
+    walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
     walk.notes_xa = apply if notes_xa is None else notes_xa
     try:
-        hopper = hopper_for(log_format.flavour, log_format.trailer_size) if (apply if hop is None else hop) else None
-        walk.found.ended = _walk(walk, window, cut, log_format.trailer_size, part, hopper)
+        hopper = hopper_for(log.format.flavour, log.format.trailer_size) if (apply if hop is None else hop) else None
+        walk.found.ended = _walk(walk, log.window, cut, log.format.trailer_size, part, hopper)
     except DmError:
         if not walk.found.transactions:
             raise
@@ -170,9 +173,7 @@ def scan(
     return walk.found
 
 
-def list_transactions(
-    window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name: str
-) -> tuple[list[Numbered], int]:
+def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbered], int]:
     """Return each transaction from boundary `start` to the first boundary at or behind `cut`, and where that is.
 
     They are listed whatever they hold, and whether or not it can be applied.
@@ -187,9 +188,9 @@ def list_transactions(
         listed.append(Numbered(gtid, found.end))
 
     found.trail.add = note
-    walk = Walk(f"{name}:", found, False, log_format.flavour, opened_at=start)
+    walk = Walk(f"{log.name}:", found, False, log.format.flavour, opened_at=start)
     try:
-        _walk(walk, window, cut, log_format.trailer_size)
+        _walk(walk, log.window, cut, log.format.trailer_size)
     except MalformedEvent:
         if not found.transactions:
             raise
@@ -198,22 +199,21 @@ def list_transactions(
     return listed, found.end
 
 
-def list_xa(
-    window: Bytes, start: int, *, end: int, log_format: BinlogFormat, name: str
-) -> list[FoundPrepared | FoundEnd]:
+def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
     """Return what lies between two boundaries that is about XA, whatever else does. Raises MalformedEvent."""
-    walk = Walk(f"{name}:", Stretch(start, start), False, log_format.flavour, notes_xa=True, opened_at=start)
-    _walk(walk, window, end, log_format.trailer_size, hopper=hopper_for(log_format.flavour, log_format.trailer_size))
+    walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, notes_xa=True, opened_at=start)
+    trailer = log.format.trailer_size
+    _walk(walk, log.window, end, trailer, hopper=hopper_for(log.format.flavour, trailer))
     return walk.found.xa
 
 
-def verify_events(window: Bytes, start: int, end: int, *, log_format: BinlogFormat, name: str) -> None:
+def verify_events(log: OpenLog, start: int, end: int) -> None:
     """Check every event from boundary `start` to `end`, as whoever decodes rows does. Raises ChecksumMismatch."""
-    if not log_format.checksum:
+    if not log.format.checksum:
         return
     while start < end:
-        size = START.unpack_from(window.read(start, HEADER_SIZE))[3]
-        verify_checksum(window.read(start, size), f"{name}:{start}")
+        size = START.unpack_from(log.window.read(start, HEADER_SIZE))[3]
+        verify_checksum(log.window.read(start, size), f"{log.name}:{start}")
         start += size
 
 
@@ -311,8 +311,8 @@ def _walk(
                 walk.state = state = OPENED
             elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
                 sequence, domain, flags = mariadb_gtid(buffer, body)
-                if flags & _UNUSUAL:
-                    look_at_unusual(walk, buffer[body : offset + size - trailer])
+                if flags & _UNUSUAL:  # it opens a single statement, or one part of something in two phases
+                    walk.void = alters_nothing(buffer[body : offset + size - trailer])
                 walk.pending = (domain, server_id, sequence)
                 walk.opened_at, walk.rows = position, False
                 walk.state = state = OPENED if flags & STANDALONE else BEGUN

@@ -100,10 +100,11 @@ _NEW_TIMES: Final = {
     "datetime": (FIELD_TYPE.DATETIME2, 5, CellKind.DATETIME2),
     "timestamp": (FIELD_TYPE.TIMESTAMP2, 4, CellKind.TIMESTAMP2),
 }
-_NUMERIC: Final = frozenset({
+NUMERIC: Final = frozenset({
     FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG, FIELD_TYPE.FLOAT,
     FIELD_TYPE.DOUBLE, FIELD_TYPE.NEWDECIMAL, FIELD_TYPE.YEAR,
 })  # fmt: skip
+"""Types that have a bit in the table map's list of unsigned columns."""
 
 
 class Contradiction(Exception):
@@ -129,11 +130,6 @@ def reader(cell: Cell) -> Transform | None:
     What it returns raises ValueError or IndexError for bytes that no server writes.
     """
     return _READERS[cell.kind](cell)
-
-
-def is_numeric(code: int) -> bool:
-    """Tell whether a type has a bit in the table map's list of unsigned columns."""
-    return code in _NUMERIC
 
 
 def cell_for(table: TableName, column: Column, code: int, metadata: bytes) -> Cell:

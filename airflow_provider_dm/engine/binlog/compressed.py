@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.header import LARGEST_UNPACKED
 from airflow_provider_dm.engine.binlog.lengths import Lengths
+from airflow_provider_dm.engine.binlog.splitting import HAS_EXTRA, OPERATION, OPERATIONS, UPDATES
 
 PLAIN_ROWS: Final = {
     codes.WRITE_ROWS_V1_COMPRESSED: codes.WRITE_ROWS_V1,
@@ -29,8 +30,6 @@ PLAIN_ROWS: Final = {
 }
 """Compressed rows event -> what it is when uncompressed."""
 
-_WITH_EXTRA: Final = frozenset({codes.WRITE_ROWS, codes.UPDATE_ROWS, codes.DELETE_ROWS})
-_TWO_BITMAPS: Final = frozenset({codes.UPDATE_ROWS_V1, codes.UPDATE_ROWS})
 _TABLE_AND_FLAGS: Final = 8
 _QUERY_FIXED: Final = 13
 _HEAD_MASK, _ZLIB, _SIZE_MASK = 0xF8, 0x80, 0x07
@@ -55,11 +54,10 @@ def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int
     plain = PLAIN_ROWS[code]
     reader = Lengths(body, at, "a compressed rows event")
     reader.take(_TABLE_AND_FLAGS)
-    if plain in _WITH_EXTRA:
-        extra = int.from_bytes(reader.take(2), "little")  # counts itself
-        reader.take(max(extra - 2, 0))
+    if OPERATIONS[plain] & HAS_EXTRA:
+        reader.take(max(reader.fixed(2) - 2, 0))  # it counts itself
     bitmap = (reader.number() + 7) // 8
-    reader.take(bitmap * (2 if plain in _TWO_BITMAPS else 1))
+    reader.take(bitmap * (2 if OPERATIONS[plain] & OPERATION == UPDATES else 1))
     return plain, _with_plain_tail(reader, body, at)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -67,15 +68,11 @@ class GtidTrail:
         self._runs: list[tuple[bytes, str, int, int]] = []
         self._positions: dict[int, tuple[int, int]] = {}
         self.add: Callable[[Gtid], None] = self._seen.append
-        """One transaction, kept as it is until `fold`."""
+        """One transaction, kept as it is until `fold`; of a MariaDB domain the last counts."""
 
     def add_run(self, uuid: bytes, first: int, last: int) -> None:
         """Add MySQL transactions `first` to `last` of one server, without a tag."""
         self._runs.append((uuid, "", first, last))
-
-    def add_mariadb(self, domain: int, server_id: int, sequence: int) -> None:
-        """Add one MariaDB transaction; the last of a domain counts."""
-        self.add((domain, server_id, sequence))
 
     def fold(self) -> None:
         """Bring what was seen into a small form: runs of one server's numbers, the last of each domain."""
@@ -135,37 +132,39 @@ def alters_nothing(body: bytes) -> bool:
 
 def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
     """Read a PREVIOUS_GTIDS event, with or without tags. Raises MalformedEvent."""
-    try:
-        return MysqlGtidSet.of(_previous(body))
-    except (struct.error, IndexError, ValueError) as error:
-        raise MalformedEvent(at, f"a PREVIOUS_GTIDS event that cannot be read ({error})") from error
-
-
-def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
-    # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
-    (count,) = _COUNT.unpack_from(body)
-    tagged = body[7] == 1
-    if tagged:
-        count = (count >> 8) & 0xFFFFFFFFFFFF
     found: list[tuple[Sid, Interval]] = []
-    position = _COUNT.size
-    for _ in range(count):
-        uuid, tag = str(UUID(bytes=body[position : position + 16])), ""
-        position += 16
+    with _reading("PREVIOUS_GTIDS", at):
+        # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
+        (count,) = _COUNT.unpack_from(body)
+        tagged = body[7] == 1
         if tagged:
-            length, position = _varint(body, position)
-            tag, position = body[position : position + length].decode("ascii"), position + length
-            if not _TAG.match(tag):
-                raise ValueError(f"the tag {tag!r}")
-        (ranges,) = _COUNT.unpack_from(body, position)
-        position += _COUNT.size
-        for _ in range(ranges):
-            first, behind = _RANGE.unpack_from(body, position)
-            if not 0 < first < behind <= NUMBERS_END:
-                raise ValueError(f"the numbers {first} to {behind - 1}")
-            found.append((Sid(uuid, tag), Interval(first, behind - 1)))
-            position += _RANGE.size
-    return found
+            count = (count >> 8) & 0xFFFFFFFFFFFF
+        position = _COUNT.size
+        for _ in range(count):
+            uuid, tag = str(UUID(bytes=body[position : position + 16])), ""
+            position += 16
+            if tagged:
+                length, position = _varint(body, position)
+                tag, position = body[position : position + length].decode("ascii"), position + length
+                if not _TAG.match(tag):
+                    raise ValueError(f"the tag {tag!r}")
+            (ranges,) = _COUNT.unpack_from(body, position)
+            position += _COUNT.size
+            for _ in range(ranges):
+                first, behind = _RANGE.unpack_from(body, position)
+                if not 0 < first < behind <= NUMBERS_END:
+                    raise ValueError(f"the numbers {first} to {behind - 1}")
+                found.append((Sid(uuid, tag), Interval(first, behind - 1)))
+                position += _RANGE.size
+    return MysqlGtidSet.of(found)
+
+
+@contextmanager
+def _reading(event: str, at: str) -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, IndexError, ValueError) as error:
+        raise MalformedEvent(at, f"a {event} event that cannot be read ({error})") from error
 
 
 def encoded(gtid_set: MysqlGtidSet) -> bytes:
@@ -188,11 +187,9 @@ def encoded(gtid_set: MysqlGtidSet) -> bytes:
 
 def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
     """Read MariaDB's GTID_LIST event. Raises MalformedEvent."""
-    try:
+    with _reading("GTID_LIST", at):
         count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
         entries = [_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size) for index in range(count)]
-    except struct.error as error:
-        raise MalformedEvent(at, f"a GTID_LIST event that cannot be read ({error})") from error
     return MariadbGtidSet.of(MariadbGtid(domain, server, sequence) for domain, server, sequence in entries)
 
 
@@ -201,7 +198,7 @@ def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
 
 def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
     """Read a GTID_TAGGED event up to its tag. Raises MalformedEvent."""
-    try:
+    try:  # one in each transaction: no time for `_reading`
         return _tagged(body)
     except (IndexError, ValueError) as error:
         raise MalformedEvent(at, f"a GTID_TAGGED event that cannot be read ({error})") from error

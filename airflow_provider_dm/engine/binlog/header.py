@@ -47,11 +47,6 @@ class EventHeader(NamedTuple):
         return cls._make(_HEADER.unpack_from(data, offset))
 
 
-def without_in_use(event: bytes) -> bytes:
-    """Return a FORMAT_DESCRIPTION event as its checksum covers it: without the in-use flag."""
-    return event[:_FLAGS_AT] + bytes([event[_FLAGS_AT] & ~IN_USE_FLAG]) + event[_FLAGS_AT + 1 :]
-
-
 def verify_checksum(event: bytes | memoryview, at: str) -> None:
     """Check the CRC32 of a whole event, header to checksum. Raises ChecksumMismatch; `at` names the place in it."""
     stored, computed = checksums(event)
@@ -61,6 +56,8 @@ def verify_checksum(event: bytes | memoryview, at: str) -> None:
 
 def checksums(event: bytes | memoryview) -> tuple[int, int]:
     """Return the CRC32 that a whole event ends with, and the one that it should end with."""
-    if event[_CODE_AT] == FORMAT_DESCRIPTION:
-        event = without_in_use(bytes(event))
+    if event[_CODE_AT] == FORMAT_DESCRIPTION:  # the checksum does not cover the in-use flag
+        covered = bytearray(event)
+        covered[_FLAGS_AT] &= ~IN_USE_FLAG
+        event = bytes(covered)
     return int.from_bytes(event[-CHECKSUM_SIZE:], "little"), zlib.crc32(event[:-CHECKSUM_SIZE])

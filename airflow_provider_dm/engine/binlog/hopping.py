@@ -45,13 +45,13 @@ class Hopper:
         found.newest_timestamp = max(found.newest_timestamp, newest)
         for first, second, low, high in self._ids[:count].tolist():
             if self._mariadb:
-                found.trail.add_mariadb(first, second, high)
+                found.trail.add((first, second, high))
             else:
                 uuid = first.to_bytes(8, "little") + second.to_bytes(8, "little")
                 found.trail.add_run(uuid, low, high)
         return found.end
 
 
-def hopper_for(flavour: Flavour, trailer: int, *, compiled: bool | None = None) -> Hopper | None:
-    """Return a hopper, if the kernels are there (`compiled`: whether to use them; None: if they are ready)."""
-    return Hopper(flavour, trailer) if (build.ready() if compiled is None else compiled) else None
+def hopper_for(flavour: Flavour, trailer: int) -> Hopper | None:
+    """Return a hopper, if the kernels are there."""
+    return Hopper(flavour, trailer) if build.ready() else None

@@ -111,7 +111,7 @@ def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list
 
 def cells_of(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, compiled: bool) -> Cells:
     """Return canonical values of the columns `picked`, in that order. Raises MalformedImage."""
-    if _by_kernel(layout, picked, compiled):
+    if compiled and layout.for_kernels.plain_only.isdisjoint(picked):
         return _kernel_cells(layout, data, images, picked)
     parts: list[bytes] = []
     ends: list[int] = []
@@ -136,10 +136,6 @@ def _with_columns(rows: list[Row], columns: Sequence[int], values: Iterator[Row]
             whole.insert(column, value)
         merged.append(tuple(whole))
     return merged
-
-
-def _by_kernel(layout: Layout, picked: Sequence[int], compiled: bool) -> bool:
-    return compiled and layout.for_kernels.plain_only.isdisjoint(picked)
 
 
 def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, gtid_text, tagged_gtid
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
+from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes
 
 
 class Event(NamedTuple):
@@ -39,12 +39,7 @@ class Events:
     def __init__(self, byte_range: ByteRange, gtid: str | None = None) -> None:
         self._range = byte_range
         self._stack = ExitStack()
-        window: Bytes
-        if byte_range.data is not None:
-            window = MemoryWindow(byte_range.data, byte_range.start)
-        else:
-            window = self._stack.enter_context(Window(byte_range.path, byte_range.end))
-        self._walk = _walk(byte_range, window, gtid)
+        self._walk = _walk(byte_range, self._stack.enter_context(byte_range.opened()), gtid)
         self._last: Event | None = None
 
     def at(self, position: int) -> Event:

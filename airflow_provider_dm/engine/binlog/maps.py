@@ -98,33 +98,22 @@ class Maps:
         self._known = _Growing(np.int64, 3)
         self._of_layouts = _Growing(np.int64, 3)
         self._cells = _Growing(np.int64, 2)
-        # For the kernel
-        self.hints: Any = np.full(HINTS, -1, np.int64)
-        self.numbers: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # of the tables in force
-        self.in_force: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # and which text each of them is
-        self.count: Any = np.zeros(1, np.int64)  # how many they are
+        self._hints: Any = np.full(HINTS, -1, np.int64)
+        self._numbers: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # of the tables in force
+        self._in_force: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # and which text each of them is
+        self._count: Any = np.zeros(1, np.int64)  # how many they are
 
-    @property
-    def texts(self) -> Any:
-        """All texts, one behind the other; read-only."""
-        view = self._texts.filled
-        view.flags.writeable = False
-        return view
+    def arrays(self) -> tuple[Any, ...]:
+        """Return what the kernel reads and writes.
 
-    @property
-    def known(self) -> Any:
-        """The start, size, and layout or UNWANTED of each text."""
-        return self._known.filled
-
-    @property
-    def of_layouts(self) -> Any:
-        """The first cell, columns and skip_before of each layout."""
-        return self._of_layouts.filled
-
-    @property
-    def cells(self) -> Any:
-        """The size and prefix of each cell."""
-        return self._cells.filled
+        All texts, one behind the other, read-only; the start, size, and layout or UNWANTED of each; the guesses; the
+        numbers in force, which text each is, and how many; the first cell, columns and skip_before of each layout; the
+        size and prefix of each cell.
+        """
+        texts = self._texts.filled
+        texts.flags.writeable = False
+        in_force = self._hints, self._numbers, self._in_force, self._count
+        return texts, self._known.filled, *in_force, self._of_layouts.filled, self._cells.filled
 
     def name(self, body: bytes, at: str) -> None:
         """Read a TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
@@ -137,28 +126,28 @@ class Maps:
         known = self._by_text.get(text)
         if known is None:
             known = self._learn(text, at)
-        number, count = int.from_bytes(body[:_ID_SIZE], "little"), int(self.count[0])
-        self.hints[((number * HASH & _64_BITS) >> 32) % HINTS] = known
+        number, count = int.from_bytes(body[:_ID_SIZE], "little"), int(self._count[0])
+        self._hints[((number * HASH & _64_BITS) >> 32) % HINTS] = known
         place = self._place_of(number)
         if place is not None:
-            self.in_force[place] = known
+            self._in_force[place] = known
             return
-        if count == len(self.numbers):
-            self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])
-            self.in_force = np.concatenate([self.in_force, np.zeros_like(self.in_force)])
-        self.numbers[count], self.in_force[count] = number, known
-        self.count[0] = count + 1
+        if count == len(self._numbers):
+            self._numbers = np.concatenate([self._numbers, np.zeros_like(self._numbers)])
+            self._in_force = np.concatenate([self._in_force, np.zeros_like(self._in_force)])
+        self._numbers[count], self._in_force[count] = number, known
+        self._count[0] = count + 1
 
     def find(self, number: int) -> tuple[TableName, int] | None:
         """Return (table, layout or UNWANTED) of a number that is in force; None where it is not."""
         place = self._place_of(number)
         if place is None:
             return None
-        known = int(self.in_force[place])
-        return self._names[known], int(self.known[known, 2])
+        known = int(self._in_force[place])
+        return self._names[known], int(self._known.filled[known, 2])
 
     def _place_of(self, number: int) -> int | None:
-        places = np.flatnonzero(self.numbers[: int(self.count[0])] == number)
+        places = np.flatnonzero(self._numbers[: int(self._count[0])] == number)
         return int(places[0]) if len(places) else None
 
     def with_texts(self, number: int) -> int:
@@ -178,7 +167,7 @@ class Maps:
 
     def forget(self) -> None:
         """Forget the numbers in force: a statement has ended."""
-        self.count[0] = 0
+        self._count[0] = 0
 
     def _learn(self, text: bytes, at: str) -> int:
         name = map_name(text, at)

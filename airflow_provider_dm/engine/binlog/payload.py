@@ -74,14 +74,11 @@ class PayloadWindow:
     Made for reading forwards; going back is possible and begins anew.
     """
 
-    def __init__(
-        self, payload: memoryview, compressed: bool, claimed: int, at: str, *, size: int | None = None
-    ) -> None:
+    def __init__(self, payload: memoryview, compressed: bool, claimed: int, at: str) -> None:
         self.at = at
-        self.size = claimed if size is None else size
+        self.size = claimed
         self._payload = payload
         self._compressed = compressed
-        self._claimed = claimed
         self._stream = self._open()
         self._buffer = b""
         self._start = 0  # position of the buffer's first byte
@@ -104,27 +101,23 @@ class PayloadWindow:
         self._buffer, self._start = b"".join(pieces) if len(pieces) > 1 else pieces[0], position
         return self._buffer if len(self._buffer) == size else self._buffer[:size]
 
-    def up_to(self, size: int) -> PayloadWindow:
-        """Return the same events, ending earlier, in a window that reads for itself."""
-        return PayloadWindow(self._payload, self._compressed, self._claimed, self.at, size=min(size, self.size))
-
     def _next(self, size: int) -> bytes:
         """Read the stream's next `size` bytes, all of them."""
         try:
             piece = self._stream.read(size)
-            too_many = self._reached + size == self._claimed and bool(self._stream.read(1))
+            too_many = self._reached + size == self.size and bool(self._stream.read(1))
         except zstandard.ZstdError as error:
             raise MalformedEvent(self.at, f"a compressed transaction that cannot be read ({error})") from error
         self._reached += len(piece)
         if len(piece) < size or too_many:
             found = "more" if too_many else self._reached
-            raise MalformedEvent(self.at, f"a transaction of {self._claimed} bytes has {found} when uncompressed")
+            raise MalformedEvent(self.at, f"a transaction of {self.size} bytes has {found} when uncompressed")
         return piece
 
     def _open(self) -> _Stream:
         if not self._compressed:
             return _Plain(self._payload)
-        if self._claimed <= _PIECE and (events := _at_once(self._payload, self._claimed)) is not None:
+        if self.size <= _PIECE and (events := _at_once(self._payload, self.size)) is not None:
             return _Plain(memoryview(events))
         decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
         return decompressor.stream_reader(self._payload, read_across_frames=True)

@@ -8,7 +8,8 @@ always ends with a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from typing import TypeAlias
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.session_variables import Session
 from airflow_provider_dm.engine.binlog.transaction import Seam
+from airflow_provider_dm.engine.binlog.window import MemoryWindow, Window
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -47,6 +49,15 @@ class ByteRange:
     def last_boundary(self) -> int:
         """The place where the last transaction of the range ends, in it or behind it."""
         return self.closes or self.end
+
+    @contextmanager
+    def opened(self) -> Iterator[Window | MemoryWindow]:
+        """Open the bytes, to be read at their places in the file."""
+        if self.data is not None:
+            yield MemoryWindow(self.data, self.start)
+            return
+        with Window(self.path, self.end) as window:
+            yield window
 
     def cut(self, seams: Sequence[Seam]) -> tuple[ByteRange, ...]:
         """Return the same bytes as several ranges, cut at those of these seams that lie inside it."""

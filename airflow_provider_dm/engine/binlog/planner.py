@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from airflow_provider_dm.engine.binlog.boundary import read_format, scan, verify_events
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, opened, scan, verify_events
 from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
@@ -31,12 +31,11 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, E
 from airflow_provider_dm.engine.binlog.prepared_ranges import Held, NoRows, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
 from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, Stretch
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def plan_epoch(
@@ -95,37 +94,30 @@ def _index_of(files: Sequence[LogFile], lo: Location) -> int | None:
     raise LocationNotInLog(str(lo), f"the files are {known}")
 
 
+@dataclass
 class _Plan:
     """An epoch while it grows. `here` is the last boundary reached; `known`: its GTID set is, even if it is empty."""
 
-    def __init__(
-        self,
-        lo: Location,
-        goal: Location | None,
-        max_bytes: int,
-        range_bytes: int,
-        repetitions: Repetitions,
-        xa: PreparedRanges,
-        until_time: int | None,
-        open_places: Sequence[OpenPlace],
-    ) -> None:
-        self.lo = lo
-        self.goal = goal
-        self.max_bytes = max_bytes
-        self.range_bytes = range_bytes
-        self.repetitions = repetitions
-        self.xa = xa
-        self.until_time = until_time
-        self.open_places = open_places
-        self.awaited: Awaited | None = None
-        self.here = replace(lo, position=max(lo.position, BINLOG_HEADER_SIZE))
-        self.ranges: list[ByteRange] = []
-        self.transactions = 0
-        self.bytes = 0
-        self.walked = 0
-        self.newest_timestamp = 0
-        self.ddl: DdlStatement | None = None
-        self.known = False
+    lo: Location
+    goal: Location | None
+    max_bytes: int
+    range_bytes: int
+    repetitions: Repetitions
+    xa: PreparedRanges
+    until_time: int | None
+    open_places: Sequence[OpenPlace]
+    here: Location = field(init=False)
+    awaited: Awaited | None = None
+    ranges: list[ByteRange] = field(default_factory=list)
+    transactions: int = 0
+    bytes: int = 0
+    walked: int = 0
+    newest_timestamp: int = 0
+    ddl: DdlStatement | None = None
+    known: bool = False
+
+    def __post_init__(self) -> None:
+        self.here = replace(self.lo, position=max(self.lo.position, BINLOG_HEADER_SIZE))
 
     def take(self, file: LogFile, following: LogFile | None) -> bool:
         """Scan one file from `here`; True when the plan goes on in the next."""
@@ -138,20 +130,19 @@ class _Plan:
                 # Read elsewhere, ahead of this relay, when its source died: what counts is what the next one repeats.
                 return self.cross(None, following) and not self._full()
             raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
-        with Window(file.path, file.size) as window:
-            log_format = read_format(window, file.name)
-            if log_format is None:
-                self._check_dropped(file, window, Ended.TORN, following, None)
-            elif not self._scan_file(file, window, log_format, following):
+        with opened(file.path, file.size, file.name) as log:
+            if log is None:
+                self._check_dropped(file, None, Ended.TORN, following)
+            elif not self._scan_file(file, log, following):
                 return False
         return self._step_over(file, following)
 
-    def _scan_file(self, file: LogFile, window: Window, log_format: BinlogFormat, following: LogFile | None) -> bool:
+    def _scan_file(self, file: LogFile, log: OpenLog, following: LogFile | None) -> bool:
         """Scan a file from `here`; True when it is read to its end."""
         while not self._full():
             start = self.here.position
             room = self._room(file)
-            run = self.repetitions.run_behind(file, window, log_format, self.here, goal=self._goal_in(file))
+            run = self.repetitions.run_behind(file, log, self.here, goal=self._goal_in(file))
             if run is not None and run.repeated and run.end > start:
                 if self.transactions:
                     return False
@@ -160,41 +151,38 @@ class _Plan:
             if run is not None:
                 room = max(1, min(room, run.end - start))
             apply = run is None or not run.repeated  # else only whether something is begun and not complete
-            found = self._scan_in_time(file, window, log_format, start + room, apply=apply)
+            found = self._scan_in_time(log, start + room, apply=apply)
             try:
-                self._add(file, log_format, found)
+                self._add(file, log.format, found)
             except NoRows as error:
                 if error.position == start:
                     raise error.why from error
-                self._add(file, log_format, self._scan(file, window, log_format, error.position, apply=apply))
+                self._add(file, log.format, self._scan(log, error.position, apply=apply))
                 return False
             match found.ended:
                 case Ended.CUT:
                     continue
                 case Ended.DDL | Ended.EVENT:
                     if found.ddl is not None and not self.transactions:
-                        self.ddl = self._statement(file, window, found.ddl, found.ddl_trail, log_format)
+                        self.ddl = self._statement(file, log, found.ddl, found.ddl_trail)
                     return False
                 case Ended.FILE | Ended.INSIDE | Ended.TORN:
-                    self._check_dropped(file, window, found.ended, following, log_format)
+                    self._check_dropped(file, log, found.ended, following)
                     return True
         return False
 
-    def _scan(self, file: LogFile, window: Window, log_format: BinlogFormat, cut: int, *, apply: bool) -> Stretch:
-        part, start = max(self.range_bytes, 1), self.here.position
-        return scan(window, start, cut=cut, log_format=log_format, name=file.name, apply=apply, part=part)
+    def _scan(self, log: OpenLog, cut: int, *, apply: bool) -> Stretch:
+        return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.range_bytes, 1))
 
-    def _scan_in_time(
-        self, file: LogFile, window: Window, log_format: BinlogFormat, cut: int, *, apply: bool
-    ) -> Stretch:
+    def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> Stretch:
         """Scan up to `cut`, or to the end of the transaction at which the time has come."""
         start = self.here.position
-        found = self._scan(file, window, log_format, cut, apply=apply)
+        found = self._scan(log, cut, apply=apply)
         while found.transactions > 1 and self._is_time(found.newest_timestamp):
             end = found.end
-            found = self._scan(file, window, log_format, start + max(1, (end - start) // 2), apply=apply)
+            found = self._scan(log, start + max(1, (end - start) // 2), apply=apply)
             if found.end == end:  # the middle lies in the last transaction
-                found = self._scan(file, window, log_format, start + 1, apply=apply)
+                found = self._scan(log, start + 1, apply=apply)
         return found
 
     def _is_time(self, timestamp: int) -> bool:
@@ -236,16 +224,14 @@ class _Plan:
         gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if self.known else ""
         return replace(here, position=position, gtid_set=gtid_set)
 
-    def _statement(
-        self, file: LogFile, window: Window, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat
-    ) -> DdlStatement:
+    def _statement(self, file: LogFile, log: OpenLog, found: FoundDdl, trail: GtidTrail) -> DdlStatement:
         if not found.rows:  # else decoding them checks all events
-            verify_events(window, found.start, found.end, log_format=log_format, name=file.name)
+            verify_events(log, found.start, found.end)
         text = found.query.text()
-        rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
+        rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log.format)
         return DdlStatement(
             at=replace(self.here, position=found.start),
-            end=self._moved(found.end, trail, log_format),
+            end=self._moved(found.end, trail, log.format),
             schema=found.query.schema_name,
             sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
             timestamp=found.timestamp,
@@ -256,16 +242,14 @@ class _Plan:
             seams=found.seams,
         )
 
-    def _check_dropped(
-        self, file: LogFile, window: Window, ended: Ended, following: LogFile | None, log_format: BinlogFormat | None
-    ) -> None:
+    def _check_dropped(self, file: LogFile, log: OpenLog | None, ended: Ended, following: LogFile | None) -> None:
         """Check what is left over at the end of a finished file: nothing, or events of which each is right."""
         if following is None or ended is Ended.FILE:
             return
-        if ended is Ended.TORN or log_format is None:
+        if ended is Ended.TORN or log is None:
             raise MalformedEvent(str(self.here), f"{file.name} is finished and ends inside of an event")
-        verify_events(window, self.here.position, file.size, log_format=log_format, name=file.name)
-        log.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
+        verify_events(log, self.here.position, file.size)
+        logger.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
 
     def _step_over(self, file: LogFile, following: LogFile | None) -> bool:
         """Go to the beginning of the next file, if there is one; True when the plan goes on there."""

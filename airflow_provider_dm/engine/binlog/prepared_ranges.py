@@ -7,19 +7,18 @@ look back into the log that is held.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.binlog.boundary import list_xa, read_format
+from airflow_provider_dm.engine.binlog.boundary import list_xa, opened
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, Seam, Stretch
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.binlog.xa import Prepared, XaNotSeen, XaRowsGone, Xid, file_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Held = Callable[[], Sequence[LogFile]]
 """Lists every file of the log that can be read, maybe of several directories: what is asked for first comes first."""
@@ -89,27 +88,30 @@ class PreparedRanges:
         if known is not None and not known.rows:
             return ()
         commit = Location(file.name, position, "", file.suffix, file.server_uuid)
-        its_file = file_of(known, self._files) if known is not None else None
-        if known is not None and its_file is None and self._held is not None:
-            its_file = file_of(known, self._held())
+        its_file = None if known is None else file_of(known, self._every_file())
         if known is None or its_file is None:
             try:
-                looked_up = look_back(xid, commit, (*self._files, *(self._held() if self._held is not None else ())))
+                looked_up = look_back(xid, commit, tuple(self._every_file()))
             except OSError as error:
-                log.warning("the log before %s could not be searched for %s: %s", commit, xid, error)
+                logger.warning("the log before %s could not be searched for %s: %s", commit, xid, error)
                 looked_up = None
             if looked_up is None or (known is not None and looked_up[0].prepared_at < known.prepared_at):
                 why = XaNotSeen(str(commit), str(xid)) if known is None else _gone(commit, known)
                 raise NoRows(position, why)
             known, its_file = looked_up
-            log.info("the XA transaction %s, committed at %s, was prepared at %s", xid, commit, known.at)
-        with Window(its_file.path, its_file.size) as window:
-            log_format = read_format(window, its_file.name)
-        if log_format is None:
-            raise NoRows(position, _gone(commit, known))
-        whole = ByteRange(its_file.path, its_file.name, its_file.suffix, known.at.position, known.end, log_format)
+            logger.info("the XA transaction %s, committed at %s, was prepared at %s", xid, commit, known.at)
+        with opened(its_file.path, its_file.size, its_file.name) as log:
+            if log is None:
+                raise NoRows(position, _gone(commit, known))
+        whole = ByteRange(its_file.path, its_file.name, its_file.suffix, known.at.position, known.end, log.format)
         cut = whole.cut([Seam(*seam) for seam in known.seams])
         return tuple(replace(one, counts_at=commit.sort_key) for one in cut)
+
+    def _every_file(self) -> Iterator[LogFile]:
+        """Yield those of the plan, and only then those that are held, which have to be listed."""
+        yield from self._files
+        if self._held is not None:
+            yield from self._held()
 
 
 def _gone(commit: Location, known: Prepared) -> XaRowsGone:
@@ -129,17 +131,12 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
         place = suffix, number
         file = order[place]
         until = commit.position if place == end else file.size
-        with Window(file.path, min(until, file.size)) as window:
-            try:
-                log_format = read_format(window, file.name)
-                listed = (
-                    list_xa(window, BINLOG_HEADER_SIZE, end=until, log_format=log_format, name=file.name)
-                    if log_format is not None
-                    else []
-                )
-            except DmError as error:
-                log.warning("%s was not searched for %s: %s", file, xid, error)
-                return None
+        try:
+            with opened(file.path, min(until, file.size), file.name) as log:
+                listed = [] if log is None else list_xa(log, BINLOG_HEADER_SIZE, end=until)
+        except DmError as error:
+            logger.warning("%s was not searched for %s: %s", file, xid, error)
+            return None
         for found in reversed(listed):
             if found.xid == xid:
                 if not isinstance(found, FoundPrepared):

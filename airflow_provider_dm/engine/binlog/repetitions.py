@@ -20,14 +20,12 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.applied import HistoryDiverged, HistoryGap, Left, NotNumbered
-from airflow_provider_dm.engine.binlog.boundary import list_transactions, read_format, scan
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened, scan
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
-from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.transaction import Stretch
-from airflow_provider_dm.engine.binlog.window import Bytes, Window
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
@@ -54,9 +52,7 @@ class Repetitions:
         self._ordinary: Location | None = None
         """Behind this one, in its sub-directory, nothing is repeated."""
 
-    def run_behind(
-        self, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location, *, goal: int
-    ) -> Section | None:
+    def run_behind(self, file: LogFile, log: OpenLog, here: Location, *, goal: int) -> Section | None:
         """Return what lies behind `here` in `file`.
 
         It ends at `here` if nothing complete lies behind it. None: nothing is repeated.
@@ -67,10 +63,10 @@ class Repetitions:
             return None
         sorter = self._sorter
         if sorter is None or not sorter.holds(file, here.position):
-            self._sorter = sorter = _Sorter.at(file, window, log_format, here)
-        run = sorter.run_behind(window, log_format, here.position, goal)
+            self._sorter = sorter = _Sorter.at(file, log, here)
+        run = sorter.run_behind(log, here.position, goal)
         if run is not None and run.repeated and run.end > goal:
-            return Section(_scanned(window, here.position, goal, log_format, file.name).end, repeated=True)
+            return Section(_scanned(log, here.position, goal).end, repeated=True)
         if run is None and not sorter.left:
             self._ordinary, self._sorter = here, None
             return None
@@ -87,37 +83,36 @@ class _Sorter:
     def __init__(self, file: LogFile, begin: int, left: Left) -> None:
         self.left = left
         self._file = (file.suffix, file.path)
-        self._name = file.name
         self._begin = self._end = begin
         self._runs: list[Section] = []
 
     @classmethod
-    def at(cls, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location) -> _Sorter:
-        read = held_before(window, here.position, log_format, file.name)
-        applied = GtidSet.parse(here.gtid_set, log_format.flavour)
+    def at(cls, file: LogFile, log: OpenLog, here: Location) -> _Sorter:
+        read = held_before(log, here.position)
+        applied = GtidSet.parse(here.gtid_set, log.format.flavour)
         return cls(file, here.position, Left.of(applied, read, file.server_uuid))
 
     def holds(self, file: LogFile, position: int) -> bool:
         return self._file == (file.suffix, file.path) and self._begin <= position <= self._end
 
-    def run_behind(self, window: Bytes, log_format: BinlogFormat, position: int, goal: int) -> Section | None:
+    def run_behind(self, log: OpenLog, position: int, goal: int) -> Section | None:
         """Return the run behind `position`; None where there is none. Raises what `Repetitions.run_behind` does."""
         if position == self._end and self.left:
-            self._sort(window, log_format, min(position + _PIECE, goal))
+            self._sort(log, min(position + _PIECE, goal))
         index = bisect.bisect_right(self._runs, position, key=lambda run: run.end)
         return self._runs[index] if index < len(self._runs) else None
 
-    def _sort(self, window: Bytes, log_format: BinlogFormat, cut: int) -> None:
+    def _sort(self, log: OpenLog, cut: int) -> None:
         """Go on to `cut`, or up to what cannot be sorted: that is an error when it is the first thing."""
         start = self._end
-        listed, end = list_transactions(window, start, cut=cut, log_format=log_format, name=self._name)
+        listed, end = list_transactions(log, start, cut=cut)
         for gtid, behind in listed:
             if not self.left:
                 return
             try:
                 if gtid is None:
-                    raise NotNumbered(f"the transaction that ends at {self._name}:{behind}")
-                repeated = self.left.repeats(gtid, f"{self._name}:{behind}")
+                    raise NotNumbered(f"the transaction that ends at {log.name}:{behind}")
+                repeated = self.left.repeats(gtid, f"{log.name}:{behind}")
             except (HistoryDiverged, NotNumbered):
                 if self._end == start:
                     raise
@@ -161,40 +156,37 @@ def _read_before(here: Location, file: LogFile) -> GtidSet:
 
     That is the set where `here` knows none, and what a busy server may have forgotten to name.
     """
-    with Window(file.path, file.size) as window:
-        log_format = read_format(window, file.name)
-        if log_format is None:
+    with opened(file.path, file.size, file.name) as log:
+        if log is None:
             raise LocationNotInLog(str(here), f"{file.name} has no whole format description")
-        return held_before(window, here.position, log_format, file.name, numbered=not here.gtid_set)
+        return held_before(log, here.position, numbered=not here.gtid_set)
 
 
-def held_before(
-    window: Bytes, position: int, log_format: BinlogFormat, name: str, *, numbered: bool = False
-) -> GtidSet:
+def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidSet:
     """Return everything committed before this boundary in this server's log; the file is read up to there.
 
     `numbered`: a transaction without an id is an error, as the answer lacks it.
     Raises LocationNotInLog if it is no boundary, NotNumbered, MalformedEvent.
     """
-    before = _named_before(window, log_format, name)
+    before, flavour = _named_before(log), log.format.flavour
     if position <= BINLOG_HEADER_SIZE:
-        return before if before is not None else GtidSet.empty(log_format.flavour)
-    found = _scanned(window, BINLOG_HEADER_SIZE, position, log_format, name)
+        return before if before is not None else GtidSet.empty(flavour)
+    found = _scanned(log, BINLOG_HEADER_SIZE, position)
     if found.end != position:
         next_one = f", the next one behind it at {found.end}" if found.end > position else ""
-        raise LocationNotInLog(f"{name}:{position}", f"no transaction begins there{next_one}")
-    held = GtidSet.parse(found.trail.added_to("", log_format.flavour), log_format.flavour)
+        raise LocationNotInLog(f"{log.name}:{position}", f"no transaction begins there{next_one}")
+    held = GtidSet.parse(found.trail.added_to("", flavour), flavour)
     held = held if before is None else held.union(before)
     if numbered and isinstance(held, MysqlGtidSet):
         own = held if before is None else held.minus(before)
         assert isinstance(own, MysqlGtidSet)
         if sum(interval.last - interval.first + 1 for _, interval in own.flat()) < found.transactions:
-            raise NotNumbered(f"a transaction in {name}, before {position},")
+            raise NotNumbered(f"a transaction in {log.name}, before {position},")
     return held
 
 
-def _scanned(window: Bytes, start: int, cut: int, log_format: BinlogFormat, name: str) -> Stretch:
-    return scan(window, start, cut=cut, log_format=log_format, name=name, apply=False, hop=True)
+def _scanned(log: OpenLog, start: int, cut: int) -> Stretch:
+    return scan(log, start, cut=cut, apply=False, hop=True)
 
 
 def named_before(file: LogFile) -> GtidSet | None:
@@ -202,12 +194,12 @@ def named_before(file: LogFile) -> GtidSet | None:
 
     Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered where the file does not say it.
     """
-    with Window(file.path, file.size) as window:
-        log_format = read_format(window, file.name)
-        return None if log_format is None else _named_before(window, log_format, file.name, must=True)
+    with opened(file.path, file.size, file.name) as log:
+        return None if log is None else _named_before(log, must=True)
 
 
-def _named_before(window: Bytes, log_format: BinlogFormat, name: str, *, must: bool = False) -> GtidSet | None:
+def _named_before(log: OpenLog, *, must: bool = False) -> GtidSet | None:
+    window, log_format, name = log
     position = BINLOG_HEADER_SIZE
     while len(head := window.read(position, HEADER_SIZE)) == HEADER_SIZE:
         code, size = START.unpack_from(head)[1], START.unpack_from(head)[3]

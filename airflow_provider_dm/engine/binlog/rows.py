@@ -21,37 +21,24 @@ from typing import ClassVar, Final, TypeVar
 import numpy as np
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.boundary import scan
+from airflow_provider_dm.engine.binlog import splitting
+from airflow_provider_dm.engine.binlog.boundary import OpenLog, scan
 from airflow_provider_dm.engine.binlog.cells import Cell
 from airflow_provider_dm.engine.binlog.changes import Batch, RowChange
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_rows
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, Do, UnknownEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum, without_in_use
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.images import MalformedImage
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
-from airflow_provider_dm.engine.binlog.splitting import (
-    END_OF_STATEMENT,
-    FIELDS,
-    FULL,
-    HAS_EXTRA,
-    INSERTS,
-    LOOK,
-    NO_ROW,
-    OPERATION,
-    OPERATIONS,
-    PARTIAL_UPDATES,
-    UNWANTED,
-    UPDATES,
-    WHAT,
-)
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
 from airflow_provider_dm.engine.binlog.transaction import FoundPrepared
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
@@ -63,13 +50,12 @@ __all__ = ["MalformedRows", "PartialRowImage", "RowChange", "decode_range", "spl
 
 T = TypeVar("T")
 
-_LENGTH_SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 _FIRST_CHANGES, _MOST_CHANGES = 1 << 12, 1 << 16
 """The first room and the most for changes of one batch: making values of them has to fit into memory, however many
 an event has."""
-_WHAT: Final = np.frombuffer(WHAT, np.uint8)
+_WHAT: Final = np.frombuffer(splitting.WHAT, np.uint8)
 _NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
-_NOWHERE: Final = (NO_ROW, NO_ROW)
+_NOWHERE: Final = (splitting.NO_ROW, splitting.NO_ROW)
 
 
 @dataclass(eq=False)
@@ -150,18 +136,17 @@ def split_range(byte_range: ByteRange, wanted: WantedTables, *, compiled: bool |
 
     Raises the same, but MalformedRows only for lengths.
     """
-    if byte_range.data is not None:
-        memory = MemoryWindow(byte_range.data, byte_range.start)
-        yield from _Range(byte_range, memory, wanted, compiled).batches()
-        return
-    with Window(byte_range.path, byte_range.end) as window:
-        yield from _Range(byte_range, window, wanted, compiled).batches()
+    with byte_range.opened() as window:
+        stream = _Stream(window, byte_range.start, byte_range.end, byte_range.format, byte_range.file)
+        yield from _Splitter(_Range(byte_range, window, wanted, compiled), stream).batches()
 
 
 class _Range:
     """One pass over a range."""
 
-    def __init__(self, byte_range: ByteRange, window: Bytes, wanted: WantedTables, compiled: bool | None) -> None:
+    def __init__(
+        self, byte_range: ByteRange, window: Window | MemoryWindow, wanted: WantedTables, compiled: bool | None
+    ) -> None:
         self.range = byte_range
         self.window = window
         if compiled is None:
@@ -169,7 +154,7 @@ class _Range:
         self.compiled = build.ready() if compiled is None else compiled
         skip_before = {key: self._skip_before(key) for key in {one.skip_until for one in wanted.tables}}
         self.maps = Maps(wanted, [skip_before[one.skip_until] for one in wanted.tables], byte_range.end)
-        self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
+        self.room = np.empty((_FIRST_CHANGES, splitting.FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
         """Return the last boundary of the range at or before the location `key`: transactions before it are skipped."""
@@ -180,26 +165,15 @@ class _Range:
         if key >= self._sort_key(self.range.last_boundary):
             return self.range.end
         window = self.window.up_to(int(key.rsplit(".", 1)[1]))
-        walked = scan(
-            window,
-            self.range.start,
-            cut=self.range.end,
-            log_format=self.range.format,
-            name=self.range.file,
-            apply=False,
-            inside=self.range.inside,
-            notes_xa=True,
-        )
+        log = OpenLog(window, self.range.format, self.range.file)
+        inside = self.range.inside
+        walked = scan(log, self.range.start, cut=self.range.end, apply=False, inside=inside, notes_xa=True)
         last = walked.xa[-1] if walked.xa else None
         # Between a prepared transaction and its commit: what it has changed is not before `key`.
         return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end
 
     def _sort_key(self, position: int) -> str:
         return Location(self.range.file, position, "", self.range.suffix).sort_key
-
-    def batches(self) -> Iterator[Batch]:
-        stream = _Stream(self.window, self.range.start, self.range.end, self.range.format, self.range.file)
-        yield from _Splitter(self, stream).batches()
 
 
 @dataclass(frozen=True)
@@ -261,7 +235,7 @@ class _Splitter:
         offset = 0
         while True:
             offset, why = yield from self._ordinary(base, data, offset)
-            if why != LOOK:
+            if why != splitting.LOOK:
                 return offset
             size = self._checked_size(base, data, offset)
             if size is None:
@@ -272,26 +246,23 @@ class _Splitter:
     def _ordinary(self, base: int, data: bytes, offset: int) -> Generator[Batch, None, tuple[int, int]]:
         """Yield the changes of events that the kernel takes; returns (where it stopped, why)."""
         if not self.range.compiled:
-            return offset, LOOK
+            return offset, splitting.LOOK
         from airflow_provider_dm.engine.binlog.kernels.split import split
 
-        maps, stream = self.maps, self.stream
+        maps, stream = self.maps.arrays(), self.stream
         base, step = (base, 1) if stream.envelope is None else (stream.envelope, 0)
         readable = np.frombuffer(data, np.uint8)
         while True:
-            offset, count, why = split(
-                *(readable, offset, len(data), base, step, int(stream.format.checksum), _WHAT),
-                *(maps.texts, maps.known, maps.hints, maps.numbers, maps.in_force, maps.count),
-                *(maps.of_layouts, maps.cells, self.range.room, 0),
-            )
+            events = readable, offset, len(data), base, step, int(stream.format.checksum), _WHAT
+            offset, count, why = split(*[*events, *maps, self.range.room, 0])
             if count:
                 yield self._batch(data, self.range.room[:count].copy())
-            if why != FULL:
+            if why != splitting.FULL:
                 return offset, why
             if not count:  # one event has more changes than there is room for
                 if len(self.range.room) >= _MOST_CHANGES:
-                    return offset, LOOK
-                self.range.room = np.empty((2 * len(self.range.room), FIELDS), np.int64)
+                    return offset, splitting.LOOK
+                self.range.room = np.empty((2 * len(self.range.room), splitting.FIELDS), np.int64)
 
     def _batch(self, data: bytes, changes: np.ndarray) -> Batch:
         return Batch(data, changes, self.maps.layouts, self.range.compiled)
@@ -309,9 +280,7 @@ class _Splitter:
         if offset + size > len(data):
             return None
         if trailer:
-            event = memoryview(data)[offset : offset + size]
-            is_format = event[4] == codes.FORMAT_DESCRIPTION
-            verify_checksum(without_in_use(bytes(event)) if is_format else event, self.stream.at(position))
+            verify_checksum(memoryview(data)[offset : offset + size], self.stream.at(position))
         return size
 
     def _event(self, position: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
@@ -357,12 +326,13 @@ class _Splitter:
                 raise MalformedEvent(at, "rows of a table that was not named before")
         else:
             name, layout = found
-            if layout != UNWANTED and self.stream.file_position(position) >= self.maps.layouts[layout].skip_before:
+            event = self.stream.file_position(position)
+            if layout != splitting.UNWANTED and event >= self.maps.layouts[layout].skip_before:
                 try:
                     yield from self._images(position, str(name), layout, code, data, start, end)
                 except MalformedCells as error:
                     raise MalformedRows(at, str(name), str(error)) from error
-        if int.from_bytes(data[start + 6 : start + ID_AND_FLAGS], "little") & END_OF_STATEMENT:
+        if int.from_bytes(data[start + 6 : start + ID_AND_FLAGS], "little") & splitting.END_OF_STATEMENT:
             self.maps.forget()
 
     def _images(
@@ -370,8 +340,10 @@ class _Splitter:
     ) -> Iterator[Batch]:
         """Yield the changes of one rows event. Raises MalformedCells, before the first batch."""
         at, of = self.stream.at(position), self.maps.layouts[layout].layout
-        operation = OPERATIONS.get(code, PARTIAL_UPDATES)
-        start, present = _first_image(at, table, len(of.cells), operation, data, start + ID_AND_FLAGS, end)
+        operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
+        reader = Lengths(memoryview(data)[start + ID_AND_FLAGS : end], at, "the head of its rows")
+        present = _present(reader, table, len(of.cells), operation)
+        start += ID_AND_FLAGS + reader.position
         event = self.stream.file_position(position)
         whole = (1 << len(of.cells)) - 1
         if any(those != whole for those in present):
@@ -385,13 +357,14 @@ class _Splitter:
             number = self.maps.with_texts(layout)
             for pairs in _pieces(row_pairs(of, data, start, end, at)):
                 ends = accumulate((len(image) for pair in pairs for image in pair), initial=0)
-                yield self._piece(b"".join(chain.from_iterable(pairs)), number, event, UPDATES, pairwise(ends))
+                images = b"".join(chain.from_iterable(pairs))
+                yield self._piece(images, number, event, splitting.UPDATES, pairwise(ends))
             return
         rows = sum(1 for _ in _places(of.cells, data, start, end))
-        if operation & OPERATION == UPDATES and rows % 2:
+        if operation & splitting.OPERATION == splitting.UPDATES and rows % 2:
             raise MalformedCells("an update without its new row")
         for places in _pieces(_places(of.cells, data, start, end)):
-            yield self._piece(data, layout, event, operation & OPERATION, places)
+            yield self._piece(data, layout, event, operation & splitting.OPERATION, places)
 
     def _check_left_out(
         self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool
@@ -408,15 +381,15 @@ class _Splitter:
 
     def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[Place]) -> Batch:
         changes: Iterable[tuple[Place, Place]]
-        if operation == UPDATES:
+        if operation == splitting.UPDATES:
             pairs = iter(places)
             changes = zip(pairs, pairs, strict=True)
-        elif operation == INSERTS:
+        elif operation == splitting.INSERTS:
             changes = ((_NOWHERE, place) for place in places)
         else:
             changes = ((place, _NOWHERE) for place in places)
         rows = [(layout, event, *before, *after) for before, after in changes]
-        return self._batch(data, np.array(rows, np.int64).reshape(len(rows), FIELDS))
+        return self._batch(data, np.array(rows, np.int64).reshape(len(rows), splitting.FIELDS))
 
 
 def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[Place]:
@@ -435,36 +408,22 @@ def _pieces(items: Iterator[T]) -> Iterator[list[T]]:
 
 def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
     """Tell whether a rows event has no table (number ~0), no column and no row: MySQL ends some statements so."""
-    extra = b"\2\0" if OPERATIONS.get(code, PARTIAL_UPDATES) & HAS_EXTRA else b""
+    extra = b"\2\0" if splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES) & splitting.HAS_EXTRA else b""
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
 
-def _first_image(
-    at: str, table: str, columns: int, operation: int, data: bytes, start: int, end: int
-) -> tuple[int, list[int]]:
-    """Return where the row images begin, and bitmaps of the columns that each has (of an update: before and after).
+def _present(reader: Lengths, table: str, columns: int, operation: int) -> list[int]:
+    """Read what stands between the flags of a rows event and its images.
 
-    `start`: behind the flags.
+    Returns bitmaps of the columns that each image has (of an update: before and after).
     """
-    if operation & HAS_EXTRA:
-        extra = int.from_bytes(data[start : start + 2], "little")
+    if operation & splitting.HAS_EXTRA:
+        extra = reader.fixed(2)
         if extra < 2:
-            raise MalformedEvent(at, f"extra data of {extra} bytes, its own length included")
-        start += extra
-    if start >= end:
-        raise MalformedEvent(at, "a rows event without a header")
-    found = data[start]
-    start += 1
-    if found in _LENGTH_SIZES:
-        size = _LENGTH_SIZES[found]
-        found, start = int.from_bytes(data[start : start + size], "little"), start + size
+            raise MalformedEvent(reader.at, f"extra data of {extra} bytes, its own length included")
+        reader.take(extra - 2)
+    found = reader.number()
     if found != columns:
-        raise MalformedRows(at, table, f"{found} columns where its table map has {columns}")
-    bitmap, everything = (columns + 7) // 8, (1 << columns) - 1
-    present = []
-    for _ in range(2 if operation & OPERATION == UPDATES else 1):
-        if start + bitmap > end:
-            raise MalformedEvent(at, "a rows event that ends in its header")
-        present.append(int.from_bytes(data[start : start + bitmap], "little") & everything)
-        start += bitmap
-    return start, present
+        raise MalformedRows(reader.at, table, f"{found} columns where its table map has {columns}")
+    images, everything = 2 if operation & splitting.OPERATION == splitting.UPDATES else 1, (1 << columns) - 1
+    return [reader.fixed((columns + 7) // 8) & everything for _ in range(images)]

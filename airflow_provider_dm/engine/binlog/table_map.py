@@ -16,11 +16,11 @@ from pymysqlreplication.constants import FIELD_TYPE
 from airflow_provider_dm.engine.binlog import map_texts
 from airflow_provider_dm.engine.binlog.cells import (
     METADATA_SIZE,
+    NUMERIC,
     Cell,
     CellKind,
     Contradiction,
     cell_for,
-    is_numeric,
 )
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.lengths import Lengths
@@ -106,7 +106,7 @@ def _optional(
     while reader.left:
         kind, value = reader.fixed(1), bytes(reader.take(reader.number()))
         if kind == _SIGNEDNESS:
-            numeric = sum(is_numeric(code) for code in types)
+            numeric = sum(code in NUMERIC for code in types)
             bits = [bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8)]
             unsigned = tuple(bits[:numeric])
         elif kind == _COLUMN_NAME:
@@ -158,7 +158,7 @@ def _agree(names: Sequence[str], ours: Sequence[str]) -> bool:
 def _check_signs(table_map: TableMap, table: Table, at: str) -> None:
     if table_map.unsigned is None:
         return
-    numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if is_numeric(code)]
+    numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if code in NUMERIC]
     for column, unsigned in zip(numeric, table_map.unsigned, strict=False):
         if column.unsigned != unsigned and column.data_type != "year":  # a YEAR is called unsigned
             sign = "unsigned" if unsigned else "signed"

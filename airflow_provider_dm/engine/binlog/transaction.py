@@ -40,7 +40,6 @@ from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.gtid_events import (
     Gtid,
     GtidTrail,
-    alters_nothing,
     gtid_list,
     previous_gtids,
     tagged_gtid,
@@ -239,14 +238,12 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
             if walk.state != OUTSIDE:
                 raise MalformedEvent(walk.at(position), "a transaction begins inside another one")
             raise MalformedEvent(walk.at(position), f"{len(body)} bytes are too few for {codes.EVENTS[code].name}")
+        case codes.XID | codes.XA_PREPARE if walk.state != BEGUN:
+            raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
         case codes.XID:
-            if walk.state != BEGUN:
-                raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
             walk.close(behind, timestamp)
         case codes.XA_PREPARE:
             xid, one_phase = read_prepare(body, walk.at(position))
-            if walk.state != BEGUN:
-                raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
             if one_phase:
                 walk.close(behind, timestamp)
             else:
@@ -277,11 +274,6 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
         walk.close(behind, timestamp)
     else:
         walk.pass_over(behind)
-
-
-def look_at_unusual(walk: Walk, body: bytes) -> None:
-    """Look at a MariaDB GTID that opens a single statement, or one part of something in two phases."""
-    walk.void = alters_nothing(body)
 
 
 def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:

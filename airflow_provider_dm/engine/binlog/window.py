@@ -21,9 +21,6 @@ class Bytes(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes; fewer only at the end."""
 
-    def up_to(self, size: int) -> Bytes:
-        """Return the same bytes, ending earlier."""
-
 
 class MemoryWindow:
     """A piece of a file in memory: its bytes from `start`."""
@@ -65,11 +62,8 @@ class Window:
         """Return the same open file, ending earlier; valid until this window is closed."""
         return Window(self.path, min(size, self.size), self._descriptor)
 
-    def close(self) -> None:
-        os.close(self._descriptor)
-
     def __enter__(self) -> Window:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        os.close(self._descriptor)

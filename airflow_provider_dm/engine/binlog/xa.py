@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -134,11 +134,8 @@ class Prepared:
         return self.at.at(self.end).sort_key
 
     def to_json(self) -> dict[str, Any]:
-        at = self.at.to_json()
-        return {"xid": [self.xid.format, self.xid.gtrid.hex(), self.xid.bqual.hex()], "at": at, "end": self.end} | {
-            "rows": self.rows,
-            "seams": self.seams,
-        }
+        xid = [self.xid.format, self.xid.gtrid.hex(), self.xid.bqual.hex()]
+        return {"xid": xid, "at": self.at.to_json(), "end": self.end, "rows": self.rows, "seams": self.seams}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Prepared:
@@ -152,7 +149,7 @@ class Prepared:
         )
 
 
-def file_of(group: Prepared, files: Sequence[LogFile]) -> LogFile | None:
+def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
     """Return the file that has the group's bytes; None where none of them does."""
     for file in files:
         ours = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid

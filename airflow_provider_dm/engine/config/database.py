@@ -20,8 +20,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
 class PasswordUnreadable(DmError):
-    """A referenced password cannot be had."""
-
     reference: str
     reason: str
 
@@ -47,8 +45,7 @@ class Security(DmModel):
     @property
     def embedded(self) -> bool:
         """Tell whether TLS material is in the file itself, instead of in files that it names."""
-        texts = (self.ssl_ca_base64, self.ssl_cert_base64, self.ssl_key_base64)
-        return any(texts) or any((self.ssl_ca_bytes, self.ssl_cert_bytes, self.ssl_key_bytes))
+        return any(getattr(self, name) for name in _EMBEDDED)
 
     def tls(self) -> Tls | None:
         """Return the TLS files; None when no file is named: DM's examples carry empty `security` keys."""
@@ -101,10 +98,8 @@ class DatabaseConfig(DmModel):
         return self.model_copy(update={"password": None, "security": security})
 
 
-_NO_KEYS: Final = {
-    **dict.fromkeys(("ssl_ca_base64", "ssl_cert_base64", "ssl_key_base64")),
-    **dict.fromkeys(("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes"), ()),
-}
+_EMBEDDED: Final = tuple(f"ssl_{what}_{form}" for what in ("ca", "cert", "key") for form in ("base64", "bytes"))
+_NO_KEYS: Final = {name: Security.model_fields[name].default for name in _EMBEDDED}
 
 
 class TargetDatabase(DatabaseConfig):

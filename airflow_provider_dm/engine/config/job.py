@@ -33,8 +33,6 @@ def place_of(until: str) -> Location | None:
 
 
 class SecretMissing(DmError):
-    """The environment lacks a secret that the job names."""
-
     variable: str
     wanted_by: str
 

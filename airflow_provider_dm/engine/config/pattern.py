@@ -17,8 +17,6 @@ _CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
 
 
 class InvalidPattern(DmError):
-    """Text that is no pattern."""
-
     pattern: str
     why: str
 

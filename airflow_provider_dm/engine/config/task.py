@@ -41,8 +41,6 @@ DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
 class UnknownSource(DmError):
-    """A source that the task does not name."""
-
     source: str
     task: str
     known: tuple[str, ...]

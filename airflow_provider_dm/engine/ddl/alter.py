@@ -52,16 +52,12 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
             return _add(reader)
         case "DROP":
             return (_drop(reader),)
-        case "CHANGE":
+        case "CHANGE" | "MODIFY" as how:
             reader.skip("COLUMN")
             if_exists = reader.skip("IF", "EXISTS")
-            name = reader.identifier()
-            return (ddl.ChangeColumn(name, column(reader), _place(reader), if_exists),)
-        case "MODIFY":
-            reader.skip("COLUMN")
-            if_exists = reader.skip("IF", "EXISTS")
+            old = reader.identifier() if how == "CHANGE" else None
             made = column(reader)
-            return (ddl.ChangeColumn(made.name, made, _place(reader), if_exists),)
+            return (ddl.ChangeColumn(old or made.name, made, _place(reader), if_exists),)
         case "ALTER":
             return (_alter(reader),)
         case "RENAME":
@@ -80,7 +76,7 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
             reader.skip_any(_LOCAL)
             return (ddl.TruncatePartitions(() if reader.skip("ALL") else _names(reader)),)
         case "ORDER" if reader.skip("BY"):
-            _ordering(reader)
+            reader.listed(lambda: _part_of_ordering(reader))
             return (ddl.Upkeep(reader.code_from(start)),)
         case "DISCARD" | "IMPORT":
             return (ddl.SwapTablespace(_tablespace(reader, start)),)
@@ -205,20 +201,14 @@ def _place(reader: Reader) -> ddl.Place:
 
 
 def _names(reader: Reader) -> tuple[str, ...]:
-    found = [reader.identifier()]
-    while reader.skip(","):
-        found.append(reader.identifier())
-    return tuple(found)
+    return reader.listed(reader.identifier)
 
 
-def _ordering(reader: Reader) -> None:
-    while True:
+def _part_of_ordering(reader: Reader) -> None:
+    reader.identifier()
+    while reader.skip("."):
         reader.identifier()
-        while reader.skip("."):
-            reader.identifier()
-        reader.skip_any(("ASC", "DESC"))
-        if not reader.skip(","):
-            return
+    reader.skip_any(("ASC", "DESC"))
 
 
 def _tablespace(reader: Reader, start: int) -> str:

@@ -11,53 +11,64 @@ have been wrong before (CannotTrack).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
-from airflow_provider_dm.engine.ddl.altered_columns import columns_said, fates_of, in_order, with_new_names
-from airflow_provider_dm.engine.ddl.altered_constraints import constraints_left, constraints_said
-from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
+from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
+from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
-from airflow_provider_dm.engine.ddl.resolve import Context, kept_options, settled, table_collation
-from airflow_provider_dm.engine.ddl.server import CannotTrack
-from airflow_provider_dm.engine.ddl.statements import (
-    Code,
-    ConvertCharset,
-    Options,
-    Repartition,
-    SetOptions,
-    Spec,
-    TableDefinition,
+from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
+from airflow_provider_dm.engine.ddl.resolve import (
+    Context,
+    columns_as_said,
+    constraint_as_said,
+    keeps_foreign_keys,
+    kept_options,
+    settled,
+    table_collation,
 )
+from airflow_provider_dm.engine.ddl.server import CannotTrack
+
+Said = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
+"""Columns that the statement defines, resolved, and the constraints said with them, by the number of the part."""
+Fates = dict[str, ddl.ColumnDefinition | None]
+"""What the table's columns become, by their old names in lower case; None: dropped."""
+_HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
+"""What an index that is not used is called: in MariaDB, in MySQL."""
 
 
-def altered(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
+def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
     """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
     specs = without_needless(context.server, table, specs)
     collation, converted = _collations(context, table, specs)
-    said = columns_said(context, specs, collation, converted)
-    fates = fates_of(context, table, specs, said, converted)
-    columns = in_order(table, specs, said, fates)
+    said = _columns_said(context, specs, collation, converted)
+    fates = _fates_of(context, table, specs, said, converted)
+    columns = _in_order(table, specs, said, fates)
     names = {name: column.name for name, column in fates.items() if column is not None}
 
     changed = replace(
         table,
-        columns=tuple(with_new_names(column, names) for column in columns),
-        constraints=tuple(constraints_left(context, table, specs, fates, columns)),
+        columns=tuple(_with_new_names(column, names) for column in columns),
+        constraints=tuple(_constraints_left(context, table, specs, fates, columns)),
         options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),
     )
-    return settled(context, changed, list(constraints_said(context, specs, said)))
+    return settled(context, changed, list(_constraints_said(context, specs, said)))
 
 
 # Charsets
 
 
-def _collations(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> tuple[Collation, Collation | None]:
+def _collations(
+    context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]
+) -> tuple[Collation, Collation | None]:
     """Return the table's new default, and what its columns are converted to; None: they are not."""
     current = collation_named(context.server, dict(table.options)["COLLATE"])
     options = _options(specs)
-    conversions = [spec for spec in specs if isinstance(spec, ConvertCharset)]
+    conversions = [spec for spec in specs if isinstance(spec, ddl.ConvertCharset)]
     if not conversions:
         return table_collation(context, options, current), None
     if len(conversions) > 1 or any(name in ("CHARSET", "COLLATE") for name, _ in options):
@@ -69,16 +80,250 @@ def _collations(context: Context, table: TableDefinition, specs: Sequence[Spec])
     return to, to
 
 
-def _options(specs: Sequence[Spec]) -> Options:
-    return tuple(option for spec in specs if isinstance(spec, SetOptions) for option in spec.options)
+def _options(specs: Sequence[ddl.Spec]) -> ddl.Options:
+    return tuple(option for spec in specs if isinstance(spec, ddl.SetOptions) for option in spec.options)
 
 
-def _partitioning(table: TableDefinition, specs: Sequence[Spec]) -> Code | None:
+def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.Code | None:
     """Return how the table is partitioned, as it was last said in full: single partitions are not followed."""
     found = table.partitioning
     for spec in specs:
-        if isinstance(spec, Repartition) and spec.what.upper().startswith("PARTITION BY"):
+        if isinstance(spec, ddl.Repartition) and spec.what.upper().startswith("PARTITION BY"):
             found = spec.what
-        elif isinstance(spec, Repartition) and spec.what.upper() == "REMOVE PARTITIONING":
+        elif isinstance(spec, ddl.Repartition) and spec.what.upper() == "REMOVE PARTITIONING":
             found = None
     return found
+
+
+# Columns
+#
+# a b c:  DROP a, ADD d int AFTER b, MODIFY b bigint AFTER c  ─▶  b c, then in the order of the text:  b d c ─▶  d c b
+
+
+def _columns_said(
+    context: Context, specs: Sequence[ddl.Spec], collation: Collation, converted: Collation | None
+) -> Said:
+    """Return the columns that the parts define. `collation`: the table's new default; `converted`: see `altered`.
+
+    Raises CannotTrack.
+    """
+    numbered = [
+        (number, spec) for number, spec in enumerate(specs) if isinstance(spec, ddl.AddColumn | ddl.ChangeColumn)
+    ]
+    columns = [spec.column for _, spec in numbered]
+    resolved = columns_as_said(context, columns, collation)
+    if converted is not None:  # it is done to new columns too, whatever charset they name
+        of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
+        for column, is_text in zip(columns, of_characters, strict=True):
+            odd = column.type.binary or column.type.name in (*MEMBERS, *TEXTS, "json")
+            if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
+                raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
+        columns = [
+            replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
+            for column, is_text in zip(columns, of_characters, strict=True)
+        ]
+        resolved = columns_as_said(context, columns, collation)
+    return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
+
+
+def _fates_of(
+    context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec], said: Said, converted: Collation | None
+) -> Fates:
+    """Return what becomes of the table's columns. Raises CannotTrack for one that is not there."""
+    changed = [
+        spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn | ddl.RenameColumn)
+    ]
+    if len(changed) > len(set(changed)):  # in MariaDB the second may be about a column that is new
+        raise CannotTrack("a column is changed twice in one statement")
+    said_anew = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn)}
+    fates: Fates = {}
+    for column in table.columns:
+        if converted is not None and column.name.lower() not in said_anew:
+            column = replace(column, type=with_collation(context.server, column.type, converted))
+        fates[column.name.lower()] = column
+
+    def current(name: str) -> ddl.ColumnDefinition:
+        column = fates.get(name.lower())
+        if column is None:
+            raise CannotTrack(f"the column {name} is not known")
+        return column
+
+    for number, spec in enumerate(specs):
+        match spec:
+            case ddl.DropColumn(name):
+                current(name)
+                fates[name.lower()] = None
+            case ddl.ChangeColumn(name):
+                current(name)
+                fates[name.lower()] = said[number][0]
+            case ddl.RenameColumn(name, to):
+                fates[name.lower()] = replace(current(name), name=to)
+            case ddl.SetColumnVisibility(name, invisible):
+                fates[name.lower()] = replace(current(name), invisible=invisible)
+    new_names = {spec.column.name.lower(): spec.name.lower() for spec in specs if isinstance(spec, ddl.ChangeColumn)}
+    for spec in specs:
+        if isinstance(spec, ddl.SetDefault):  # wherever it stands, it is about what the column becomes, by its new name
+            old = new_names.get(spec.name.lower(), spec.name.lower())
+            column, default = current(old), spec.default
+            if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
+                default = None
+            plain = None if default is None else without_mode(default, context.session.sql_mode)
+            fates[old] = replace(column, default=plain)
+    return fates
+
+
+def _in_order(
+    table: ddl.TableDefinition, specs: Sequence[ddl.Spec], said: Said, fates: Fates
+) -> list[ddl.ColumnDefinition]:
+    """Return the columns in their new order."""
+    columns = [column for one in table.columns if (column := fates[one.name.lower()]) is not None]
+    for number, spec in enumerate(specs):
+        if not isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) or (
+            isinstance(spec, ddl.ChangeColumn) and spec.place is None
+        ):
+            continue
+        column = fates[spec.name.lower()] if isinstance(spec, ddl.ChangeColumn) else said[number][0]
+        if column is None:
+            raise CannotTrack("a column is changed and dropped in one statement")
+        columns = [one for one in columns if one is not column]
+        match spec.place:
+            case ddl.First():
+                columns.insert(0, column)
+            case ddl.After(name):
+                places = [place for place, one in enumerate(columns) if one.name.lower() == name.lower()]
+                if not places:
+                    raise CannotTrack(f"the column {name} is not known")
+                columns.insert(places[0] + 1, column)
+            case None:
+                columns.append(column)
+    return columns
+
+
+def _with_new_names(column: ddl.ColumnDefinition, names: dict[str, str]) -> ddl.ColumnDefinition:
+    """Return the column with other columns under their new names in its expressions."""
+    return replace(
+        column,
+        generated=None if column.generated is None else _renamed(column.generated, names),
+        checks=tuple(replace(one, expression=_renamed(one.expression, names)) for one in column.checks),
+    )
+
+
+def _renamed(code: ddl.Code, names: dict[str, str]) -> ddl.Code:
+    changed = {old: new for old, new in names.items() if old != new.lower()}
+    return with_names(code, changed) if changed else code
+
+
+# Constraints
+#
+# PRIMARY KEY (id), KEY k (a, b), CHECK (a > 0):  DROP PRIMARY KEY, DROP a, ADD UNIQUE (b)  ─▶  KEY k (b), UNIQUE (b)
+
+
+def _constraints_left(
+    context: Context,
+    table: ddl.TableDefinition,
+    specs: Sequence[ddl.Spec],
+    fates: Fates,
+    columns: Sequence[ddl.ColumnDefinition],
+) -> Iterator[ddl.Constraint]:
+    """Yield what is left of the table's constraints. `columns`: the new ones. Raises CannotTrack."""
+    successors = _successors(fates, columns)
+    old = by_name(table.columns)
+    names = {name: column.name for name, column in fates.items() if column is not None}
+    dropped = set(_dropped(table, specs))
+    is_rename = all(isinstance(spec, ddl.RenameTo | ddl.Upkeep) for spec in specs)
+    for one in table.constraints:
+        if one in dropped:
+            continue
+        match one:
+            case ddl.Key():
+                parts = tuple(
+                    part if part.expression is None else replace(part, expression=_renamed(part.expression, names))
+                    for part in one.parts
+                )
+                left = carried(context.server, old, replace(one, parts=parts), successors)
+                if left is not None:
+                    left = left if is_rename else without_hash(context.server, left)
+                    yield _key_as_said(context, left, specs)
+            case ddl.ForeignKey():
+                yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
+            case ddl.Check():
+                gone = [name for name, column in fates.items() if column is None]
+                if not any(mentions(one.expression, name) for name in gone):
+                    yield replace(_check_as_said(one, specs), expression=_renamed(one.expression, names))
+
+
+def _successors(fates: Fates, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
+    """Return which column each name in a key stands for now.
+
+    In DROP a, ADD a int a key over `a` goes over to the new column, as servers look for it by its name.
+    """
+    old_names = {id(column): name for name, column in fates.items() if column is not None}
+    found: Successors = {}
+    for column in columns:
+        name = old_names.get(id(column), column.name.lower())
+        found.setdefault(name, (column, id(column) not in old_names))
+    return found
+
+
+def _dropped(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> Iterator[ddl.Constraint]:
+    for spec in specs:
+        if isinstance(spec, ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint):
+            found = [one for one in table.constraints if _is_meant(spec, one)]
+            if not found and not _may_be_missing(table, spec):
+                raise CannotTrack(f"the key or constraint {spec.name} is not known")
+            yield from found
+
+
+def _is_meant(spec: ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint, constraint: ddl.Constraint) -> bool:
+    match spec, constraint:
+        case (
+            (ddl.DropKey(), ddl.Key())
+            | (ddl.DropForeignKey(), ddl.ForeignKey())
+            | (ddl.DropConstraint(), ddl.ForeignKey() | ddl.Check())
+        ):
+            return _is_named(constraint, spec.name)
+        case ddl.DropConstraint(), ddl.Key(kind):
+            return kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and _is_named(constraint, spec.name)
+    return False
+
+
+def _may_be_missing(table: ddl.TableDefinition, spec: ddl.Spec) -> bool:
+    """Tell whether a key or constraint may be dropped that is not known: no row's form depends on it."""
+    if isinstance(spec, ddl.DropForeignKey):
+        return not keeps_foreign_keys(table)  # the server passes it over
+    # The index of a foreign key may have gone before, without our knowing.
+    return isinstance(spec, ddl.DropKey) and any(isinstance(one, ddl.ForeignKey) for one in table.constraints)
+
+
+def _is_named(constraint: ddl.Constraint, name: str) -> bool:
+    own = constraint.name if isinstance(constraint, ddl.Key) else constraint.constraint
+    return str(own).lower() == name.lower()
+
+
+def _key_as_said(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> ddl.Key:
+    found = key
+    for spec in specs:
+        match spec:
+            case ddl.RenameKey(name, to) if _is_named(key, name):
+                found = replace(found, name=to)
+            case ddl.SetKeyVisibility(name, invisible) if _is_named(key, name):
+                hidden = _HIDDEN[context.server.mariadb]
+                options = tuple(one for one in found.options if one != hidden)
+                found = replace(found, options=(*options, *[hidden] * invisible))
+    return found
+
+
+def _check_as_said(check: ddl.Check, specs: Sequence[ddl.Spec]) -> ddl.Check:
+    for spec in specs:
+        if isinstance(spec, ddl.EnforceCheck) and _is_named(check, spec.name):
+            check = replace(check, enforced=spec.enforced)
+    return check
+
+
+def _constraints_said(context: Context, specs: Sequence[ddl.Spec], said: Said) -> Iterator[ddl.Constraint]:
+    """Yield the new constraints in the order of the text."""
+    for number, spec in enumerate(specs):
+        if isinstance(spec, ddl.AddConstraint):
+            yield constraint_as_said(context, spec.constraint)
+        elif number in said:
+            yield from said[number][1]

@@ -43,11 +43,6 @@ class Collation:
     charset: str
     name: str
 
-    @property
-    def character_bytes(self) -> int:
-        """The most bytes that a character takes."""
-        return character_bytes(self.name)
-
 
 def character_bytes(collation: str) -> int:
     """Return the most bytes that a character takes under a collation, by its name of today."""

@@ -43,7 +43,7 @@ _BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varch
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
 _MOST_VARYING: Final = 0xFFFF
 
-_WIDTHS: Final = {
+WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
 """Integers: the width that they are shown with (signed, unsigned)."""
@@ -74,7 +74,7 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
     if kind.name in OF_CHARACTERS:
         return _of_characters(server, kind, _collation(server, kind, table, chosen))
     kind = replace(kind, charset=None, collation=None, binary=False)
-    if kind.name in _WIDTHS:
+    if kind.name in WIDTHS:
         return _integer(server, kind)
     return replace(_sized(server, kind, 1), arguments=_arguments(server, _sized(server, kind, 1)))
 
@@ -91,7 +91,7 @@ def with_collation(server: Server, kind: ColumnType, collation: Collation) -> Co
         raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
     if kind.name in TEXTS:
         characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
-        kind = replace(kind, name=_smallest(TEXTS, characters * collation.character_bytes))
+        kind = replace(kind, name=_smallest(TEXTS, characters * character_bytes(collation.name)))
     return _of_characters(server, kind, collation)
 
 
@@ -121,7 +121,7 @@ def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> Co
         return kind
     if collation.charset == BINARY:
         kind = replace(kind, name=_BYTES[kind.name], charset=None, collation=None)
-    kind = _sized(server, kind, collation.character_bytes)
+    kind = _sized(server, kind, character_bytes(collation.name))
     return replace(kind, arguments=_arguments(server, kind))
 
 
@@ -149,7 +149,7 @@ def _integer(server: Server, kind: ColumnType) -> ColumnType:
     if not server.shows_widths and not kind.zerofill:
         truth = kind.name == "tinyint" and width == "1" and not kind.unsigned
         return replace(kind, arguments=("1",) if truth else ())
-    return replace(kind, arguments=(width or str(_WIDTHS[kind.name][kind.unsigned]),))
+    return replace(kind, arguments=(width or str(WIDTHS[kind.name][kind.unsigned]),))
 
 
 def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:

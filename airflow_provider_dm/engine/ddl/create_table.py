@@ -79,19 +79,16 @@ _COLUMN_OPTIONS: Final = frozenset(
 
 def definition(reader: Reader) -> TableDefinition:
     """Read what follows a new table's name, up to a query or the end."""
-    columns: list[ColumnDefinition] = []
-    constraints: list[Constraint] = []
+    elements: tuple[ColumnDefinition | Constraint, ...] = ()
     if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
-        for element in reader.in_parentheses(lambda: element_of(reader)):
-            if isinstance(element, ColumnDefinition):
-                columns.append(element)
-            else:
-                constraints.append(element)
+        elements = reader.in_parentheses(lambda: element_of(reader))
+    columns = tuple(one for one in elements if isinstance(one, ColumnDefinition))
+    constraints = tuple(one for one in elements if not isinstance(one, ColumnDefinition))
     options = options_of(reader, commas=True)
     partitioning = None
     if reader.next_is("PARTITION", "BY"):
         partitioning = reader.up_to(("AS", "SELECT", "IGNORE", "REPLACE", "WITH"))
-    return TableDefinition(tuple(columns), tuple(constraints), options, partitioning)
+    return TableDefinition(columns, constraints, options, partitioning)
 
 
 def element_of(reader: Reader) -> ColumnDefinition | Constraint:

@@ -35,22 +35,14 @@ class StatementKind(Enum):
 
 
 _BY_FIRST_WORD: Final = {
-    "BEGIN": StatementKind.BEGIN,
-    "START": StatementKind.BEGIN,
+    **dict.fromkeys(("BEGIN", "START"), StatementKind.BEGIN),
     "COMMIT": StatementKind.COMMIT,
-    "SAVEPOINT": StatementKind.SAVEPOINT,
-    "RELEASE": StatementKind.SAVEPOINT,
+    **dict.fromkeys(("SAVEPOINT", "RELEASE"), StatementKind.SAVEPOINT),
     "XA": StatementKind.XA,
-    "INSERT": StatementKind.ROW_CHANGE,
-    "UPDATE": StatementKind.ROW_CHANGE,
-    "DELETE": StatementKind.ROW_CHANGE,
-    "REPLACE": StatementKind.ROW_CHANGE,
-    "LOAD": StatementKind.ROW_CHANGE,
-    "WITH": StatementKind.ROW_CHANGE,
-    "CALL": StatementKind.ROW_CHANGE,
-    "DO": StatementKind.ROW_CHANGE,
-    "SELECT": StatementKind.ROW_CHANGE,  # SELECT f() where f changes rows
-}
+    # SELECT f() where f changes rows
+    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "CALL", "DO", "SELECT"),
+                    StatementKind.ROW_CHANGE),
+}  # fmt: skip
 
 
 _USUAL: Final = {b"BEGIN": StatementKind.BEGIN, b"COMMIT": StatementKind.COMMIT}

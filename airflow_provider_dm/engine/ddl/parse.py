@@ -13,7 +13,8 @@ sqlglot was tried for this and does not carry it: see docs/architecture.md for t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -77,7 +78,8 @@ def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
     if head == "TRUNCATE":
         reader.skip("TABLE")
         table = reader.table()
-        return _certain(About((table,)), lambda: _to_the_end(reader, ddl.TruncateTable(table)))
+        with _certain(About((table,))):
+            return _to_the_end(reader, ddl.TruncateTable(table))
     if head == "RENAME":
         return ddl.PassedOver("RENAME USER") if reader.skip("USER") else _rename(reader)
     if head not in ("CREATE", "ALTER", "DROP"):
@@ -134,10 +136,11 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
     return frozenset(modifiers), reader.word()
 
 
-def _certain(about: About, read: Callable[[], T]) -> T:
-    """Return what `read` returns; where it cannot, what is certain of the statement goes with the error."""
+@contextmanager
+def _certain(about: About) -> Iterator[None]:
+    """Read the rest of a statement: where it cannot be read, what is certain of it goes with the error."""
     try:
-        return read()
+        yield
     except AnotherStatement:
         raise
     except Unreadable as error:
@@ -170,8 +173,8 @@ def _create(kind: str, modifiers: frozenset[str], reader: Reader) -> ddl.Stateme
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
     table = reader.table()
     reader.home = table.schema
-    how = (if_not_exists, "REPLACE" in modifiers)
-    return _certain(About((table,), if_not_exists), lambda: _created(kind, table, how, reader))
+    with _certain(About((table,), if_not_exists)):
+        return _created(kind, table, (if_not_exists, "REPLACE" in modifiers), reader)
 
 
 def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader) -> ddl.Statement:
@@ -222,7 +225,7 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
     reader.expect("ON")
     table = reader.table()
 
-    def rest() -> ddl.Statement:
+    with _certain(About((table,))):
         _past_waiting(reader)
         if not create:
             key_options(reader)  # ALGORITHM and LOCK
@@ -232,30 +235,24 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
         made = replace(made, options=(*using, *made.options))
         return _to_the_end(reader, ddl.CreateIndex(table, made, condition, "REPLACE" in modifiers))
 
-    return _certain(About((table,)), rest)
-
 
 def _drop(kind: str, reader: Reader) -> ddl.DropTables:
     if_exists = reader.skip("IF", "EXISTS")
-    tables = [reader.table()]
-    while reader.skip(","):
-        tables.append(reader.table())
+    tables = reader.listed(reader.table)
     reader.skip_any(("RESTRICT", "CASCADE"))
     if reader.peek() not in ("", ";", "WAIT", "NOWAIT"):
         raise Unreadable("its list of tables is not understood")
-    return _to_the_end(reader, ddl.DropTables(tuple(tables), if_exists, kind == "SEQUENCE"))
+    return _to_the_end(reader, ddl.DropTables(tables, if_exists, kind == "SEQUENCE"))
 
 
 def _rename(reader: Reader) -> ddl.RenameTables:
     if not reader.skip_any(("TABLE", "TABLES")):
         raise Unreadable("its kind is not known")
     if_exists = reader.skip("IF", "EXISTS")  # MariaDB
-    pairs = [_renamed(reader)]
-    while reader.skip(","):
-        pairs.append(_renamed(reader))
+    pairs = reader.listed(lambda: _renamed(reader))
     if not reader.at_end():
         raise Unreadable("its list of tables is not understood")
-    return ddl.RenameTables(tuple(pairs), if_exists)
+    return ddl.RenameTables(pairs, if_exists)
 
 
 def _renamed(reader: Reader) -> tuple[TableName, TableName]:
@@ -271,7 +268,7 @@ def _database(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.State
         if_exists = reader.skip("IF", "EXISTS")
         return _to_the_end(reader, ddl.DropDatabase(reader.identifier(), if_exists))
 
-    def rest() -> ddl.Statement:
+    with _certain(About(())):
         if_not_exists = reader.skip("IF", "NOT", "EXISTS")
         named = head == "CREATE" or reader.peek() not in ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT")
         name = reader.identifier() if named else reader.schema()
@@ -280,5 +277,3 @@ def _database(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.State
         if head == "CREATE":
             return ddl.CreateDatabase(name, options, if_not_exists, "REPLACE" in modifiers)
         return ddl.AlterDatabase(name, options)
-
-    return _certain(About(()), rest)

@@ -159,10 +159,15 @@ class Reader:
     def in_parentheses(self, one: Callable[[], T]) -> tuple[T, ...]:
         """Return what `one` makes of each item of a list in parentheses."""
         self.expect("(")
+        found = self.listed(one)
+        self.expect(")")
+        return found
+
+    def listed(self, one: Callable[[], T]) -> tuple[T, ...]:
+        """Return what `one` makes of each item of a list."""
         found = [one()]
         while self.skip(","):
             found.append(one())
-        self.expect(")")
         return tuple(found)
 
     # Text as it is written

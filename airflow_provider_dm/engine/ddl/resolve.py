@@ -18,25 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named, default_collation
 from airflow_provider_dm.engine.ddl.column_types import LARGE, resolved_type
 from airflow_provider_dm.engine.ddl.constraints import named_checks, named_foreign_keys
 from airflow_provider_dm.engine.ddl.expressions import without_mode
 from airflow_provider_dm.engine.ddl.keys import by_name, settled_keys
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
-from airflow_provider_dm.engine.ddl.statements import (
-    Check,
-    Code,
-    ColumnDefinition,
-    ColumnType,
-    Constraint,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    Options,
-    TableDefinition,
-)
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.strings import LATIN1
 
@@ -67,7 +55,7 @@ class Context:
 # Options
 
 
-def table_collation(context: Context, options: Options, current: Collation | None) -> Collation:
+def table_collation(context: Context, options: ddl.Options, current: Collation | None) -> Collation:
     """Return a table's default collation. `current`: where the options say none. Raises CannotTrack."""
     said = {name: value.lower() for name, value in options}
     charset, name = said.get("CHARSET"), said.get("COLLATE")
@@ -81,7 +69,7 @@ def table_collation(context: Context, options: Options, current: Collation | Non
     return found
 
 
-def kept_options(options: Options, collation: Collation) -> Options:
+def kept_options(options: ddl.Options, collation: Collation) -> ddl.Options:
     """Return the options in one order, the last of each name, without those that say nothing."""
     found = {"ENGINE": DEFAULT_ENGINE}
     for name, value in options:
@@ -93,7 +81,7 @@ def kept_options(options: Options, collation: Collation) -> Options:
     return (*engine.items(), *charset.items(), *sorted(kept.items()))
 
 
-def keeps_foreign_keys(table: TableDefinition) -> bool:
+def keeps_foreign_keys(table: ddl.TableDefinition) -> bool:
     """Tell whether the table's engine has foreign keys; of others only the index of each is left."""
     return dict(table.options).get("ENGINE", DEFAULT_ENGINE).lower() in _WITH_FOREIGN_KEYS
 
@@ -110,27 +98,27 @@ def _chosen(context: Context) -> dict[str, str]:
 
 
 def columns_as_said(
-    context: Context, columns: Sequence[ColumnDefinition], collation: Collation
-) -> tuple[tuple[ColumnDefinition, tuple[Constraint, ...]], ...]:
+    context: Context, columns: Sequence[ddl.ColumnDefinition], collation: Collation
+) -> tuple[tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]], ...]:
     """Return each column resolved, and the keys and constraints that are said with it. Raises CannotTrack."""
     columns = _with_moments(context, columns)
     return tuple(_column(context, column, collation) for column in columns)
 
 
 def _column(
-    context: Context, column: ColumnDefinition, collation: Collation
-) -> tuple[ColumnDefinition, tuple[Constraint, ...]]:
+    context: Context, column: ddl.ColumnDefinition, collation: Collation
+) -> tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]:
     server, mode = context.server, context.session.sql_mode
     checks = tuple(replace(one, expression=without_mode(one.expression, mode)) for one in column.checks)
     if column.type.name == "json" and server.mariadb and not checks:
-        checks = (Check(f"(json_valid({quote(column.name)}))"),)
-    constraints: list[Constraint] = []
+        checks = (ddl.Check(f"(json_valid({quote(column.name)}))"),)
+    constraints: list[ddl.Constraint] = []
     if column.key is not None:
-        constraints.append(Key(column.key, (KeyPart(column.name),)))
+        constraints.append(ddl.Key(column.key, (ddl.KeyPart(column.name),)))
     if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
-        constraints.append(ForeignKey((column.name,), column.references))
+        constraints.append(ddl.ForeignKey((column.name,), column.references))
     if server.mariadb:
-        checks = tuple(Check(one.expression) for one in checks)
+        checks = tuple(ddl.Check(one.expression) for one in checks)
     else:
         constraints += checks
         checks = ()
@@ -153,7 +141,7 @@ def _column(
     return resolved, tuple(constraints)
 
 
-def _fits(kind: ColumnType, member: str) -> bool:
+def _fits(kind: ddl.ColumnType, member: str) -> bool:
     """Tell whether a charset certainly has what a member is written with; what it lacks is a question mark in it."""
     if member.isascii() or kind.charset in _UNICODE:
         return True
@@ -162,7 +150,7 @@ def _fits(kind: ColumnType, member: str) -> bool:
     return kind.charset == "latin1" and set(member) <= set(LATIN1)
 
 
-def _default(server: Server, column: ColumnDefinition, sql_mode: int) -> Code | None:
+def _default(server: Server, column: ddl.ColumnDefinition, sql_mode: int) -> ddl.Code | None:
     """Return the default that the server keeps; None also for NULL."""
     code = column.default
     if code is None or code.upper() == "NULL":
@@ -173,14 +161,14 @@ def _default(server: Server, column: ColumnDefinition, sql_mode: int) -> Code | 
     return without_mode(code, sql_mode)
 
 
-def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list[ColumnDefinition]:
+def _with_moments(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
     """Say what a TIMESTAMP does not say itself, where the session has explicit_defaults_for_timestamp off."""
     explicit = context.session.explicit_timestamp_defaults
-    found: list[ColumnDefinition] = []
+    found: list[ddl.ColumnDefinition] = []
     first = True
     for column in columns:
         if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
-            if explicit is None and column.nullable is None and column.key is not KeyKind.PRIMARY:
+            if explicit is None and column.nullable is None and column.key is not ddl.KeyKind.PRIMARY:
                 raise CannotTrack(f"whether the timestamp {column.name} may be NULL is not said")
             if explicit is False and column.nullable is not True:
                 column = _implicit_timestamp(column, first=first)
@@ -189,7 +177,7 @@ def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list
     return found
 
 
-def _implicit_timestamp(column: ColumnDefinition, *, first: bool) -> ColumnDefinition:
+def _implicit_timestamp(column: ddl.ColumnDefinition, *, first: bool) -> ddl.ColumnDefinition:
     column = replace(column, nullable=False)
     if column.default is not None or column.on_update is not None or column.generated is not None:
         return column
@@ -202,7 +190,7 @@ def _implicit_timestamp(column: ColumnDefinition, *, first: bool) -> ColumnDefin
 # Tables
 
 
-def created(context: Context, said: TableDefinition, *, shown: bool = False) -> TableDefinition:
+def created(context: Context, said: ddl.TableDefinition, *, shown: bool = False) -> ddl.TableDefinition:
     """Return the table that a CREATE TABLE makes. `shown`: it is a server's own text, so it makes no more keys.
 
     Raises CannotTrack.
@@ -213,14 +201,14 @@ def created(context: Context, said: TableDefinition, *, shown: bool = False) -> 
     constraints = [one for _, inline in resolved for one in inline]
     constraints += [constraint_as_said(context, one) for one in said.constraints]
     options = kept_options(said.options, collation)
-    old = tuple(one for one in constraints if isinstance(one, ForeignKey)) if shown else ()
+    old = tuple(one for one in constraints if isinstance(one, ddl.ForeignKey)) if shown else ()
     new = [one for one in constraints if one not in old]
-    return settled(context, TableDefinition(columns, old, options, said.partitioning), new, shown=shown)
+    return settled(context, ddl.TableDefinition(columns, old, options, said.partitioning), new, shown=shown)
 
 
 def settled(
-    context: Context, table: TableDefinition, new: Sequence[Constraint], *, shown: bool = False
-) -> TableDefinition:
+    context: Context, table: ddl.TableDefinition, new: Sequence[ddl.Constraint], *, shown: bool = False
+) -> ddl.TableDefinition:
     """Return the table with further constraints, named and in order. Its columns are resolved, its options kept.
 
     `new`: in the order of the text; `shown`: the server itself says what it has. Raises CannotTrack.
@@ -229,20 +217,20 @@ def settled(
     primary = {
         str(part.column).lower()
         for one in (*table.constraints, *new)
-        if isinstance(one, Key) and one.kind is KeyKind.PRIMARY
+        if isinstance(one, ddl.Key) and one.kind is ddl.KeyKind.PRIMARY
         for part in one.parts
     }
     columns = tuple(
         replace(column, nullable=False) if column.name.lower() in primary else column for column in table.columns
     )
-    old_keys = [one for one in table.constraints if isinstance(one, Key)]
-    old_foreign_keys = [one for one in table.constraints if isinstance(one, ForeignKey)]
-    new_foreign_keys = [one for one in new if isinstance(one, ForeignKey)]
+    old_keys = [one for one in table.constraints if isinstance(one, ddl.Key)]
+    old_foreign_keys = [one for one in table.constraints if isinstance(one, ddl.ForeignKey)]
+    new_foreign_keys = [one for one in new if isinstance(one, ddl.ForeignKey)]
     keys = settled_keys(
         server,
         by_name(columns),
         old_keys,
-        [one for one in new if isinstance(one, Key | ForeignKey)],
+        [one for one in new if isinstance(one, ddl.Key | ddl.ForeignKey)],
         engine=engine,
         foreign_keys=old_foreign_keys,
         shown=shown,
@@ -253,19 +241,19 @@ def settled(
     checks = named_checks(
         server,
         context.name,
-        [one for one in table.constraints if isinstance(one, Check)],
-        [one for one in new if isinstance(one, Check) and server.keeps_checks],
+        [one for one in table.constraints if isinstance(one, ddl.Check)],
+        [one for one in new if isinstance(one, ddl.Check) and server.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 
 
-def constraint_as_said(context: Context, constraint: Constraint) -> Constraint:
+def constraint_as_said(context: Context, constraint: ddl.Constraint) -> ddl.Constraint:
     """Return a constraint with its expressions as a session without sql_mode reads them."""
     mode = context.session.sql_mode
     match constraint:
-        case Check():
+        case ddl.Check():
             return replace(constraint, expression=without_mode(constraint.expression, mode))
-        case Key():
+        case ddl.Key():
             parts = tuple(
                 part if part.expression is None else replace(part, expression=without_mode(part.expression, mode))
                 for part in constraint.parts

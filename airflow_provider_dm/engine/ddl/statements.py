@@ -161,16 +161,27 @@ Place: TypeAlias = First | After | None
 
 
 @dataclass(frozen=True, slots=True)
+class _Dropped:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    name: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AddColumn:
     column: ColumnDefinition
     place: Place = None
     if_not_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DropColumn:
-    name: str
-    if_exists: bool = False
+class DropColumn(_Dropped):
+    """A column that is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +194,8 @@ class ChangeColumn:
     if_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RenameColumn:
-    name: str
-    to: str
-    if_exists: bool = False
+class RenameColumn(_Renamed):
+    """A column that gets another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,33 +219,20 @@ class AddConstraint:
     if_not_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DropKey:
+class DropKey(_Dropped):
     """A key that is dropped; the primary one is called PRIMARY."""
 
-    name: str
-    if_exists: bool = False
+
+class DropForeignKey(_Dropped):
+    """A foreign key that is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropForeignKey:
-    name: str
-    if_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DropConstraint:
+class DropConstraint(_Dropped):
     """A constraint of whatever kind: a CHECK, a foreign key or a unique key."""
 
-    name: str
-    if_exists: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class RenameKey:
-    name: str
-    to: str
-    if_exists: bool = False
+class RenameKey(_Renamed):
+    """A key that gets another name."""
 
 
 @dataclass(frozen=True, slots=True)

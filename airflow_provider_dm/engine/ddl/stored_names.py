@@ -5,19 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import (
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateTableLike,
-    DropDatabase,
-    DropTables,
-    PassedOver,
-    RenameTables,
-    RenameTo,
-    Statement,
-)
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
@@ -26,7 +15,7 @@ def stored_name(name: TableName, server: Server) -> TableName:
     return TableName(name.schema.lower(), name.table.lower()) if server.lower_case_table_names == 1 else name
 
 
-def as_stored(statement: Statement, server: Server) -> Statement:
+def as_stored(statement: ddl.Statement, server: Server) -> ddl.Statement:
     """Return the statement with the names of schemas and tables as the server keeps them.
 
     With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
@@ -35,18 +24,18 @@ def as_stored(statement: Statement, server: Server) -> Statement:
         return statement
     stored = partial(stored_name, server=server)
     match statement:
-        case RenameTables(pairs):
+        case ddl.RenameTables(pairs):
             return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
-        case DropTables(tables):
+        case ddl.DropTables(tables):
             return replace(statement, tables=tuple(map(stored, tables)))
-        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+        case ddl.CreateDatabase(name) | ddl.AlterDatabase(name) | ddl.DropDatabase(name):
             return replace(statement, name=name.lower())
-        case PassedOver():
+        case ddl.PassedOver():
             return statement
-        case CreateTableLike(table, like):
+        case ddl.CreateTableLike(table, like):
             return replace(statement, table=stored(table), like=stored(like))
-        case AlterTable(table, specs):
-            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
+        case ddl.AlterTable(table, specs):
+            renamed = (ddl.RenameTo(stored(one.table)) if isinstance(one, ddl.RenameTo) else one for one in specs)
             return replace(statement, table=stored(table), specs=tuple(renamed))
         case _:
             return replace(statement, table=stored(statement.table))

@@ -105,13 +105,8 @@ def _definition(info: Mapping[str, Any]) -> TableDefinition:
             raise NotMapped("its primary key has no index")
         keys.insert(0, Key(KeyKind.PRIMARY, (KeyPart(primary[0]),)))
     constraints: list[Constraint] = [*sorted(keys, key=lambda key: key.kind is not KeyKind.PRIMARY)]
-    options = [("ENGINE", "InnoDB")]
-    if info.get("charset"):
-        options += [("CHARSET", str(info["charset"]))]
-    if info.get("collate"):
-        options += [("COLLATE", str(info["collate"]))]
-    if info.get("comment"):
-        options += [("COMMENT", str(info["comment"]))]
+    said = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
+    options = [("ENGINE", "InnoDB"), *((name, str(value)) for name, value in said.items() if value)]
     return TableDefinition(tuple(map(_column, columns)), tuple(constraints), tuple(options))
 
 

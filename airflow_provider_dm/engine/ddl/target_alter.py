@@ -142,9 +142,9 @@ def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
     so drops come first, then keys that are renamed and columns as they are told, then new keys and all else, and the
     table's new name at the end. Where one takes a name that another has in the same statement, no order is right.
 
-    >>> specs = [ddl.RenameTo(TableName("a", "b")), ddl.DropColumn("c"), ddl.DropKey("k")]
+    >>> specs = [ddl.RenameKey("a", "b"), ddl.DropColumn("c"), ddl.DropKey("k")]
     >>> [type(one).__name__ for one in one_by_one(specs)]
-    ['DropKey', 'DropColumn', 'RenameTo']
+    ['DropKey', 'RenameKey', 'DropColumn']
     """
     ordered = sorted(specs, key=_rank)
     made: set[tuple[bool, str]] = set()

@@ -14,6 +14,7 @@ Comments are dropped, and so are the marks of those that were executed, as `*/` 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -46,7 +47,7 @@ def plain(code: Code, sql_mode: int) -> Code:
     >>> plain("PARTITION BY HASH (a) */ PARTITIONS 4", 0)
     'PARTITION BY HASH (a)   PARTITIONS 4'
     """
-    return "".join(" " if piece.kind in _UNSAID else piece.raw for piece in _cut(code, sql_mode))
+    return "".join(" " if piece.kind in _UNSAID else piece.raw for piece in _read(pieces, code, sql_mode))
 
 
 def checked_default(code: Code, sql_mode: int, *, of: str, expressions: bool) -> Code:
@@ -136,10 +137,7 @@ def _is_literal(found: list[Token]) -> bool:
 
 def _said(code: Code, sql_mode: int) -> list[Token]:
     """Return the tokens. Raises NotCopyable."""
-    try:
-        found = list(tokens(code, sql_mode))
-    except Unreadable as error:
-        raise NotCopyable(f"the expression {code}: {error}") from None
+    found = _read(tokens, code, sql_mode)
     for introducer, literal in pairwise(found):
         introduces = introducer.raw[:1] == "_" and literal.kind is TokenKind.STRING
         if introduces and introducer.raw[1:].lower() in CHARSETS | {"binary"} and not literal.raw.isascii():
@@ -147,8 +145,8 @@ def _said(code: Code, sql_mode: int) -> list[Token]:
     return found
 
 
-def _cut(code: Code, sql_mode: int) -> list[Token]:
+def _read(cut: Callable[[str, int], Iterator[Token]], code: Code, sql_mode: int) -> list[Token]:
     try:
-        return list(pieces(code, sql_mode))
+        return list(cut(code, sql_mode))
     except Unreadable as error:
         raise NotCopyable(f"the expression {code}: {error}") from None

@@ -22,23 +22,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, not_there
 from airflow_provider_dm.engine.ddl.dialects import adapted
-from airflow_provider_dm.engine.ddl.statements import (
-    Check,
-    ColumnDefinition,
-    ColumnType,
-    Constraint,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    Options,
-    Reference,
-    TableDefinition,
-)
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
     checked_expression,
@@ -85,7 +73,7 @@ class Way:
     target_can: Capabilities
     route: Callable[[TableName], TableName]
     allows: Callable[[TableName], bool]
-    resolve: Callable[[TableName, str], ColumnDefinition | None]
+    resolve: Callable[[TableName, str], ddl.ColumnDefinition | None]
     collation: Callable[[TableName], str | None] = lambda _: None
     has_primary_key: Callable[[TableName], bool] = lambda _: False
     cascades_are_logged: bool = False
@@ -127,10 +115,10 @@ class Carrier:
             return None
         return pair
 
-    def definition(self, table: TableDefinition) -> TableDefinition:
+    def definition(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
         """Return a new table's definition. Raises NotCopyable."""
         constraints = [self.constraint(one) for one in table.constraints]
-        return TableDefinition(
+        return ddl.TableDefinition(
             tuple(self.column(column) for column in table.columns),
             tuple(one for one in constraints if one is not None),
             self.options(self._with_default(table.options)),
@@ -142,18 +130,18 @@ class Carrier:
             raise NotCopyable("partitions, which the other flavour may have in another way")
         return checked_partitions(code, self.way.sql_mode)
 
-    def _with_default(self, options: Options) -> Options:
+    def _with_default(self, options: ddl.Options) -> ddl.Options:
         known = self.way.collation(self.table)
         if known is None or any(name == "COLLATE" for name, _ in options):
             return options
         without = tuple(one for one in options if one[0] != "CHARSET")
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
 
-    def changed_options(self, options: Options) -> Options:
+    def changed_options(self, options: ddl.Options) -> ddl.Options:
         """Return options that a table gets which is there: with a charset its collation, whose default differs."""
         return self._with_default(options) if any(name == "CHARSET" for name, _ in options) else options
 
-    def options(self, options: Options) -> Options:
+    def options(self, options: ddl.Options) -> ddl.Options:
         """Return those options of a table that go along. Raises NotCopyable."""
         kept: list[tuple[str, str]] = []
         for name, value in options:
@@ -194,7 +182,7 @@ class Carrier:
 
     # Columns
 
-    def column(self, column: ColumnDefinition) -> ColumnDefinition:
+    def column(self, column: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
         """Return the column with all that another server might fill in differently. Raises NotCopyable."""
         name = quote(column.name)
         column = self._resolved(column)
@@ -224,10 +212,13 @@ class Carrier:
             options=options,
             invisible=column.invisible and self.way.target is not Flavour.TIDB,
         )
-        table, notes = adapted(TableDefinition((column,)), self.way.source, self.way.target)
+        return self._adapted(ddl.TableDefinition((column,))).columns[0]
+
+    def _adapted(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
+        made, notes = adapted(table, self.way.source, self.way.target)
         for one in notes:
             self.note(one)
-        return table.columns[0]
+        return made
 
     def default(self, code: str | None, of: str) -> str | None:
         if code is None:
@@ -241,7 +232,7 @@ class Carrier:
             self._stop_at_defaults_of_mariadb(replace(known, default=default, on_update=None), quote(name))
         return default
 
-    def _stop_at_defaults_of_mariadb(self, column: ColumnDefinition, name: str) -> None:
+    def _stop_at_defaults_of_mariadb(self, column: ddl.ColumnDefinition, name: str) -> None:
         """Check what MariaDB lets be a default, and the other family does not."""
         if self.way.one_family or self.way.target is Flavour.MARIADB:
             return
@@ -257,7 +248,7 @@ class Carrier:
             if kind.name not in ("datetime", "timestamp") or precision != "".join(kind.arguments or ("0",)):
                 raise NotCopyable(f"the default {moment} of {name}, whose type has another precision")
 
-    def _resolved(self, column: ColumnDefinition) -> ColumnDefinition:
+    def _resolved(self, column: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
         """Return the column with what the source's server has filled in."""
         known = self.way.resolve(self.table, column.name)
         if known is not None:
@@ -273,13 +264,13 @@ class Carrier:
             )
         return column
 
-    def _type(self, column: ColumnDefinition) -> ColumnType:
+    def _type(self, column: ddl.ColumnDefinition) -> ddl.ColumnType:
         kind, name = column.type, quote(column.name)
         if kind.name == "json" and self.way.source is Flavour.MARIADB:
             if self.way.target is Flavour.MARIADB:
                 return kind
             self.note(f"{name} is text without a check")
-            return ColumnType("longtext", charset="utf8mb4", collation="utf8mb4_bin")
+            return ddl.ColumnType("longtext", charset="utf8mb4", collation="utf8mb4_bin")
         if kind.name not in OF_CHARACTERS:
             return replace(kind, charset=None, collation=None, binary=False)
         collation = kind.collation
@@ -297,17 +288,17 @@ class Carrier:
 
     # Keys and constraints
 
-    def constraint(self, constraint: Constraint) -> Constraint | None:
+    def constraint(self, constraint: ddl.Constraint) -> ddl.Constraint | None:
         """Return a key or a constraint; None if it is left out. Raises NotCopyable."""
         match constraint:
-            case Key():
+            case ddl.Key():
                 return self.key(constraint)
-            case Check():
+            case ddl.Check():
                 return self._check(constraint)
-            case ForeignKey():
+            case ddl.ForeignKey():
                 return self._foreign_key(constraint)
 
-    def key(self, key: Key) -> Key:
+    def key(self, key: ddl.Key) -> ddl.Key:
         """Return a key. Raises NotCopyable."""
         name = f"the key {key.name or key.constraint or '()'}"
         options = []
@@ -317,32 +308,29 @@ class Carrier:
                     raise NotCopyable(f"{option} {value} of {name}")
             elif option == "WITH PARSER" and not (value.lower() == "ngram" and self.way.source is self.way.target):
                 self.note(f"{option} {value} of {name} is left out")
-            elif option == "USING" and value != "BTREE" and key.kind is not KeyKind.UNIQUE:
+            elif option == "USING" and value != "BTREE" and key.kind is not ddl.KeyKind.UNIQUE:
                 pass  # InnoDB has no other; of a UNIQUE key HASH may say that it is longer than an index (`dialects`)
             elif option == "IGNORED" and self.way.target is not Flavour.MARIADB:
                 options.append(("INVISIBLE", ""))
             else:
                 options.append((option, value))
         key = replace(key, parts=tuple(map(self._part, key.parts)), options=tuple(options))
-        table, notes = adapted(TableDefinition(constraints=(key,)), self.way.source, self.way.target)
-        for one in notes:
-            self.note(one)
-        (made,) = table.constraints
-        assert isinstance(made, Key)
+        (made,) = self._adapted(ddl.TableDefinition(constraints=(key,))).constraints
+        assert isinstance(made, ddl.Key)
         return made
 
-    def _part(self, part: KeyPart) -> KeyPart:
+    def _part(self, part: ddl.KeyPart) -> ddl.KeyPart:
         if part.expression is None or not self.way.one_family:  # which `adapted` refuses
             return part
         return replace(part, expression=checked_expression(part.expression, self.way.sql_mode))
 
-    def _check(self, check: Check) -> Check | None:
+    def _check(self, check: ddl.Check) -> ddl.Check | None:
         if self.way.one_family:
             return replace(check, expression=checked_expression(check.expression, self.way.sql_mode))
         self.note(f"CHECK {check.expression} is left out")
         return None
 
-    def _foreign_key(self, key: ForeignKey) -> ForeignKey | None:
+    def _foreign_key(self, key: ddl.ForeignKey) -> ddl.ForeignKey | None:
         parent = key.references.table
         name = f"the foreign key {key.constraint or key.name or '()'} to {parent}"
         self._stop_if_it_changes_rows(key.references, name)
@@ -351,7 +339,7 @@ class Carrier:
             return None
         return replace(key, references=replace(key.references, table=self.way.route(parent)))
 
-    def _stop_if_it_changes_rows(self, reference: Reference, name: str) -> None:
+    def _stop_if_it_changes_rows(self, reference: ddl.Reference, name: str) -> None:
         changing = [f"{when} {action}" for when, action in reference.actions if action in _CHANGES_ROWS]
         if changing and not self.way.cascades_are_logged:
             raise NotCopyable(f"{changing[0]} {name}: the rows that it changes are not in the source's log")

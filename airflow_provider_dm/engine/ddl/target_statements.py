@@ -26,17 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
-from airflow_provider_dm.engine.ddl.statements import (
-    AlterTable,
-    CreateIndex,
-    CreateTable,
-    DropIndex,
-    DropTables,
-    RenameTables,
-    Statement,
-    TruncateTable,
-)
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -46,11 +37,11 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 class ForTarget:
     """Statements for the target, in order. `notes`: differences from the source that a person may want to know."""
 
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[ddl.Statement, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def for_target(statement: Statement, way: Way) -> ForTarget:
+def for_target(statement: ddl.Statement, way: Way) -> ForTarget:
     """Return what the target has to run. Raises NotCopyable, whose text names what cannot be carried over."""
     notes: list[str] = []
     return ForTarget(tuple(_Maker(way, notes).of(statement)), tuple(notes))
@@ -61,48 +52,52 @@ class _Maker:
     way: Way
     notes: list[str]
 
-    def of(self, statement: Statement) -> list[Statement]:
+    def of(self, statement: ddl.Statement) -> list[ddl.Statement]:
         match statement:
-            case DropTables(tables):
+            case ddl.DropTables(tables):
                 allowed = filter(self.way.allows, tables)
-                return [DropTables((table,), if_exists=True) for table in dict.fromkeys(map(self.way.route, allowed))]
-            case RenameTables():
+                return [
+                    ddl.DropTables((table,), if_exists=True) for table in dict.fromkeys(map(self.way.route, allowed))
+                ]
+            case ddl.RenameTables():
                 return self._renames(statement)
-            case AlterTable():
+            case ddl.AlterTable():
                 return self._alters(statement)
-            case CreateTable(table) | CreateIndex(table) | DropIndex(table) | TruncateTable(table):
+            case ddl.CreateTable(table) | ddl.CreateIndex(table) | ddl.DropIndex(table) | ddl.TruncateTable(table):
                 return [self._of_one(statement)] if self.way.allows(table) else []
             case _:
                 raise NotCopyable(f"a statement of the kind {type(statement).__name__}")
 
-    def _of_one(self, statement: CreateTable | CreateIndex | DropIndex | TruncateTable) -> Statement:
+    def _of_one(
+        self, statement: ddl.CreateTable | ddl.CreateIndex | ddl.DropIndex | ddl.TruncateTable
+    ) -> ddl.Statement:
         table = self.way.route(statement.table)
         match statement:
-            case CreateTable(source, definition):
-                return CreateTable(table, self._carrier(source).definition(definition), if_not_exists=True)
-            case CreateIndex():
+            case ddl.CreateTable(source, definition):
+                return ddl.CreateTable(table, self._carrier(source).definition(definition), if_not_exists=True)
+            case ddl.CreateIndex():
                 return self._index(statement, table)
-            case DropIndex(_, name, if_exists):
-                return DropIndex(table, name, if_exists and self.way.target_can.conditional_alters)
-            case TruncateTable():
-                return TruncateTable(table)
+            case ddl.DropIndex(_, name, if_exists):
+                return ddl.DropIndex(table, name, if_exists and self.way.target_can.conditional_alters)
+            case ddl.TruncateTable():
+                return ddl.TruncateTable(table)
 
     def _carrier(self, table: TableName) -> Carrier:
         return Carrier(self.way, table, self.notes)
 
-    def _renames(self, statement: RenameTables) -> list[Statement]:
+    def _renames(self, statement: ddl.RenameTables) -> list[ddl.Statement]:
         found = [self._carrier(old).renamed(new) for old, new in statement.pairs]
         ours = [pair for pair in found if pair is not None]
-        return [RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
+        return [ddl.RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
 
-    def _index(self, statement: CreateIndex, table: TableName) -> Statement:
+    def _index(self, statement: ddl.CreateIndex, table: TableName) -> ddl.Statement:
         key = self._carrier(statement.table).key(statement.key)
         conditional = self.way.target_can.conditional_alters
         if statement.or_replace and not conditional:
             raise NotCopyable(f"CREATE OR REPLACE of the key {key.name}")
-        return CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)
+        return ddl.CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)
 
-    def _alters(self, statement: AlterTable) -> list[Statement]:
+    def _alters(self, statement: ddl.AlterTable) -> list[ddl.Statement]:
         if not self.way.allows(statement.table):
             self._stop_if_it_comes_to_us(statement)
             return []
@@ -111,10 +106,10 @@ class _Maker:
         conditional = statement.if_exists and self.way.target_can.conditional_alters
         said = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
         if self.way.target_can.alters_one_change_at_a_time or said != specs:
-            return [AlterTable(table, (spec,), conditional) for spec in one_by_one(said)]
-        return [AlterTable(table, specs, conditional)] if specs else []
+            return [ddl.AlterTable(table, (spec,), conditional) for spec in one_by_one(said)]
+        return [ddl.AlterTable(table, specs, conditional)] if specs else []
 
-    def _stop_if_it_comes_to_us(self, statement: AlterTable) -> None:
+    def _stop_if_it_comes_to_us(self, statement: ddl.AlterTable) -> None:
         comes = next((table for table in statement.tables[1:] if self.way.allows(table)), None)
         if comes is not None:
             raise NotCopyable(f"{statement.table}, which the rules exclude, and which is to become or fill {comes}")

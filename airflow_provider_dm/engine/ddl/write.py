@@ -1,11 +1,15 @@
-r"""What tables consist of as SQL again: columns, keys, constraints and options, in the order in which servers show it.
+r"""What tables consist of as SQL again, in the order in which servers show it; and statements, as far as they are run.
+
+    parse(text, mode, schema) ─▶ statement ─▶ statement_sql(statement, mode, flavour) ─▶ parse ─▶ the same statement
 
 Names stand in back-quotes, which every sql_mode takes for names, and strings in single quotes, which are strings under
 every one. Whether a backslash escapes depends on the mode of the session that runs the text, so it is a parameter; the
 default is our own session's, in which it does. `Code` stands there as it was cut: it means the same only under the
-sql_mode of its statement.
+sql_mode of its statement. Tables that a statement names are always written with their schema. Written is what may be
+meant for a target (target_statements): schemas, sequences, and tables made like others or by a query are not.
 
-    >>> column = ColumnDefinition("a", ColumnType("enum", ("x", "C:\\")), nullable=False, default="'x'", comment="it's")
+    >>> kind = ddl.ColumnType("enum", ("x", "C:\\"))
+    >>> column = ddl.ColumnDefinition("a", kind, nullable=False, default="'x'", comment="it's")
     >>> print(column_sql(column))
     `a` enum ( 'x' , 'C:\\' ) NOT NULL DEFAULT 'x' COMMENT 'it''s'
     >>> print(column_sql(column, NO_BACKSLASH_ESCAPES))
@@ -17,26 +21,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.lexer import NO_BACKSLASH_ESCAPES
-from airflow_provider_dm.engine.ddl.statements import (
-    Check,
-    ColumnDefinition,
-    ColumnType,
-    Constraint,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    Options,
-    Reference,
-    TableDefinition,
-)
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
 _MEMBERS: Final = frozenset({"enum", "set"})
-_KINDS: Final = {kind: f"{kind.name} KEY" for kind in KeyKind} | {KeyKind.PLAIN: "KEY"}
+_KINDS: Final = {kind: f"{kind.name} KEY" for kind in ddl.KeyKind} | {ddl.KeyKind.PLAIN: "KEY"}
 _OF_TYPE: Final = ("COMPRESSED", "REF_SYSTEM_ID")
 """Options of columns that stand directly behind the type."""
 _STRINGS: Final = frozenset(
@@ -48,11 +41,14 @@ _NAMES: Final = frozenset({"TABLESPACE", "WITH PARSER"})
 _AS_WRITTEN: Final = frozenset({"UNION"})
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 
+_WITHOUT_COMMA: Final = ("PARTITION BY ", "REMOVE PARTITIONING")
+"""Both grammars have these behind the list of parts, and not in it."""
+
 
 # Tables
 
 
-def create_table_sql(name: TableName, table: TableDefinition) -> str:
+def create_table_sql(name: TableName, table: ddl.TableDefinition) -> str:
     """Return a resolved definition as CREATE TABLE: canonical, read back without sql_mode as an equal definition.
 
     It is what the model of a source's tables is kept as, and what people see of it. The table is named without its
@@ -66,7 +62,7 @@ def create_table_sql(name: TableName, table: TableDefinition) -> str:
     return f"CREATE TABLE {quote(name.table)} (\n{lines}\n) {options_sql(table.options)}{partitioning}"
 
 
-def definition_sql(table: TableDefinition, sql_mode: int = 0) -> str:
+def definition_sql(table: ddl.TableDefinition, sql_mode: int = 0) -> str:
     """Return what follows a new table's name."""
     elements = [
         *(column_sql(column, sql_mode) for column in table.columns),
@@ -78,7 +74,7 @@ def definition_sql(table: TableDefinition, sql_mode: int = 0) -> str:
     return " ".join(words)
 
 
-def options_sql(options: Options, sql_mode: int = 0) -> str:
+def options_sql(options: ddl.Options, sql_mode: int = 0) -> str:
     """Return options of a table or a schema."""
     return " ".join(
         _setting("DEFAULT CHARSET" if name == "CHARSET" else name, value, sql_mode) for name, value in options
@@ -101,7 +97,7 @@ def _setting(name: str, value: str, sql_mode: int) -> str:
 # Columns
 
 
-def column_sql(column: ColumnDefinition, sql_mode: int = 0) -> str:
+def column_sql(column: ddl.ColumnDefinition, sql_mode: int = 0) -> str:
     """Return the column as CREATE TABLE defines it."""
     words = [quote(column.name), _type_sql(column.type, column.options, sql_mode)]
     if column.generated is not None:
@@ -120,7 +116,7 @@ def column_sql(column: ColumnDefinition, sql_mode: int = 0) -> str:
     return " ".join(words)
 
 
-def _type_sql(kind: ColumnType, options: Options, sql_mode: int) -> str:
+def _type_sql(kind: ddl.ColumnType, options: ddl.Options, sql_mode: int) -> str:
     words = [kind.name]
     if kind.arguments:
         members = kind.name in _MEMBERS
@@ -140,39 +136,39 @@ def _column_option(name: str, value: str, sql_mode: int) -> str:
 # Keys and constraints
 
 
-def constraint_sql(constraint: Constraint, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
+def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return a key or a constraint. `if_not_exists`: as MariaDB's ALTER TABLE adds it."""
     match constraint:
-        case Key():
+        case ddl.Key():
             return key_sql(constraint, sql_mode, if_not_exists=if_not_exists)
-        case Check():
+        case ddl.Check():
             return check_sql(constraint, if_not_exists=if_not_exists)
-        case ForeignKey(columns, references, name):
+        case ddl.ForeignKey(columns, references, name):
             words = [*_called(constraint.constraint), "FOREIGN KEY", *_unless(if_not_exists)]
             words += [quote(name)] if name is not None else []
             return " ".join([*words, _listed(map(quote, columns)), reference_sql(references)])
 
 
-def key_sql(key: Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
+def key_sql(key: ddl.Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return the key as CREATE TABLE defines it."""
     words = [*_called(key.constraint), _KINDS[key.kind], *_unless(if_not_exists)]
     words += [quote(key.name)] if key.name is not None else []
     return " ".join([*words, key_parts_sql(key, sql_mode)])
 
 
-def key_parts_sql(key: Key, sql_mode: int = 0) -> str:
+def key_parts_sql(key: ddl.Key, sql_mode: int = 0) -> str:
     """Return what follows the key's name: its parts and options."""
     return " ".join([_listed(map(_part, key.parts)), *(_key_option(*option, sql_mode) for option in key.options)])
 
 
-def check_sql(check: Check, *, if_not_exists: bool = False) -> str:
+def check_sql(check: ddl.Check, *, if_not_exists: bool = False) -> str:
     """Return a CHECK, of a column or a table."""
     called = _called(check.constraint)
     words = [*called[:1], *_unless(if_not_exists and bool(called)), *called[1:], "CHECK", check.expression]
     return " ".join([*words, *(["NOT ENFORCED"] if not check.enforced else [])])
 
 
-def reference_sql(reference: Reference) -> str:
+def reference_sql(reference: ddl.Reference) -> str:
     """Return REFERENCES, with the table's schema always said."""
     words = ["REFERENCES", reference.table.quoted()]
     words += [_listed(map(quote, reference.columns))] if reference.columns else []
@@ -193,7 +189,7 @@ def _key_option(name: str, value: str, sql_mode: int) -> str:
     return f"USING {value}" if name == "USING" else _setting(name, value, sql_mode)
 
 
-def _part(part: KeyPart) -> str:
+def _part(part: ddl.KeyPart) -> str:
     if part.column is None:
         text = part.expression or ""
     else:
@@ -222,3 +218,137 @@ def word_sql(value: str, sql_mode: int = 0) -> str:
 
 def _listed(items: Iterable[str]) -> str:
     return f"( {' , '.join(items)} )"
+
+
+# Statements
+
+
+class NotWritten(Exception):
+    """A statement of a kind that is not written anew; the argument names it."""
+
+
+def statement_sql(statement: ddl.Statement, sql_mode: int, flavour: Flavour) -> str:
+    """Return the statement for a session with this sql_mode. Raises NotWritten.
+
+    `flavour`: whose words are used where the families have different ones for the same (ALTER INDEX … IGNORED).
+
+    >>> from airflow_provider_dm.engine.ddl.parse import parse
+    >>> print(statement_sql(parse("create index i on t (a(9))", 0, "shop"), 0, Flavour.MYSQL))
+    CREATE INDEX `i` ON `shop`.`t` ( `a` ( 9 ) )
+    """
+    match statement:
+        case ddl.CreateTable(table, definition, if_not_exists, or_replace):
+            head = _create("TABLE", or_replace=or_replace, if_not_exists=if_not_exists)
+            return f"{head}{table.quoted()} {definition_sql(definition, sql_mode)}"
+        case ddl.AlterTable(table, specs, if_exists):
+            return f"ALTER TABLE {_if(if_exists)}{table.quoted()}{_specs_sql(specs, sql_mode, flavour)}"
+        case ddl.CreateIndex(table, key, if_not_exists, or_replace):
+            kind = "INDEX" if key.kind is ddl.KeyKind.PLAIN else f"{key.kind.name} INDEX"
+            head = _create(kind, or_replace=or_replace, if_not_exists=if_not_exists)
+            return f"{head}{quote(key.name or '')} ON {table.quoted()} {key_parts_sql(key, sql_mode)}"
+        case ddl.DropIndex(table, name, if_exists):
+            return f"DROP INDEX {_if(if_exists)}{quote(name)} ON {table.quoted()}"
+        case ddl.DropTables(tables, if_exists, False):
+            return f"DROP TABLE {_if(if_exists)}{', '.join(table.quoted() for table in tables)}"
+        case ddl.RenameTables(pairs, if_exists):
+            renames = ", ".join(f"{old.quoted()} TO {new.quoted()}" for old, new in pairs)
+            return f"RENAME TABLE {_if(if_exists)}{renames}"
+        case ddl.TruncateTable(table):
+            return f"TRUNCATE TABLE {table.quoted()}"
+        case _:
+            raise NotWritten(type(statement).__name__)
+
+
+def _create(what: str, *, or_replace: bool, if_not_exists: bool) -> str:
+    return f"CREATE {'OR REPLACE ' * or_replace}{what} {'IF NOT EXISTS ' * if_not_exists}"
+
+
+# Parts of ALTER TABLE
+
+
+def _specs_sql(specs: tuple[ddl.Spec, ...], sql_mode: int, flavour: Flavour) -> str:
+    """Return all parts, with what separates them."""
+    text = ""
+    for spec in specs:
+        last = isinstance(spec, ddl.Repartition) and spec.what.upper().startswith(_WITHOUT_COMMA)
+        text += (" " if last or not text else ", ") + _spec_sql(spec, sql_mode, flavour)
+    return text
+
+
+def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
+    match spec:
+        # Columns
+        case ddl.AddColumn(column, place, if_not_exists):
+            return f"ADD COLUMN {'IF NOT EXISTS ' * if_not_exists}{column_sql(column, sql_mode)}{_place(place)}"
+        case ddl.DropColumn(name, if_exists):
+            return f"DROP COLUMN {_if(if_exists)}{quote(name)}"
+        case ddl.ChangeColumn(name, column, place, if_exists):
+            what = "MODIFY COLUMN " if name == column.name else "CHANGE COLUMN "
+            old = "" if name == column.name else f"{quote(name)} "
+            return f"{what}{_if(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
+        case ddl.RenameColumn(name, to, if_exists):
+            return f"RENAME COLUMN {_if(if_exists)}{quote(name)} TO {quote(to)}"
+        case ddl.SetDefault(name, default, if_exists):
+            how = "DROP DEFAULT" if default is None else f"SET DEFAULT {default}"
+            return f"ALTER COLUMN {_if(if_exists)}{quote(name)} {how}"
+        case ddl.SetColumnVisibility(name, invisible):
+            return f"ALTER COLUMN {quote(name)} SET {'INVISIBLE' if invisible else 'VISIBLE'}"
+        # Keys and constraints
+        case ddl.AddConstraint(constraint, if_not_exists):
+            return f"ADD {constraint_sql(constraint, sql_mode, if_not_exists=if_not_exists)}"
+        case ddl.DropKey("PRIMARY", False):
+            return "DROP PRIMARY KEY"
+        case ddl.DropKey(name, if_exists):
+            return f"DROP KEY {_if(if_exists)}{quote(name)}"
+        case ddl.DropForeignKey(name, if_exists):
+            return f"DROP FOREIGN KEY {_if(if_exists)}{quote(name)}"
+        case ddl.DropConstraint(name, if_exists):
+            return f"DROP CONSTRAINT {_if(if_exists)}{quote(name)}"
+        case ddl.RenameKey(name, to, if_exists):
+            return f"RENAME KEY {_if(if_exists)}{quote(name)} TO {quote(to)}"
+        case ddl.SetKeyVisibility(name, invisible):
+            shown, hidden = ("NOT IGNORED", "IGNORED") if flavour is Flavour.MARIADB else ("VISIBLE", "INVISIBLE")
+            return f"ALTER INDEX {quote(name)} {hidden if invisible else shown}"
+        case ddl.EnforceCheck(name, enforced):
+            return f"ALTER CHECK {quote(name)} {'' if enforced else 'NOT '}ENFORCED"
+        # The table
+        case ddl.RenameTo(table):
+            return f"RENAME TO {table.quoted()}"
+        case ddl.ConvertCharset(charset, collation):
+            collate = f" COLLATE {word_sql(collation, sql_mode)}" if collation is not None else ""
+            return f"CONVERT TO CHARACTER SET {word_sql(charset or 'DEFAULT', sql_mode)}{collate}"
+        case ddl.SetOptions(options):
+            return options_sql(options, sql_mode)
+        # Partitions
+        case ddl.DropPartitions(names, if_exists):
+            return f"DROP PARTITION {_if(if_exists)}{_quoted(names)}"
+        case ddl.TruncatePartitions(names):
+            return f"TRUNCATE PARTITION {_quoted(names) or 'ALL'}"
+        case ddl.ExchangePartition(partition, table):
+            return f"EXCHANGE PARTITION {quote(partition)} WITH TABLE {table.quoted()}"
+        case ddl.PartitionToTable(partition, table):
+            return f"CONVERT PARTITION {quote(partition)} TO TABLE {table.quoted()}"
+        case ddl.TableToPartition(table, code):
+            return f"CONVERT TABLE {table.quoted()} TO PARTITION {code}"
+        case ddl.Repartition(code) | ddl.Upkeep(code) | ddl.SwapTablespace(code):
+            return code
+        case _:
+            assert_never(spec)
+
+
+def _if(exists: bool) -> str:
+    return "IF EXISTS " if exists else ""
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(map(quote, names))
+
+
+def _place(place: ddl.Place) -> str:
+    match place:
+        case ddl.First():
+            return " FIRST"
+        case ddl.After(column):
+            return f" AFTER {quote(column)}"
+        case None:
+            return ""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from airflow_provider_dm.engine.ddl.column_types import WIDTHS
 from airflow_provider_dm.engine.ddl.lexer import string_value
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind, TableDefinition
 from airflow_provider_dm.engine.ddl.table_info import (
@@ -34,7 +35,8 @@ from airflow_provider_dm.engine.ddl.table_info import (
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _NO_DEFAULT: Final = 4096
-_WIDTHS: Final = {"tinyint": 4, "smallint": 6, "mediumint": 9, "int": 11, "bigint": 20}
+_FIXED: Final = {"year": (4, 0), "date": (10, 0), "enum": (UNSAID, UNSAID), "set": (UNSAID, UNSAID)}
+"""Flen and Decimal of types without arguments that are sizes."""
 _MOMENT_LENGTHS: Final = {"timestamp": 19, "datetime": 19, "time": 10}
 _TYPE_OF: Final = (
     {name: number for number, name in (INTEGERS | FLOATS | MOMENTS | MEMBERS).items()}
@@ -151,18 +153,14 @@ def _type(kind: ColumnType, flags: int) -> dict[str, Any]:
 
 def _sizes(kind: ColumnType) -> tuple[int, int]:
     """Return Flen and Decimal."""
-    if kind.name in MEMBERS.values():
-        return UNSAID, UNSAID
+    if kind.name in _FIXED:
+        return _FIXED[kind.name]
     numbers = [int(one) for one in kind.arguments]
-    if kind.name in _WIDTHS:
-        return (numbers or [_WIDTHS[kind.name]])[0], 0
+    if kind.name in WIDTHS:
+        return (numbers or WIDTHS[kind.name])[0], 0
     if kind.name in _MOMENT_LENGTHS:
         fraction = (numbers or [0])[0]
         return _MOMENT_LENGTHS[kind.name] + (fraction + 1 if fraction else 0), fraction
-    if kind.name == "year":
-        return 4, 0
-    if kind.name == "date":
-        return 10, 0
     match numbers:
         case [length]:
             return length, UNSAID

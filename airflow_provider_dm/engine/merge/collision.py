@@ -18,7 +18,6 @@ from enum import Enum
 from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.merge.writer import key_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.text_rows import Cells
@@ -184,7 +183,7 @@ def _keys_unseen(mapping: TableMapping) -> bool:
 
 def identity_of(row: Row, mapping: TableMapping) -> Values:
     """Return the identity values of a row, by the names of their columns."""
-    return {mapping.source.columns[position].name: row[position] for position in key_positions(mapping)}
+    return {mapping.source.columns[position].name: row[position] for position in mapping.key_places}
 
 
 def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
@@ -210,7 +209,8 @@ def find_holders(
         if None in values.values():
             continue
         names = list(dict.fromkeys((*identity.columns, *key.columns)))
-        sql = select_rows(mapping.target, names, condition(mapping.source, values, _prefixes(key)))
+        prefixes = {name.lower(): length for name, length in key.parts if length is not None}
+        sql = select_rows(mapping.target, names, condition(mapping.source, values, prefixes))
         for cells in select(connection, sql):
             known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
             found.append(
@@ -249,10 +249,6 @@ def condition(table: Table, values: Values, prefixes: dict[str, int] | None = No
         else:
             parts.append(b"LEFT(%b, %d) = LEFT(%b, %d)" % (quoted, length, literal, length))
     return b" AND ".join(parts)
-
-
-def _prefixes(key: Index) -> dict[str, int]:
-    return {name.lower(): length for name, length in zip(key.columns, key.prefixes, strict=False) if length is not None}
 
 
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:

@@ -49,8 +49,6 @@ LOOKS: Final = 2
 
 
 class RowsStillWait(DmError):
-    """A run is over, and rows were not written since their places are taken."""
-
     source: str
     rows: int
     why: str
@@ -83,8 +81,6 @@ class WrittenToMeanwhile(RowsStillWait):
 
 
 class RowBehindHeldOne(DmError):
-    """A row waits for a place that only rows of a shard give free which are held back, and their DDL waits for it."""
-
     source: str
     table: str
     target: str

@@ -123,7 +123,7 @@ def _delete(
 
 def _identity(mapping: TableMapping) -> list[Column]:
     """Return the key's columns as the owner has them; what routing fills, as the target has it."""
-    identity, ours = mapping.target.identity, {one.name.lower(): one for one in mapping.source.columns}
+    identity, ours = mapping.target.identity, mapping.source.by_name
     if identity is None:
         way_out = "Give the target's table its key again."
         raise NotSupportedYet("removing rows of a table that has lost its key", str(mapping.target.name), way_out)

@@ -29,8 +29,6 @@ from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, 
 
 
 class OwnerNotReady(DmError):
-    """Another source table of the same target has begun alone and is not exact yet."""
-
     source: str
     table: str
     other_source: str
@@ -62,8 +60,6 @@ class OwnerCopiedAgain(OwnerNotReady):
 
 
 class PastNotOurs(DmError):
-    """A start location in the past, in a table that others have been writing to without records."""
-
     source: str
     table: str
     other_source: str

@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 def has_own_columns(mapping: TableMapping) -> bool:
     """Tell whether the target keeps values that no source row has."""
-    ours = {column.name.lower() for column in mapping.source.columns}
-    return any(column.name.lower() not in ours and not column.generated for column in mapping.target.columns)
+    ours = mapping.source.by_name
+    return any(name not in ours and not column.generated for name, column in mapping.target.by_name.items())
 
 
 @lru_cache(maxsize=1024)

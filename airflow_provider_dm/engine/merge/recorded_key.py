@@ -13,8 +13,6 @@ from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 
 class RecordedKeyChanged(DmError):
-    """Records name the rows of a table by a key that the target has no more."""
-
     source: str
     table: str
     target: str

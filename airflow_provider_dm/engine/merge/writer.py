@@ -148,7 +148,7 @@ class OwnerWriter:
     @cached_property
     def key(self) -> tuple[int, ...]:
         """The positions of a row's identity values."""
-        return key_positions(self.mapping)
+        return self.mapping.key_places
 
     def check_key(self, connection: Connection) -> None:
         """Check that records of the owner are by this key. Raises RecordedKeyChanged."""
@@ -163,8 +163,7 @@ class OwnerWriter:
         return row_key([row[position] or b"" for position in self.key])  # columns of an identity key are not null
 
     def rows(self, values: Sequence[Row], literals: Sequence[Literals]) -> Rows:
-        key_of = self.key_of
-        return Rows(values, literals, [key_of(row) for row in values])
+        return Rows(values, literals, list(map(self.key_of, values)))
 
     # Exact
 
@@ -371,19 +370,12 @@ class OwnerWriter:
         return replace(self, owner=replace(self.owner, number=0)) if self.owner.number else self
 
 
-def key_positions(mapping: TableMapping) -> tuple[int, ...]:
-    """Return where the values of the target's identity key stand in a row of the source. For a target that has one."""
-    identity = mapping.target.identity
-    assert identity is not None
-    return tuple(mapping.source.column(name).position for name in identity.columns)
-
-
 def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | None:
     """Return where a unique key's values of the target stand in a source row. None: they are not whole columns."""
-    names = {column.name.lower(): column.position for column in mapping.source.columns}
-    if index.expression or any(index.prefixes) or any(name.lower() not in names for name in index.columns):
+    ours = mapping.source.by_name
+    if index.expression or any(index.prefixes) or any(name.lower() not in ours for name in index.columns):
         return None
-    return tuple(names[name.lower()] for name in index.columns)
+    return tuple(ours[name.lower()].position for name in index.columns)
 
 
 def identity_reader(

@@ -44,8 +44,6 @@ _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
 class MetaUnreachable(DmError):
-    """The metadata DB did not answer, or refused."""
-
     url: str
     reason: str
 
@@ -67,8 +65,6 @@ class MetaRefused(DmError):
 
 
 class MetaDriverMissing(DmError):
-    """The Python driver for this kind of metadata DB is not installed."""
-
     driver: str
 
     code = "DM-8003"
@@ -105,8 +101,11 @@ class Database:
     @contextmanager
     def connection(self, *, write: bool) -> Iterator[Connection]:
         """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
-        with self._translated(), self._current_engine().connect() as connection:
-            yield connection.execution_options(**{_WRITE: write})
+        try:
+            with self._current_engine().connect() as connection:
+                yield connection.execution_options(**{_WRITE: write})
+        except DBAPIError as error:
+            raise self._translate(error) from None
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
         for attempt in range(1, ATTEMPTS + 1):
@@ -121,13 +120,6 @@ class Database:
                 log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            raise self._translate(error) from None
 
     def _translate(self, error: DBAPIError) -> MetaUnreachable | MetaRefused:
         # Only the driver's words: SQLAlchemy's text repeats the statement.

@@ -9,7 +9,7 @@ its expiry. The fence is the generation, which every acquisition raises and ever
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, update
@@ -25,8 +25,6 @@ ROUNDS: Final = 100
 
 
 class LeaseHeld(DmError):
-    """Somebody else works on this subtask."""
-
     task: str
     source: str
     holder: str
@@ -83,42 +81,20 @@ class LeaseLost(DmError):
     hint = "Another run has taken the task over: look at that one. Nothing was written twice."
 
 
-@dataclass(frozen=True)
-class Grant:
-    """The lease is free: take it with this generation."""
+def decide(found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None) -> int:
+    """Return the generation with which to take the lease of a row (with the DB's `now`): expired, released or our own.
 
-    generation: int
-
-
-@dataclass(frozen=True)
-class Refuse:
-    """The lease is held. Microseconds by the DB's clock."""
-
-    holder: Holder
-    age: int
-    remaining: int
-
-
-@dataclass(frozen=True)
-class Overtaken:
-    """The lease is free, and was another's since the run was launched."""
-
-    holder: Holder
-    generation: int
-
-
-def decide(
-    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None
-) -> Grant | Refuse | Overtaken:
-    """Decide what a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
+    Raises LeaseHeld, RunOvertaken.
+    """
     if found is None:
-        return Grant(at_least + 1)
-    if found.identity != holder.identity and found.expires_at > found.now:
-        other = Holder(found.identity, found.attempt, found.host)
-        return Refuse(other, age=found.now - found.acquired_at, remaining=found.expires_at - found.now)
+        return at_least + 1
+    other = Holder(found.identity, found.attempt, found.host)
+    if other.identity != holder.identity and found.expires_at > found.now:
+        age, remaining = (found.now - found.acquired_at) / SECOND, (found.expires_at - found.now) / SECOND
+        raise LeaseHeld(found.task, found.source, str(other), other.host, age, remaining)
     if launched_behind is not None and found.generation > launched_behind:
-        return Overtaken(Holder(found.identity, found.attempt, found.host), found.generation)
-    return Grant(max(found.generation, at_least) + 1)
+        raise RunOvertaken(found.task, found.source, str(other), found.generation, launched_behind)
+    return max(int(found.generation), at_least) + 1
 
 
 class Leases(StorePart):
@@ -141,15 +117,10 @@ class Leases(StorePart):
         """
         for _ in range(ROUNDS):
             found = self._lease(task, source)
-            match decide(found, holder, at_least=at_least, launched_behind=launched_behind):
-                case Refuse() as refuse:
-                    raise _held(task, source, refuse)
-                case Overtaken(other, newer):
-                    raise RunOvertaken(task, source, str(other), newer, launched_behind or 0)
-                case Grant(generation):
-                    wanted = Lease(task, source, generation, holder, ttl_seconds)
-                    if self._take(wanted, found):
-                        return wanted
+            generation = decide(found, holder, at_least=at_least, launched_behind=launched_behind)
+            wanted = Lease(task, source, generation, holder, ttl_seconds)
+            if self._take(wanted, found):
+                return wanted
         raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {ROUNDS} rounds")
 
     def _lease(self, task: str, source: str) -> Row[Any] | None:
@@ -180,8 +151,11 @@ class Leases(StorePart):
         """Return what `acquire_lease` would raise now, as somebody else works on it; None: nobody does. Nothing is
         written.
         """
-        found = decide(self._lease(task, source), holder, at_least=0, launched_behind=None)
-        return _held(task, source, found) if isinstance(found, Refuse) else None
+        try:
+            decide(self._lease(task, source), holder, at_least=0, launched_behind=None)
+        except LeaseHeld as held:
+            return held
+        return None
 
     def last_generation(self, task: str, source: str) -> int:
         """Return the last one that was given out; 0: none ever was."""
@@ -204,10 +178,6 @@ class Leases(StorePart):
 
 def _version(row: Row[Any] | None) -> int | None:
     return None if row is None else row.version
-
-
-def _held(task: str, source: str, by: Refuse) -> LeaseHeld:
-    return LeaseHeld(task, source, str(by.holder), by.holder.host, by.age / SECOND, by.remaining / SECOND)
 
 
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:

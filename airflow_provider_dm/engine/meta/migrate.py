@@ -96,12 +96,10 @@ def _prepare(connection: Connection) -> None:
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
     """Open a transaction beside which nobody migrates: others begin when it has ended and they see what it did."""
-    if connection.dialect.name == "sqlite":  # BEGIN IMMEDIATE waits for the file's one writer
+    if connection.dialect.name in ("sqlite", "postgresql"):  # SQLite's BEGIN IMMEDIATE waits for the one writer
         with connection.begin():
-            yield
-    elif connection.dialect.name == "postgresql":
-        with connection.begin():
-            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
     else:
         held = {"prefix": _LOCK_NAME, "seconds": BUSY_SECONDS}

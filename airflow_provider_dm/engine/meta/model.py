@@ -150,10 +150,6 @@ class Operator:
     """The transaction that it was bound to."""
     created_at: datetime | None = None
 
-    @property
-    def place_key(self) -> str:
-        return place_key(self.place)
-
 
 def place_key(place: Place) -> str:
     """Return the text by which an operator is found again: short, and the same for the same place."""

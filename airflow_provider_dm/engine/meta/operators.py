@@ -39,8 +39,6 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
 class OperatorMissing(DmError):
-    """There is no operator to be taken back."""
-
     task: str
     source: str
     place: str

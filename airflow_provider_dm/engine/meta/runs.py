@@ -22,8 +22,6 @@ from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 
 class RunUnknown(DmError):
-    """Error: no run has this id."""
-
     run_id: str
 
     code = "DM-8007"
@@ -32,8 +30,6 @@ class RunUnknown(DmError):
 
 
 class RunTaken(DmError):
-    """The id belongs to somebody else's run."""
-
     run_id: str
     holder: str
 

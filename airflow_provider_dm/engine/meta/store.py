@@ -21,8 +21,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
 class MetaSchemaOutdated(DmError):
-    """The metadata DB's tables are not those of this release."""
-
     url: str
     found: str
     wanted: str

@@ -23,8 +23,6 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
 class UnrelatedNeeds(DmError):
-    """Two tasks need places in unrelated histories of one source: none of them is the older."""
-
     source: str
     one: str
     other: str

@@ -23,8 +23,6 @@ _NO_BINARY_LOGGING: Final = 1381
 
 
 class BinlogDisabled(DmError):
-    """The server writes no binlog, so there is nothing to follow."""
-
     server: str
 
     code = "DM-2110"

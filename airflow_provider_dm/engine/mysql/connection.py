@@ -36,8 +36,6 @@ else:
 
 
 class ServerUnreachable(DmError):
-    """Error: no connection could be made."""
-
     server: str
     reason: str
 
@@ -49,8 +47,6 @@ class ServerUnreachable(DmError):
 
 
 class AccessDenied(DmError):
-    """The server refused the login or a statement."""
-
     server: str
     reason: str
 
@@ -149,8 +145,6 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]
 
 
 class AnswerCut(DmError):
-    """A SELECT gives fewer rows than there are."""
-
     question: str
     rows: int
     counted: int | None

@@ -27,8 +27,6 @@ _MARIADB: Final = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})", re.ASCII)
 
 
 class InvalidGtidSet(DmError):
-    """Text that is no GTID set of its flavour."""
-
     text: str
     flavour: str
 

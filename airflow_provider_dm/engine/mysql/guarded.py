@@ -25,8 +25,6 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 
 
 class FileAskedFor(DmError):
-    """The server answers a statement by asking for a file of this machine."""
-
     server: str
 
     code = "DM-2004"
@@ -36,8 +34,6 @@ class FileAskedFor(DmError):
 
 
 class PacketTooLarge(DmError):
-    """A statement that the server would not take as a whole."""
-
     server: str
     statement: str
     """Its beginning, without values."""

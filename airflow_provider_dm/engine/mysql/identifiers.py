@@ -14,8 +14,6 @@ SYSTEM_SCHEMAS: Final = frozenset(
 
 
 class InvalidIdentifier(DmError):
-    """A name that no server accepts."""
-
     name: str
 
     code = "DM-5001"

@@ -34,8 +34,6 @@ class Order(Enum):
 
 
 class InvalidLocation(DmError):
-    """Text that is no location."""
-
     text: str
 
     code = "DM-1101"

@@ -228,8 +228,6 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
 class SessionConflict(DmError):
-    """A user's session variable would take away what exactness needs."""
-
     server: str
     variable: str
     value: str

@@ -34,8 +34,6 @@ _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
 
 
 class SessionRefused(DmError):
-    """The server does not let a session variable be set to what it has to be, or to what a user wants."""
-
     server: str
     variable: str
     value: str

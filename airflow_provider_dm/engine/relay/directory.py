@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_error, sync_folder, write_durably
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_errors, sync_folder, write_durably
 from airflow_provider_dm.engine.relay.lock import index_lock
 from airflow_provider_dm.engine.relay.meta import META
 
@@ -179,11 +179,9 @@ class RelayDirectory:
             known = self.sub_dirs()
             suffix = max(at_least, known[-1].suffix + 1) if known else at_least
             sub_dir = SubDir.parse(str(SubDir(server_uuid, suffix)))
-            try:
+            with disk_errors(self.folder(sub_dir)):
                 self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
                 sync_folder(self.root)
-            except OSError as error:
-                raise disk_error(self.folder(sub_dir), error) from error
             write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
             return sub_dir
 

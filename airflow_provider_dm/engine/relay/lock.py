@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error, disk_errors
 
 LOCK: Final = "relay.lock"
 INDEX_LOCK: Final = "index.lock"
@@ -60,9 +60,9 @@ class SoleWriter:
 
     def check(self) -> None:
         """Raise RelayFenced when somebody took the directory over all the same."""
-        said = _read(self._descriptor)
+        said = holder_in(self._descriptor)
         if _generation(said) != self.generation or not self._is_in_place():
-            raise RelayFenced(str(self.root), self.generation, said or "holder unknown")
+            raise RelayFenced(str(self.root), self.generation, said)
 
     def _is_in_place(self) -> bool:
         """Tell whether the lock file is still there: one that somebody removed excludes nobody."""
@@ -80,13 +80,12 @@ def sole_writer(root: Path) -> Iterator[SoleWriter]:
     """
     descriptor = _opened(root / LOCK)
     try:
-        if not _locked(descriptor):
-            raise RelayLocked(str(root), _read(descriptor) or "holder unknown")
-        generation = _generation(_read(descriptor)) + 1
-        try:
-            _sign(descriptor, generation)
-        except OSError as error:
-            raise disk_error(root / LOCK, error) from error
+        if not try_lock(descriptor):
+            raise RelayLocked(str(root), holder_in(descriptor))
+        generation = _generation(holder_in(descriptor)) + 1
+        with disk_errors(root / LOCK):
+            sign(descriptor, f"generation {generation}, ")
+            os.fsync(descriptor)
         yield SoleWriter(root, generation, descriptor)
     finally:
         os.close(descriptor)
@@ -104,7 +103,7 @@ def holder_of(root: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(descriptor) or "holder unknown"
+        return holder_in(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -124,8 +123,8 @@ def index_lock(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    """Try to take the lock; False where a writer holds it for good. Somebody who only looks is waited for."""
+def try_lock(descriptor: int) -> bool:
+    """Try to take a file's lock; False where somebody holds it for good. Somebody who only looks is waited for."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_SECONDS)
@@ -147,15 +146,16 @@ def _opened(path: Path) -> int:
         raise RelayDirectoryUnusable(str(path.parent), f"{path.name}: {error.strerror or error}") from error
 
 
-def _sign(descriptor: int, generation: int) -> None:
-    content = f"generation {generation}, process {os.getpid()} on {socket.gethostname()}\n".encode()
-    os.pwrite(descriptor, content, 0)  # before it is cut: the number is never gone
+def sign(descriptor: int, prefix: str = "") -> None:
+    """Write into a lock's file who holds it."""
+    content = f"{prefix}process {os.getpid()} on {socket.gethostname()}\n".encode()
+    os.pwrite(descriptor, content, 0)  # before it is cut: a generation is never gone
     os.ftruncate(descriptor, len(content))
-    os.fsync(descriptor)
 
 
-def _read(descriptor: int) -> str:
-    return os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition("\n")[0]
+def holder_in(descriptor: int) -> str:
+    """Return what the holder of a lock has written into its file."""
+    return os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition("\n")[0] or "holder unknown"
 
 
 def _generation(said: str) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -177,7 +178,7 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
         info, files = server_info(connection), list_binlogs(connection)
         moment = _moment(connection, at_time) if at_time else 0
     dumps = _Dumps(endpoint, info.flavour)
-    log = Log(files, dumps.head, dumps.begins)
+    log = Log(files, cache(dumps.head), dumps.begins)
     place = place_at_time(log, moment, at_time) if at_time else place_behind(log, GtidSet.parse(behind, info.flavour))
     return replace(place, server_uuid=info.server_uuid)
 
@@ -215,15 +216,9 @@ class _Dumps:
 
     endpoint: Endpoint
     flavour: Flavour
-    heads: dict[str, Head] = field(default_factory=dict)
 
     def head(self, file: BinlogSize) -> Head:
         """Return what a file says before its first transaction."""
-        if file.name not in self.heads:
-            self.heads[file.name] = self._head(file)
-        return self.heads[file.name]
-
-    def _head(self, file: BinlogSize) -> Head:
         timestamp, before = 0, None
         for _, header, event in self._events(file):
             timestamp = timestamp or header.timestamp

@@ -15,10 +15,8 @@ are renamed and removed inside it.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
 from airflow_provider_dm.engine.relay.purge_needs import Need
@@ -84,14 +83,10 @@ def sole_purger(root: Path) -> Iterator[None]:
     except OSError as error:
         raise PurgeFailed(str(root), error.strerror or str(error)) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
-            raise PurgeRuns(str(root), holder or "holder unknown") from None
+        if not try_lock(descriptor):
+            raise PurgeRuns(str(root), holder_in(descriptor))
         with suppress(OSError):  # it is only for a message, and the disk may be full: that is why we are here
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            sign(descriptor)
         yield
     finally:
         os.close(descriptor)

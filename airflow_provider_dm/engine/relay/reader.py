@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.boundary import opened
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
-from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
@@ -160,11 +159,8 @@ class RelayReader:
             raise LocationNotInLog(str(place), f"{files[0].name} ends at {files[0].size}")
         if not files or files[0].size < place.position:
             return None
-        with Window(files[0].path, files[0].size) as window:
-            log_format = read_format(window, files[0].name)
-            if log_format is None:
-                return None
-            return str(held_before(window, place.position, log_format, files[0].name))
+        with opened(files[0].path, files[0].size, files[0].name) as log:
+            return None if log is None else str(held_before(log, place.position))
 
     def _covers(self, start: Location, first: LogFile) -> bool:
         """Tell whether nothing lies between `start` and a file; False: the file does not say it yet."""

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from airflow_provider_dm.engine.binlog.boundary import Stretch, last_boundary, read_format, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened, scan
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
-from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder
+from airflow_provider_dm.engine.relay.durable import disk_errors, sync_folder
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
@@ -97,12 +97,11 @@ def boundary_after(path: Path, start: int) -> int:
 
 def _scanned(path: Path, start: int) -> Stretch:
     size = path.stat().st_size
-    with Window(str(path), size) as window:
-        log_format = read_format(window, path.name)
-        if log_format is None:
+    with opened(str(path), size, path.name) as log:
+        if log is None:
             return Stretch(start, start)
         try:
-            return scan(window, start, cut=size + 1, log_format=log_format, name=path.name, apply=False)
+            return scan(log, start, cut=size + 1, apply=False)
         except MalformedEvent:  # nothing behind `start` is complete
             return Stretch(start, start)
 
@@ -186,12 +185,9 @@ def _right(view: memoryview, at: int, size: int) -> bool:
 
 
 def _cut(held: RelayFile, size: int) -> None:
-    try:
-        with open(held.path, "r+b") as file:
-            now = os.fstat(file.fileno()).st_size
-            if size < now:
-                log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
-                os.ftruncate(file.fileno(), size)
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise disk_error(held.path, error) from error
+    with disk_errors(held.path), open(held.path, "r+b") as file:
+        now = os.fstat(file.fileno()).st_size
+        if size < now:
+            log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
+            os.ftruncate(file.fileno(), size)
+            os.fsync(file.fileno())

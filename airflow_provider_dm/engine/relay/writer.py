@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.durable import RelayDiskFailed, disk_error, write_all, write_durably
+from airflow_provider_dm.engine.relay.durable import RelayDiskFailed, disk_error, disk_errors, write_all, write_durably
 from airflow_provider_dm.engine.relay.gtid_tracker import GtidTracker
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.recovery import Recovered, boundary_after
@@ -86,10 +86,8 @@ class RelayWriter:
         self.size, self.begun, self._dirty = BINLOG_HEADER_SIZE + len(event), BINLOG_HEADER_SIZE, True
 
     def _open(self) -> None:
-        try:
+        with disk_errors(self.path):
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            raise disk_error(self.path, error) from error
         self._syncer.watch(self._descriptor)
 
     def append(self, pieces: Sequence[bytes | memoryview]) -> None:
@@ -173,10 +171,8 @@ class RelayWriter:
 
     def _boundary(self) -> int:
         """Find the file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""
-        try:
+        with disk_errors(self.path):
             return boundary_after(self.path, self.begun)
-        except FileNotFoundError as error:
-            raise disk_error(self.path, error) from error
 
     def _gtid_set(self, *, look: bool) -> GtidSet:
         at_boundary = not self.size or (look and self._boundary() == self.size)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.config.pattern import Pattern, TableMatcher
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig, TablePattern
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import NO_TOOLS, Real, TableKind, ToolTables
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import NO_TOOLS, TableKind, ToolTables
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class BlockAllowRules:
 
     def allows(self, name: TableName) -> bool:
         """Tell whether the table belongs to the task."""
-        return self._lists_allow(name) and isinstance(self.kind_of(name), Real)
+        return self._lists_allow(name) and self.kind_of(name) is TableKind.REAL
 
     def kind_of(self, name: TableName) -> TableKind:
         """Tell a table of an online DDL tool, at work on a table that the lists allow, from any other."""

@@ -60,7 +60,12 @@ _TEXTS: Final = {
     **{f"{size}{kind}": 256**width - 1 for kind in ("text", "blob") for size, width in (("medium", 3), ("long", 4))},
 }
 _STRINGS: Final = frozenset({*_TEXTS, "char", "varchar", "binary", "varbinary"})
-_OPTIONS: Final = {"CHARSET": "modify charset", "COLLATE": "modify collation", "ENGINE": "modify storage engine"}
+_OPTIONS: Final = {
+    "CHARSET": ("modify charset", "modify table charset and collate"),
+    "COLLATE": ("modify collation", "modify table charset and collate"),
+    "ENGINE": ("modify storage engine",),
+}
+_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 _PARTITIONS: Final = {
     "REORGANIZE": "reorganize table partition",
     "REBUILD": "rebuild table partition",
@@ -161,23 +166,15 @@ def _events_of(spec: Spec, before: Columns, after: Columns) -> tuple[str, ...]:
         case Repartition(what):
             return _of_partitions(what)
         case SetOptions(options):
-            return next((_of_option(name) for name, _ in options if name in _OPTIONS), _of_other(options))
+            return next((_OPTIONS[name] for name, _ in options if name in _OPTIONS), _of_other(options))
         case _:
             return _SPECS.get(type(spec), ("alter table",))
-
-
-def _of_option(name: str) -> tuple[str, ...]:
-    own = _OPTIONS[name]
-    return (own,) if name == "ENGINE" else (own, "modify table charset and collate")
 
 
 def _of_other(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     names = {name for name, _ in options}
     more = [event for name, event in _OTHER_OPTIONS.items() if name in names]
     return ("alter table", *more)
-
-
-_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 
 
 def _of_partitions(what: str) -> tuple[str, ...]:

@@ -22,8 +22,6 @@ _NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items(
 
 
 class TargetKeyNotKept(DmError):
-    """Rows that are distinct at the source may be one in the target."""
-
     source: str
     target: str
     key: str
@@ -52,9 +50,8 @@ def check_keys_kept(mapping: TableMapping) -> None:
 
 def _never_met(key: Index, mapping: TableMapping) -> bool:
     """Tell whether a column of the key is NULL in all rows that are written: it is the target's own, and not filled."""
-    given = {column.name.lower() for column in mapping.source.columns}
     columns = [mapping.target.column(name) for name in key.columns]
-    own = (column for column in columns if column.name.lower() not in given)
+    own = (column for column in columns if column.name.lower() not in mapping.source.by_name)
     return any(column.nullable and not (column.filled or column.generated) for column in own)
 
 
@@ -73,8 +70,7 @@ def _follows(theirs: Index, ours: Index, mapping: TableMapping) -> bool:
 
 
 def _lengths(key: Index) -> dict[str, int | None]:
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    return dict(zip(map(str.lower, key.columns), prefixes, strict=True))
+    return {name.lower(): length for name, length in key.parts}
 
 
 def _told_apart(ours: Column, theirs: Column) -> bool:

@@ -44,8 +44,6 @@ _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
 class TargetTableMismatch(DmError):
-    """A target table that cannot take the source's rows as they are."""
-
     source: str
     target: str
     missing: tuple[str, ...]
@@ -80,8 +78,6 @@ class TargetTableMismatch(DmError):
 
 
 class ExtractNotPossible(DmError):
-    """A column that a route fills and that the target cannot take."""
-
     source: str
     target: str
     column: str
@@ -124,13 +120,17 @@ class TableMapping:
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """The positions in the source's rows of the target's identity key; none for a target without."""
+        identity = self.target.identity
+        return tuple(self.source.column(name).position for name in identity.columns) if identity else ()
+
+    @cached_property
     def found_by(self) -> tuple[int, ...] | None:
         """The positions in the source's rows of the identity key by which the target's row is found again.
 
         None: it has no key of given values."""
-        identity = self.target.identity
-        places = tuple(self.source.column(name).position for name in identity.columns) if identity else ()
-        return places if places and not set(places) & set(self.computed) else None
+        return self.key_places if self.key_places and not {*self.key_places} & {*self.computed} else None
 
     def _is_certain(self, index: int) -> bool:
         """Tell whether rows alone decide: sums and products of integers and decimals, one expression on both sides."""
@@ -157,8 +157,7 @@ def map_table(
     """
     added = (extracted or {}).items()
     source = source.with_constants(_constant(source, target, name, value) for name, value in added)
-    theirs = {column.name.lower(): column for column in target.columns}
-    ours = {column.name.lower(): column for column in source.columns}
+    theirs, ours = target.by_name, source.by_name
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
     extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours and _needs_value(column))
     target = _without_counted(target, ours.keys())
@@ -181,11 +180,10 @@ def map_table(
 
 def check_same_columns(table: Table, first: Table) -> None:
     """Refuse shards of which one has a column that the other lacks: its values would be lost, or made up."""
-    ours, theirs = ({column.name.lower() for column in one.columns} for one in (table, first))
-    if ours != theirs:
+    if differing := table.by_name.keys() ^ first.by_name.keys():
         raise NotSupportedYet(
             "merging shards with different columns",
-            f"column {', '.join(sorted(ours ^ theirs))} of {table.name} and {first.name}",
+            f"column {', '.join(sorted(differing))} of {table.name} and {first.name}",
             "Make the columns equal, or route the tables to different targets.",
         )
 
@@ -196,7 +194,7 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     def refused(why: str) -> ExtractNotPossible:
         return ExtractNotPossible(str(source.name), str(target.name), name, why)
 
-    if any(column.name.lower() == name.lower() for column in source.columns):
+    if name.lower() in source.by_name:
         raise refused("the source's table has such a column itself")
     try:
         column = target.column(name)
@@ -228,7 +226,7 @@ def _needs_value(column: Column) -> bool:
 
 def _without_counted(target: Table, given: Collection[str]) -> Table:
     """Return the target without the keys over a column that it counts by itself. `given`: what rows have values for."""
-    counted = {column.name.lower() for column in target.columns if column.counted} - set(given)
+    counted = {name for name, column in target.by_name.items() if column.counted} - set(given)
     if not counted:
         return target
     kept = (key for key in target.unique_keys if counted.isdisjoint(map(str.lower, key.columns)))

@@ -21,8 +21,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
 class AmbiguousRoute(DmError):
-    """More than one rule routes the same thing."""
-
     name: str
     rules: tuple[str, ...]
 

@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 
 class RowsRefused(DmError):
-    """The log has a change of rows of which a filter rule says that it is an error."""
-
     table: str
     event: str
 

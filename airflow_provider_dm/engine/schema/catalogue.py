@@ -50,8 +50,6 @@ _FOREIGN_KEYS: Final = _View(
 
 
 class TableNotFound(DmError):
-    """The catalogue has no such base table."""
-
     table: str
 
     code = "DM-5002"

@@ -44,8 +44,6 @@ _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the colu
 
 
 class UnsupportedColumnType(DmError):
-    """A column whose values cannot be carried exactly by this release."""
-
     table: str
     column: str
     type: str

@@ -19,8 +19,6 @@ from airflow_provider_dm.engine.schema.model import Table
 
 
 class DefinitionsUnreadable(DmError):
-    """A file that holds no definitions."""
-
     path: str
     reason: str
 

@@ -5,8 +5,9 @@ Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -64,6 +65,11 @@ class Index:
     def primary(self) -> bool:
         return self.name == "PRIMARY"
 
+    @property
+    def parts(self) -> tuple[tuple[str, int | None], ...]:
+        """The columns, each with the length of its prefix."""
+        return tuple(zip(self.columns, self.prefixes or (None,) * len(self.columns), strict=True))
+
 
 @dataclass(frozen=True)
 class Table:
@@ -76,12 +82,14 @@ class Table:
     hidden: int = 0
     """Columns behind all others that only row images have: MariaDB's hash for each UNIQUE over long values."""
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Column]:
+        """The columns by their names in lower case: a server compares them so."""
+        return {column.name.lower(): column for column in self.columns}
+
     def column(self, name: str) -> Column:
-        """Return the column of this name, compared without case as the server does. Raises KeyError."""
-        for column in self.columns:
-            if column.name.lower() == name.lower():
-                return column
-        raise KeyError(name)
+        """Return the column of this name. Raises KeyError."""
+        return self.by_name[name.lower()]
 
     def with_constants(self, columns: Iterable[Column]) -> Table:
         """Return the table with further columns behind its own, each of which has one value."""

@@ -39,8 +39,6 @@ _PLACES: Final = ("after", "until", "needs")
 
 
 class ShardDdlOutOfSequence(DmError):
-    """A shard's DDL is not the one that the other shards of its source have made in its place."""
-
     source: str
     table: str
     mine: tuple[str, ...]

@@ -32,6 +32,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -58,8 +60,6 @@ class Action(StrEnum):
 
 
 class ShardDdlConflict(DmError):
-    """Sources of one merged table have made different DDL in the same turn."""
-
     lock: str
     number: int
     source: str
@@ -80,8 +80,6 @@ class ShardDdlConflict(DmError):
 
 
 class LockRefuses(DmError):
-    """A lock does not take what somebody wants of it."""
-
     lock: str
     why: str
 
@@ -155,36 +153,14 @@ class Lock:
         return ShardDdlConflict(self.id, self.number, source, mine.ddls, others[0].source, others[0].ddls)
 
     def to_json(self) -> Json:
-        return {
-            "task": self.task,
-            "target": list(self.target),
-            "number": self.number,
-            "owner": self.owner,
-            "infos": [
-                {
-                    "source": one.source,
-                    "ddls": list(one.ddls),
-                    "tables": list(one.tables),
-                    "at": one.at,
-                    "done": one.done,
-                }
-                for one in self.infos
-            ],
-            "expected": list(self.expected),
-            "wish": self.wish.value if self.wish else None,
-            "executed": self.executed,
-        }
+        return dict(_AS_JSON.dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, said: Json) -> Lock:
-        infos = (
-            Info(one["source"], tuple(one["ddls"]), tuple(one["tables"]), one["at"], one["done"])
-            for one in said["infos"]
-        )
-        wish = Action(said["wish"]) if said["wish"] else None
-        names = tuple(said["expected"])
-        target = TableName(*said["target"])
-        return cls(said["task"], target, said["number"], said["owner"], tuple(infos), names, wish, said["executed"])
+        return _AS_JSON.validate_python(said)
+
+
+_AS_JSON: Final = TypeAdapter(Lock)
 
 
 def lock_id(task: str, target: TableName) -> str:

@@ -214,7 +214,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         for number, (here, start) in enumerate(proven):
             others = proven[:number] + proven[number + 1 :]
             here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
-            waiting.remove(here.beginning)
+            waiting.pop(0)
     except DmError:
         for one in waiting:
             one.withdraw()
@@ -274,7 +274,11 @@ class _Beginning:
         route = self.source.rules.router.route
         schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
         names = {one.target for one in schemas}
-        return schemas, {} if self.source.config.overwrites else _keyed(self.source.target, names)
+        if self.source.config.overwrites:
+            return schemas, {}
+        connection = target_connection(self.source.target)
+        found = read_tables(connection, names & set(list_tables(connection)))
+        return schemas, {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
 
     def tail(self) -> Tail:
         """Return the log that the sync will read."""
@@ -427,10 +431,3 @@ class _Found:
             save_online_ddls(connection, source.fence.ref, OnlineDdls())
 
         run_transaction(source.target, body)
-
-
-def _keyed(target: Endpoint, names: set[TableName]) -> dict[TableName, str]:
-    """Return the keys of those of the target tables that are there and have one."""
-    connection = target_connection(target)
-    found = read_tables(connection, names & set(list_tables(connection)))
-    return {name: recorded_key(table) for name, table in found.items() if table.identity is not None}

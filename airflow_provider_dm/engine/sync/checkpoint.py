@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.dm_checkpoint import (
     LAST_POSITION,
     create_checkpoint_table,
@@ -46,7 +47,6 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
 )
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import TargetWentBack
-from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said

@@ -29,16 +29,13 @@ def edge_in_new_log(readers: Sequence[RelayReader], lo: Location, edge: Location
     """
     try:
         held = [reader.files(lo) for reader in readers]
-        if not (wanted and lo.gtid_set) or any(_reach(files, edge) for files in held):
+        old_log = (one for files in held for one in files if one.suffix == edge.suffix)
+        ends = [Location(one.name, one.size, suffix=one.suffix).sort_key for one in old_log]
+        if not (wanted and lo.gtid_set) or max(ends, default="") >= edge.sort_key:
             return None
         return place_of(held[0], lo, wanted) if any(one.suffix > edge.suffix for one in held[0]) else None
     except (DmError, OSError):
         return None  # what is wrong with the log, reading finds
-
-
-def _reach(files: Sequence[LogFile], edge: Location) -> bool:
-    ends = (Location(one.name, one.size, suffix=one.suffix) for one in files if one.suffix == edge.suffix)
-    return any(edge.sort_key <= end.sort_key for end in ends)
 
 
 def place_of(files: Sequence[LogFile], lo: Location, wanted: str) -> Location | None:

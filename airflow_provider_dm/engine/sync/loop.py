@@ -45,8 +45,7 @@ from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resync import Resyncing

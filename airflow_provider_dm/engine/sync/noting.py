@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.shards import Shards

@@ -13,13 +13,50 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import InvariantBroken
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.position import Position
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.target.frontier import Step
+from airflow_provider_dm.engine.target.identity import Fence
+
+
+@dataclass
+class Position:
+    """The position of one sync. Mutable.
+
+    `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on (there may be events in
+    between that change nothing). `edge`: see frontier rule 1; None once it is reached. `goal` None: no end.
+    `catch_up_until`: up to there the log overlaps a load; None: it does not. `furthest`: where the last epoch or
+    statement ends that was begun."""
+
+    fence: Fence
+    applied: Location
+    here: Location
+    edge: Location | None
+    goal: Location | None
+    catch_up_until: Location | None
+    furthest: Location | None = None
+
+    @property
+    def at_goal(self) -> bool:
+        """True if nothing is left to do."""
+        return self.edge is None and self.goal is not None and has_passed(self.here, self.goal)
+
+    @property
+    def catching_up(self) -> bool:
+        """True if what comes next overlaps a load."""
+        return self.catches_up_at(self.applied)
+
+    def catches_up_at(self, place: Location) -> bool:
+        """Tell whether what lies behind `place` overlaps a load."""
+        return self.catch_up_until is not None and not has_passed(place, self.catch_up_until)
+
+    def step(self, hi: Location) -> Step:
+        """Return the step that leads from here to `hi`."""
+        return Step(self.fence, self.applied.sort_key, hi.sort_key)
 
 
 @dataclass(frozen=True)

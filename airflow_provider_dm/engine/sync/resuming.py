@@ -34,8 +34,8 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.target.claim import check_still_has
 from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
-from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import close_target, target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 

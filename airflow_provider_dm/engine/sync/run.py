@@ -20,8 +20,7 @@ from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner

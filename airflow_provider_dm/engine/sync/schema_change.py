@@ -66,15 +66,15 @@ from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
-from airflow_provider_dm.engine.sync.filtered_ddl import left_by_filter
 from airflow_provider_dm.engine.sync.statement_parts import (
     check_same_everywhere,
     check_shows,
+    left_by_filter,
     new_name,
     renames,
     renames_columns,

@@ -46,8 +46,7 @@ from airflow_provider_dm.engine.sync.fallback import (
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, not_begun, reaches
-from airflow_provider_dm.engine.sync.reading_from import FromRelay, FromUpstream, Reading
-from airflow_provider_dm.engine.sync.upstream import UpstreamLog
+from airflow_provider_dm.engine.sync.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 
 log = logging.getLogger(__name__)
 
@@ -310,13 +309,8 @@ class Tail:
         self._go(FromUpstream(reading.log, error, at))
 
     def _is_at_fault(self, error: DmError, at: Location) -> bool:
-        match fault_of(error):
-            case Fault.LOG:
-                return True
-            case Fault.SUSPECT:
-                return self._is_damaged(at)
-            case Fault.OTHER:
-                return False
+        fault = fault_of(error)
+        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at))
 
     def _is_damaged(self, at: Location) -> bool:
         """Tell whether an event between `at` and the end of the log is not what the server wrote."""

@@ -2,7 +2,8 @@
 
 It is a relay like any other (engine/relay) in a directory of its own, as a child process of the driver, bounded by
 `spool-limit-mb`. It begins with the file of the sync's location and in a sub-directory of the same number, so that
-locations stay what they are. Only the server whose log was being read will do.
+locations stay what they are. Only the server whose log was being read will do. What a tail reads (tail.py) is one of
+two values: the relay log, or this.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from airflow_provider_dm.engine.sync.fallback import OtherUpstream, PrivateRelay
 READ_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 3.0
 DEATHS_ALLOWED: Final = 5
+RETURN_SECONDS: Final = 5.0
+"""Between two looks whether the relay log can serve again, at first."""
+LONGEST_RETURN_SECONDS: Final = 60.0
 LOCKED_SECONDS: Final = 60.0
 """How long another process may hold the directory before that is an error."""
 
@@ -151,3 +155,38 @@ def _died(code: int) -> ReportedError:
         workaround="Look at its log, beside the folder `upstream` of the task's work directory.",
         reaction=Reaction.RETRY,
     )
+
+
+@dataclass(frozen=True)
+class FromRelay:
+    """The state of reading the relay log."""
+
+    left_at: Location | None = None
+    """Where the upstream's files were left for it: they may still be being read."""
+
+
+@dataclass
+class FromUpstream:
+    """The state of reading what is pulled from the upstream, until a look shows that the relay log can serve again."""
+
+    log: UpstreamLog
+    why: DmError
+    """What is wrong with the relay log."""
+    failed_at: Location | None
+    """Where it was left for what it says, not for its silence: what is wrong lies behind it."""
+    pulled: bool = True
+    """It grows. False: an earlier run has left it, and its server is gone."""
+    return_pause: float = RETURN_SECONDS
+    return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
+
+    def looks_back(self, lo: Location) -> bool:
+        """Tell whether it is time to look; never where the relay log could not serve, or nobody would get past that."""
+        stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
+        return not stuck and time.monotonic() >= self.return_at
+
+    def looked_in_vain(self) -> None:
+        self.return_pause = min(self.return_pause * 1.5, LONGEST_RETURN_SECONDS)
+        self.return_at = time.monotonic() + self.return_pause
+
+
+Reading = FromRelay | FromUpstream

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import MetaRows, name_of
 
-_ROWS: Final = MetaRows("dm_copy_chunk")
+CHUNKS: Final = MetaRows("dm_copy_chunk")
 _OF_TABLE: Final = "source_schema = %s AND source_table = %s"
 _COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied"
 
@@ -42,7 +42,7 @@ class ChunkProgress:
 
 def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
     """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""
-    _ROWS.delete(connection, fence.ref)
+    CHUNKS.delete(connection, fence.ref)
     add_chunks(connection, fence, chunks)
 
 
@@ -54,32 +54,32 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
     """
     columns = "chunk, source_schema, source_table, low, high, generation"
     rows = [(one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation) for one in chunks]
-    _ROWS.put(connection, fence.ref, columns, rows, verb="INSERT")
+    CHUNKS.put(connection, fence.ref, columns, rows, verb="INSERT")
 
 
 def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
     """Return all chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
-    return [_progress(row) for row in _ROWS.read(connection, ref, _COLUMNS, tail="ORDER BY chunk")]
+    return [_progress(row) for row in CHUNKS.read(connection, ref, _COLUMNS, tail="ORDER BY chunk")]
 
 
 def lock_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> list[ChunkProgress]:
     """Return a table's chunks as they stand, none of which moves until the transaction ends."""
-    return [_progress(row) for row in _ROWS.select(connection, ref, _COLUMNS, _OF_TABLE, table, "FOR UPDATE")]
+    return [_progress(row) for row in CHUNKS.select(connection, ref, _COLUMNS, _OF_TABLE, table, "FOR UPDATE")]
 
 
 def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:
     """Let, in a transaction that has checked the generation, the chunks of a table be those of its new name."""
-    _ROWS.update(connection, ref, "source_schema = %s, source_table = %s", new, _OF_TABLE, old)
+    CHUNKS.update(connection, ref, "source_schema = %s, source_table = %s", new, _OF_TABLE, old)
 
 
 def forget_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
     """Remove, in a transaction that has checked the generation, the chunks of a table that is gone at the source."""
-    _ROWS.delete(connection, ref, _OF_TABLE, table)
+    CHUNKS.delete(connection, ref, _OF_TABLE, table)
 
 
 def load_chunk(connection: Connection, fence: Fence, number: int) -> ChunkProgress:
     """Return one chunk as it stands. Raises Fenced or TargetWentBack when it is another generation's, or nobody's."""
-    rows = _ROWS.select(connection, fence.ref, f"{_COLUMNS}, generation", "chunk = %s", (number,))
+    rows = CHUNKS.select(connection, fence.ref, f"{_COLUMNS}, generation", "chunk = %s", (number,))
     found = int(rows[0][-1]) if rows else 0
     if found != fence.generation:
         raise fence.refused(found)
@@ -93,7 +93,7 @@ def advance_chunk(
 
     False: the chunk no longer stands there, so this page must not be written. Raises Fenced or TargetWentBack.
     """
-    matched = _ROWS.update(
+    matched = CHUNKS.update(
         connection,
         fence.ref,
         "last_key = %s, done = %s, rows_copied = rows_copied + %s",
@@ -109,7 +109,7 @@ def advance_chunk(
 
 def count_chunk_rows(connection: Connection, ref: SubtaskRef, number: int, rows: int) -> None:
     """Set how many rows a chunk turned out to be, later in a transaction that has advanced it with `rows=0`."""
-    _ROWS.update(connection, ref, "rows_copied = %s", (rows,), "chunk = %s", (number,))
+    CHUNKS.update(connection, ref, "rows_copied = %s", (rows,), "chunk = %s", (number,))
 
 
 def _progress(row: tuple[Any, ...]) -> ChunkProgress:

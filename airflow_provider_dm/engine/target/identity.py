@@ -1,7 +1,7 @@
 """Who writes: a subtask (one source of one task), and the generation under which it may.
 
 Both travel as values from the claim to the last statement, so nobody takes them apart and puts them together again.
-How a generation is claimed, and why it only grows: generation.py.
+How a generation is claimed, and why it only grows: claim.py.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
 from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from airflow_provider_dm.engine.target.shard_groups import forget_groups
 
-_ROWS: Final = MetaRows("dm_subtask")
+SUBTASKS: Final = MetaRows("dm_subtask")
 _TIMED: Final = "updated_at = UTC_TIMESTAMP(6)"
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
@@ -76,7 +76,7 @@ class Subtask:
 def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
     """Return the subtask's row; None where no claim was ever made."""
     columns = "generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location"
-    rows = _ROWS.select(connection, ref, columns)
+    rows = SUBTASKS.select(connection, ref, columns)
     if not rows:
         return None
     ((generation, unit, buckets, hash_version, plan, start, catch_up_until, location),) = rows
@@ -95,14 +95,14 @@ def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
 
 def known_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
     """Return what the target knows of a task, by source; nothing where the account sees no table of ours."""
-    there = has_table(connection, TableName(meta_schema, _ROWS.table))
+    there = has_table(connection, TableName(meta_schema, SUBTASKS.table))
     found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if there else []
     return {subtask.source: subtask for subtask in found if subtask is not None}
 
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
     """Return all that the target knows, or all of one task, by task and source. Raises AnswerCut."""
-    if not has_table(connection, TableName(meta_schema, _ROWS.table)):
+    if not has_table(connection, TableName(meta_schema, SUBTASKS.table)):
         return []
     rows = query_whole(
         connection,
@@ -149,7 +149,7 @@ def begin_subtask(
     ref = fence.ref
     changes = "unit = %s, buckets = %s, hash_version = %s, start_location = %s, catch_up_until = %s, location = %s"
     new = (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start))
-    _ROWS.update(connection, ref, f"{changes}, {_TIMED}", new)
+    SUBTASKS.update(connection, ref, f"{changes}, {_TIMED}", new)
     forget_prepared(connection, ref)
     forget_groups(connection, ref)
     begin_window(connection, ref, safe_mode_seconds)
@@ -163,7 +163,7 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
     """
     fence.check(connection)
     new = UNIT_SYNC, _json(catch_up_until)
-    _ROWS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
+    SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
 
 
 def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
@@ -172,7 +172,7 @@ def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    _ROWS.update(connection, fence.ref, "plan = %s", (plan,))
+    SUBTASKS.update(connection, fence.ref, "plan = %s", (plan,))
 
 
 def note_location(connection: Connection, fence: Fence, location: Location, *, exact: bool = False) -> None:
@@ -182,7 +182,7 @@ def note_location(connection: Connection, fence: Fence, location: Location, *, e
     """
     fence.check(connection)
     changes = f"location = %s, {'catch_up_until = NULL, ' if exact else ''}{_TIMED}"
-    _ROWS.update(connection, fence.ref, changes, (_json(location),))
+    SUBTASKS.update(connection, fence.ref, changes, (_json(location),))
 
 
 def _location(cell: object) -> Location | None:

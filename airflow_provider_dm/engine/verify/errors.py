@@ -18,8 +18,6 @@ class DataDiffers(DmError):
 
 
 class TargetTableMissing(DmError):
-    """A target table that is not there: there is nothing to compare with."""
-
     target: str
 
     code = "DM-7202"
@@ -29,8 +27,6 @@ class TargetTableMissing(DmError):
 
 
 class SourceAltered(DmError):
-    """A table was altered or dropped while it was compared, again and again."""
-
     reason: str
 
     code = "DM-7203"
@@ -41,8 +37,6 @@ class SourceAltered(DmError):
 
 
 class RowsHeldBack(DmError):
-    """Merged tables that cannot be compared, as rows of theirs wait for a DDL that not all shards have made."""
-
     tables: tuple[str, ...]
     """`schema.table (DDL lock)`."""
 

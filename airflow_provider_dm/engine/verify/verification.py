@@ -232,10 +232,10 @@ def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) 
 
 def readable(known: Table, now: Table) -> Table:
     """Return an older definition of a table, with the keys of today; if columns of it are gone, today's definition."""
-    there = {column.name.lower(): value_signature(column) for column in now.columns}
-    if any(there.get(column.name.lower()) != value_signature(column) for column in known.columns):
+    there = {name: value_signature(column) for name, column in now.by_name.items()}
+    if any(there.get(name) != value_signature(column) for name, column in known.by_name.items()):
         return now
-    names = {column.name.lower() for column in known.columns}
+    names = known.by_name.keys()
     keys = tuple(key for key in now.unique_keys if not key.expression and {one.lower() for one in key.columns} <= names)
     return replace(known, unique_keys=keys)
 
@@ -258,10 +258,7 @@ def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int
 
 def _key(mapping: TableMapping) -> tuple[int, ...]:
     """Return the positions of the columns that name a row to a person: the target's key, or all columns."""
-    identity = mapping.target.identity
-    if identity is None:
-        return tuple(range(len(mapping.source.columns)))
-    return tuple(mapping.source.column(name).position for name in identity.columns)
+    return mapping.key_places or tuple(range(len(mapping.source.columns)))
 
 
 # Sums

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, migrate
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import target_connection

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
 from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write_statement import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from testbed import Server

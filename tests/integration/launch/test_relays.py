@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch import relays as relays_module
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, relay_directory, upstream_of
+from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 
@@ -31,7 +31,8 @@ def url(tmp_path: Path) -> Secret:
 def upstream(server: Server, work: Path, *, enable_relay: bool = False, password: str = "") -> Upstream:
     config = SourceConfig.model_validate({"source-id": "one", "enable-relay": enable_relay})
     endpoint = Endpoint("one", server.host, server.port, server.user, Secret(password))
-    return Upstream(config, endpoint, relay_directory(config, TaskDir.of("shop", work)))
+    private = TaskDir.of("shop", work).private_relay("one")
+    return Upstream(config, endpoint, work / "relay" / "one" if enable_relay else private)
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30) -> None:

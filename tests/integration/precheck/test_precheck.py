@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import run_transaction

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import run_transaction

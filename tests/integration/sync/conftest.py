@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import close_target, execute, target_connection

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.generation import current_generation
+from airflow_provider_dm.engine.target.claim import current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.table_definitions import Definition, load_definitions

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.target import removal
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
@@ -194,6 +194,7 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
     kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=kit.schema)
     dm.put(kit.upstream(), table=(kit.schema, "plain"))
+    dm.put(start, table=("elsewhere", "left_out"))  # of a table that DM has migrated, and this task does not
     dm.put(start)
     kit.write("INSERT INTO plain VALUES (2, 'log')")
     # A DM at work writes every 30 s: no exit point, and a write of just now.

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.online_ddl_memory import load, save

@@ -20,8 +20,8 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.target.errors import TargetUnreachable
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.session import target_connection
 from tests.integration.sync.app_process import AppProcess

@@ -25,8 +25,8 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement

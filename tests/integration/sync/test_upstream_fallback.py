@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.relay import health
-from airflow_provider_dm.engine.sync import reading_from, tail
+from airflow_provider_dm.engine.sync import tail, upstream
 from airflow_provider_dm.engine.sync.fallback import NeitherServes
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
@@ -35,7 +35,7 @@ def kit(
 @pytest.fixture
 def soon_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sync looks often whether the relay log can serve again."""
-    monkeypatch.setattr(reading_from, "RETURN_SECONDS", 0.5)
+    monkeypatch.setattr(upstream, "RETURN_SECONDS", 0.5)
 
 
 def lose_a_file(kit: TailKit, name: str) -> None:

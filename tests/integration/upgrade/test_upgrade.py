@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.target import meta_tables
-from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import VERSION, MetaTablesNewer, ensure_meta_tables
 from airflow_provider_dm.engine.target.session import close_target, run_transaction

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.boundary import Stretch, last_boundary, read_format, scan
+from airflow_provider_dm.engine.binlog.boundary import last_boundary, opened, scan
 from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
     StatementDml,
     UnsupportedFormat,
 )
-from airflow_provider_dm.engine.binlog.transaction import Ended
-from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.binlog.transaction import Ended, Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 
@@ -22,10 +21,9 @@ FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 
 def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> Stretch:
     file = log.file(folder)
-    with Window(file.path, file.size if size is None else size) as window:
-        log_format = read_format(window, file.name)
-        assert log_format is not None
-        return scan(window, start, cut=1 << 62, log_format=log_format, name=file.name, apply=apply)
+    with opened(file.path, file.size if size is None else size, file.name) as found:
+        assert found is not None
+        return scan(found, start, cut=1 << 62, apply=apply)
 
 
 @FLAVOURS
@@ -232,10 +230,9 @@ def test_positions_have_64_bits(tmp_path: Path) -> None:
         file.write(log.data[head:])
     size = far + len(log.data) - head
     assert path.stat().st_size == size
-    with Window(str(path), size) as window:
-        log_format = read_format(window, log.name)
-        assert log_format is not None
-        assert scan(window, far, cut=1 << 62, log_format=log_format, name=log.name).end == size
+    with opened(str(path), size, log.name) as found:
+        assert found is not None
+        assert scan(found, far, cut=1 << 62).end == size
 
 
 def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:

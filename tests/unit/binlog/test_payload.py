@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.boundary import Stretch, read_format, scan
+from airflow_provider_dm.engine.binlog import boundary
 from airflow_provider_dm.engine.binlog.errors import (
     ChecksumMismatch,
     EventTooLarge,
@@ -21,8 +21,8 @@ from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.transaction import Ended
-from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Window
+from airflow_provider_dm.engine.binlog.transaction import Ended, Stretch
+from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
@@ -48,15 +48,6 @@ def test_every_order_of_reads_gives_the_same_bytes(compression: str, data: st.Da
     for _ in range(data.draw(st.integers(1, 8))):
         position, size = data.draw(st.integers(0, 320)), data.draw(st.integers(0, 320))
         assert window.read(position, size) == events[position : position + size]
-
-
-@COMPRESSIONS
-def test_a_window_that_ends_earlier_reads_for_itself(compression: str) -> None:
-    window = opened(bytes(range(200)), compression)
-    shorter = window.up_to(50)
-    assert window.read(100, 3) == b"def"
-    assert (shorter.size, shorter.read(40, 100)) == (50, bytes(range(40, 50)))
-    assert window.up_to(500).size == 200
 
 
 def test_a_stream_of_several_frames_is_one() -> None:
@@ -187,10 +178,9 @@ def inner(*changes: str, end: str = "xid") -> Log:
 
 def scanned(log: Log, folder: Path, start: int, *, apply: bool = True) -> Stretch:
     file = log.file(folder)
-    with Window(file.path, file.size) as window:
-        log_format = read_format(window, file.name)
-        assert log_format is not None
-        return scan(window, start, cut=1 << 62, log_format=log_format, name=file.name, apply=apply)
+    with boundary.opened(file.path, file.size, file.name) as found:
+        assert found is not None
+        return boundary.scan(found, start, cut=1 << 62, apply=apply)
 
 
 def with_payload(events: Log, *, server: str = "", compression: str = "zstd") -> tuple[Log, int, int]:

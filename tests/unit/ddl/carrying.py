@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.ddl import target_definitions
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.ddl.target_statements import ForTarget, for_target
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName

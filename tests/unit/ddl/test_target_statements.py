@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from tests.unit.ddl.carrying import ALL, MARIADB, MYSQL, SAME, TIDB, Way, carried, written
 from tests.unit.ddl.table_of_statements import entries
 

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write_statement import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.ddl.table_of_statements import Entry, entries
 

@@ -23,7 +23,6 @@ from airflow_provider_dm.launch.relays import (
     Relays,
     error_of,
     forget_private,
-    relay_directory,
     upstream_of,
 )
 from airflow_provider_dm.launch.workdir import TaskDir
@@ -74,15 +73,12 @@ def test_a_relays_own_error_is_passed_on() -> None:
 def test_only_a_source_with_enable_relay_has_a_directory_of_its_own(
     config: dict[str, object], expected: str, tmp_path: Path
 ) -> None:
-    source = SourceConfig.model_validate({"source-id": "one", **config})
-
-    assert relay_directory(source, TaskDir.of("shop", tmp_path)) == tmp_path / expected
+    assert upstream(tmp_path, config).relay_dir == tmp_path / expected
 
 
 def test_a_named_relay_dir_is_used_as_it_is(tmp_path: Path) -> None:
-    source = SourceConfig.model_validate({"source-id": "one", "enable-relay": True, "relay-dir": "/var/lib/dm/one"})
-
-    assert relay_directory(source, TaskDir.of("shop", tmp_path)) == Path("/var/lib/dm/one")
+    named = {"enable-relay": True, "relay-dir": "/var/lib/dm/one"}
+    assert upstream(tmp_path, named).relay_dir == Path("/var/lib/dm/one")
 
 
 def test_a_private_log_is_bounded_and_a_shared_one_is_not(tmp_path: Path) -> None:

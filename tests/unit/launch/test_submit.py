@@ -17,7 +17,7 @@ from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppDied, SparkAppFailed, Stopped, TaskTakenOver
+from airflow_provider_dm.launch.submit import Outcome, SparkApp, SparkAppDied, SparkAppFailed, TaskTakenOver
 from tests import short_jvms
 
 from .conftest import SOURCE_PASSWORD
@@ -99,7 +99,7 @@ def nothing_left(app: SparkApp) -> bool:
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
     app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
 
-    assert app.outcome(OneRun(replace(ROW, result={"rows": 4}))) == Finished({"rows": 4})
+    assert app.outcome(OneRun(replace(ROW, result={"rows": 4}))) == Outcome({"rows": 4})
     assert nothing_left(app)
     (said,) = [line for line in lines if line.startswith("argv")]
     assert "job.json" in said
@@ -149,7 +149,7 @@ signal.signal(signal.SIGTERM, save)
 
     app.stop(grace_seconds=20)
 
-    assert app.outcome(NoRuns()) == Stopped()
+    assert app.outcome(NoRuns()) == Outcome(finished=False)
     assert "saved" in lines
     assert nothing_left(app)
 

@@ -15,7 +15,7 @@ from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import Upstream, local_holder
 from airflow_provider_dm.launch.relays import Relays, RelayStopped
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp
+from airflow_provider_dm.launch.submit import Outcome, SparkApp
 from airflow_provider_dm.launch.supervisor import Supervisor
 
 TICK_FOR_EVER = "import time\nwhile True: time.sleep(0.05)\n"
@@ -63,7 +63,7 @@ def test_an_app_is_looked_at_until_it_has_ended(
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
         outcome = supervisor.watch(launch(""), relays, lambda: looks.append(None))
 
-    assert outcome == Finished()
+    assert outcome == Outcome()
     assert looks
 
 

@@ -5,9 +5,11 @@ from types import ModuleType
 
 import pytest
 
-from airflow_provider_dm.engine.binlog import cells, client_charsets
+from airflow_provider_dm.engine.binlog import cells, client_charsets, gtid_events
 from airflow_provider_dm.engine.ddl import (
     collations,
+    column_types,
+    constraints,
     create_like,
     expressions,
     first_words,
@@ -16,7 +18,6 @@ from airflow_provider_dm.engine.ddl import (
     target_code,
     target_statements,
     write,
-    write_statement,
 )
 from airflow_provider_dm.engine.mysql import sql_modes, tls
 from airflow_provider_dm.engine.schema import (
@@ -39,7 +40,10 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    gtid_events,
     collations,
+    column_types,
+    constraints,
     create_like,
     expressions,
     first_words,
@@ -48,7 +52,6 @@ MODULES = [
     target_code,
     target_statements,
     write,
-    write_statement,
     sql_modes,
     tls,
 ]

@@ -43,8 +43,8 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.target import session
+from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks
-from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner

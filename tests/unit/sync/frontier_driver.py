@@ -102,7 +102,7 @@ class Driver:
             self._claim()
 
     def _claim(self) -> None:
-        """Claim as target/generation.py does, but for its connections."""
+        """Claim as target/claim.py does, but for its connections."""
         self.generation += 1
         database = self.world.database.sqlite
         if self.generation == 1:

@@ -125,10 +125,9 @@ def test_rows_without_a_key_cannot_be_meant_to_overwrite_each_other() -> None:
 
 
 class Rows:
-    """A target table of `item` as far as `in_order` asks for it: an Access and its connection."""
+    """A target table of `item` as far as `in_order` asks for it."""
 
     def __init__(self, there: Iterable[bytes]) -> None:
-        self.dialect = Dialect()
         self.there = set(there)
         self.said: list[str] = []
 
@@ -145,7 +144,7 @@ def written(one: Table, changes: Iterable[Change], there: Iterable[bytes], *, ca
     """Return what is done to the target, in short."""
     rows = Rows(there)
     part = plan_of(one).targets[0]
-    access, connection = cast("Access", rows), cast("Connection", None)
+    access, connection = Access(Dialect(), rows.execute, rows.count), cast("Connection", None)
 
     def literals(row: Row) -> Literals:
         return tuple(value or b"NULL" for value in row)

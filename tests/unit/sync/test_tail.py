@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync import tail as module
 from airflow_provider_dm.engine.sync.fallback import NeitherServes
-from airflow_provider_dm.engine.sync.reading_from import FromUpstream
 from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.upstream import FromUpstream
 
 LO = Location("bin.000001", 4)
 

@@ -35,6 +35,10 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
+LIST, TABLE = "int64[::1]", "int64[:, ::1]"
+"""Kinds of arrays, as signatures of entry points name them."""
+
 ENTRIES: Final = ("headers", "literals", "packets", "rows", "split")
 """Modules with entry points: importing all of them compiles or loads everything."""
 

@@ -23,21 +23,7 @@ _MEMBER: Final = 2  # numbers of a member
 _KIND, _PRECISION, _SCALE = (int(field) for field in (Field.KIND, Field.PRECISION, Field.SCALE))
 _FIRST_MEMBER, _MEMBERS = int(Field.FIRST_MEMBER), int(Field.MEMBERS)
 
-_SIGNED, _UNSIGNED, _FLOAT, _DOUBLE = (
-    int(CellKind.SIGNED),
-    int(CellKind.UNSIGNED),
-    int(CellKind.FLOAT),
-    int(CellKind.DOUBLE),
-)
-_DECIMAL, _BITS, _YEAR, _DATE = int(CellKind.DECIMAL), int(CellKind.BITS), int(CellKind.YEAR), int(CellKind.DATE)
-_TIME2, _DATETIME2, _TIMESTAMP2 = int(CellKind.TIME2), int(CellKind.DATETIME2), int(CellKind.TIMESTAMP2)
-_OLD_TIME, _OLD_DATETIME, _OLD_TIMESTAMP = (
-    int(CellKind.OLD_TIME),
-    int(CellKind.OLD_DATETIME),
-    int(CellKind.OLD_TIMESTAMP),
-)
-_BYTES, _PADDED, _ENUM, _SET = int(CellKind.BYTES), int(CellKind.PADDED), int(CellKind.ENUM), int(CellKind.SET)
-_FIRST_TIME, _LAST_TIME = _YEAR, _OLD_TIMESTAMP
+_FIRST_TIME, _LAST_TIME = int(CellKind.YEAR), int(CellKind.OLD_TIMESTAMP)
 
 _COMMA, _ZERO_BYTE = uint64(ord(",")), uint64(0)
 
@@ -56,28 +42,28 @@ def write_cell(columns: int, index: int, constants: int, members: int, source: i
     Gives the place behind it, or MALFORMED for bytes that no server writes. NULL is the caller's.
     """
     kind = field_of(columns, index, _KIND)
-    if kind == _SIGNED:
+    if kind == CellKind.SIGNED:
         return write_signed(little(source, size), size, out)
-    if kind == _UNSIGNED:
+    if kind == CellKind.UNSIGNED:
         return write_unsigned(little(source, size), out)
-    if kind == _BYTES:
+    if kind == CellKind.BYTES:
         return copy(source, size, out)
-    if kind == _DECIMAL:
+    if kind == CellKind.DECIMAL:
         precision, scale = field_of(columns, index, _PRECISION), field_of(columns, index, _SCALE)
         return write_decimal(source, precision, scale, out)
     if _FIRST_TIME <= kind <= _LAST_TIME:
         return _write_time(kind, field_of(columns, index, _PRECISION), source, size, out)
-    if kind == _DOUBLE:
+    if kind == CellKind.DOUBLE:
         return write_double(load8(source), out)
-    if kind == _FLOAT:
+    if kind == CellKind.FLOAT:
         return write_double(_widened(uint32(little(source, 4))), out)
-    if kind == _ENUM:
+    if kind == CellKind.ENUM:
         return _write_enum(columns, index, constants, members, int64(little(source, size)), out)
-    if kind == _SET:
+    if kind == CellKind.SET:
         return _write_set(columns, index, constants, members, little(source, size), out)
-    if kind == _BITS:
+    if kind == CellKind.BITS:
         return copy(source, size, out)
-    if kind == _PADDED:
+    if kind == CellKind.PADDED:
         return _write_padded(field_of(columns, index, _PRECISION), source, size, out)
     return MALFORMED
 
@@ -90,19 +76,19 @@ def _widened(bits: Any) -> Any:
 
 @njit
 def _write_time(kind: int, precision: int, source: int, size: int, out: int) -> int:
-    if kind == _DATETIME2:
+    if kind == CellKind.DATETIME2:
         return times.write_datetime2(source, size, precision, out)
-    if kind == _TIMESTAMP2:
+    if kind == CellKind.TIMESTAMP2:
         return times.write_timestamp2(source, size, precision, out)
-    if kind == _DATE:
+    if kind == CellKind.DATE:
         return times.write_date(source, out)
-    if kind == _TIME2:
+    if kind == CellKind.TIME2:
         return times.write_time2(source, size, precision, out)
-    if kind == _YEAR:
+    if kind == CellKind.YEAR:
         return times.write_year(int64(load1(source)), out)
-    if kind == _OLD_TIME:
+    if kind == CellKind.OLD_TIME:
         return times.write_old_time(source, out)
-    if kind == _OLD_DATETIME:
+    if kind == CellKind.OLD_DATETIME:
         return times.write_old_datetime(source, out)
     return times.write_old_timestamp(source, out)
 

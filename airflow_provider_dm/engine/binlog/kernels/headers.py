@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     STANDALONE,
 )
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE
-from airflow_provider_dm.engine.binlog.kernels.build import entry
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, entry
 from airflow_provider_dm.engine.binlog.kernels.machine import load1, load2, load4, load8
 
 _QUERY_HEAD: Final = 13
@@ -34,8 +34,6 @@ _XID, _QUERY, _GTID, _ANONYMOUS = codes.XID, codes.QUERY, codes.GTID, codes.ANON
 _MARIADB_GTID = codes.MARIADB_GTID
 _PASS, _MAP, _ROWS = int(Do.PASS), int(Do.MAP), int(Do.ROWS)
 _HEADER = HEADER_SIZE
-
-_BYTES = "Array(uint8, 1, 'C', readonly=True)"
 
 
 @njit(forceinline=True)
@@ -62,7 +60,7 @@ def _remember(ids: Any, count: int, first: Any, second: Any, number: Any, mariad
     return count + 1
 
 
-@entry(f"UniTuple(int64, 4)({_BYTES}, int64, int64, int64, int64, boolean, {_BYTES}, uint64[:, ::1])")
+@entry(f"UniTuple(int64, 4)({BYTES}, int64, int64, int64, int64, boolean, {BYTES}, uint64[:, ::1])")
 def hop(data: Any, offset: int, end: int, cut: int, trailer: int, mariadb: bool, do_of: Any, ids: Any) -> Any:
     """Walk over ordinary transactions in data[offset:end] until one of them ends at or behind `cut`.
 

@@ -14,6 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
+from airflow_provider_dm.engine.binlog.kernels.machine import loader, storer
+
 _FEATURES: Final = llvm.get_host_cpu_features()
 HAS_CLMUL: Final = bool(_FEATURES.get("pclmul", False))
 """x86-64 with PCLMULQDQ and SSSE3, which is all of them since 2010."""
@@ -84,28 +86,8 @@ def half_of(_context: Any, lane: Any, index: types.Integer) -> Any:
     return types.uint64(lane_type, types.int64), _generated(lambda builder, given: builder.extract_element(*given))
 
 
-@intrinsic
-def load_lane(_context: Any, address: types.Integer) -> Any:
-    """Load the sixteen bytes at an address."""
-
-    def generate(builder: Any, given: Sequence[Any]) -> Any:
-        loaded = builder.load(builder.inttoptr(given[0], _WORDS.as_pointer()))
-        loaded.align = 1
-        return loaded
-
-    return lane_type(types.int64), _generated(generate)
-
-
-@intrinsic
-def store_lane(_context: Any, address: types.Integer, lane: Any) -> Any:
-    """Write the sixteen bytes to an address."""
-
-    def generate(target: Any, builder: Any, _signature: Any, given: Sequence[Any]) -> Any:
-        stored = builder.store(given[1], builder.inttoptr(given[0], _WORDS.as_pointer()))
-        stored.align = 1
-        return target.get_dummy_value()
-
-    return types.void(types.int64, lane_type), generate
+load_lane = loader(_WORDS, lane_type, "Load the sixteen bytes at an address.")
+store_lane = storer(_WORDS, lane_type, "Write the sixteen bytes to an address.")
 
 
 @intrinsic
@@ -165,16 +147,7 @@ crossed_product = _multiplier(_LOW_BY_HIGH, "of the left's lower half and the ri
 # Four lanes at once
 
 
-@intrinsic
-def load_block(_context: Any, address: types.Integer) -> Any:
-    """Load the 64 bytes at an address."""
-
-    def generate(builder: Any, given: Sequence[Any]) -> Any:
-        loaded = builder.load(builder.inttoptr(given[0], _WIDE.as_pointer()))
-        loaded.align = 1
-        return loaded
-
-    return block_type(types.int64), _generated(generate)
+load_block = loader(_WIDE, block_type, "Load the 64 bytes at an address.")
 
 
 @intrinsic

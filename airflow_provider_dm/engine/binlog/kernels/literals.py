@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint64
 
-from airflow_provider_dm.engine.binlog.kernels.build import entry
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
 from airflow_provider_dm.engine.binlog.kernels.digits import write_unsigned
 from airflow_provider_dm.engine.binlog.kernels.machine import big, copy, load1, load8, store1, store2, store8
 from airflow_provider_dm.engine.schema.codec import Style
@@ -32,9 +32,6 @@ _DIGITS: Final = np.array([int.from_bytes(b"%02x" % byte, "little") for byte in 
 _ONES, _TOPS = uint64(0x0101010101010101), uint64(0x8080808080808080)
 _NULL = uint64(int.from_bytes(b"NULL", "little"))
 _INVALID_MEMBER = uint64(INVALID_MEMBER[0])
-
-_BYTES, _OUT = "Array(uint8, 1, 'C', readonly=True)", "uint8[::1]"
-_TABLE, _LIST = "int64[:, ::1]", "int64[::1]"
 
 
 @njit(forceinline=True)
@@ -131,7 +128,7 @@ def _write_literal(style: int, name: int, name_size: int, source: int, size: int
     return -1
 
 
-@entry(f"int64({_BYTES}, {_LIST}, int64, {_LIST}, int64, {_TABLE}, {_BYTES}, {_OUT}, int64, {_LIST}, {_LIST})")
+@entry(f"int64({BYTES}, {LIST}, int64, {LIST}, int64, {TABLE}, {BYTES}, uint8[::1], int64, {LIST}, {LIST})")
 def write_tuples(
     text: Any,
     ends: Any,

@@ -19,37 +19,45 @@ from numba.extending import intrinsic
 _I64, _I128 = (ir.IntType(bits) for bits in (64, 128))
 
 
-def _loader(bits: int) -> Callable[..., Any]:
+def loader(kind: ir.Type, loaded: types.Type, says: str) -> Callable[..., Any]:
+    """Return a function of an address that loads what lies there, whatever its alignment; integers as 64 bits."""
+
     def load(_context: Any, address: types.Integer) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            kind = ir.IntType(bits)
-            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
-            loaded.align = 1
-            return loaded if bits == _I64.width else builder.zext(loaded, _I64)
+            value = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+            value.align = 1
+            return builder.zext(value, _I64) if isinstance(kind, ir.IntType) and kind.width < _I64.width else value
 
-        return types.uint64(types.int64), generate
+        return loaded(types.int64), generate
 
-    load.__doc__ = f"{bits} bits at an address, as a little-endian number without sign."
+    load.__doc__ = says
     return intrinsic(load)
 
 
-def _storer(bits: int) -> Callable[..., Any]:
-    def store(_context: Any, address: types.Integer, value: types.Integer) -> Any:
+def storer(kind: ir.Type, stored: types.Type, says: str) -> Callable[..., Any]:
+    """Return a function that writes a value to an address, whatever its alignment; of integers the lower bits."""
+
+    def store(_context: Any, address: types.Integer, value: types.Type) -> Any:
         def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            kind = ir.IntType(bits)
-            value = arguments[1] if bits == _I64.width else builder.trunc(arguments[1], kind)
-            stored = builder.store(value, builder.inttoptr(arguments[0], kind.as_pointer()))
-            stored.align = 1
+            narrow = isinstance(kind, ir.IntType) and kind.width < _I64.width
+            value = builder.trunc(arguments[1], kind) if narrow else arguments[1]
+            builder.store(value, builder.inttoptr(arguments[0], kind.as_pointer())).align = 1
             return target.get_dummy_value()
 
-        return types.void(types.int64, types.uint64), generate
+        return types.void(types.int64, stored), generate
 
-    store.__doc__ = f"Write the lower {bits} bits of a number to an address, little-endian."
+    store.__doc__ = says
     return intrinsic(store)
 
 
-load1, load2, load4, load8 = (_loader(bits) for bits in (8, 16, 32, 64))
-store1, store2, store8 = (_storer(bits) for bits in (8, 16, 64))
+load1, load2, load4, load8 = (
+    loader(ir.IntType(bits), types.uint64, f"{bits} bits at an address, as a little-endian number without sign.")
+    for bits in (8, 16, 32, 64)
+)
+store1, store2, store8 = (
+    storer(ir.IntType(bits), types.uint64, f"Write the lower {bits} bits of a number to an address, little-endian.")
+    for bits in (8, 16, 64)
+)
 
 
 @intrinsic

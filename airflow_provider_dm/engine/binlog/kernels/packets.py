@@ -11,7 +11,7 @@ from typing import Any, Final
 from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
-from airflow_provider_dm.engine.binlog.kernels.build import entry
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, entry
 from airflow_provider_dm.engine.binlog.kernels.crc32 import crc32
 from airflow_provider_dm.engine.binlog.kernels.lanes import LANE, load_lane, store_lane
 from airflow_provider_dm.engine.binlog.kernels.machine import load1, load2, load4, load8
@@ -26,8 +26,6 @@ _LOW_BITS = uint64(0xFFFFFFFF)
 _CHECKSUM: Final = 4
 _HEADER: Final = HEADER_SIZE
 
-_BYTES = "Array(uint8, 1, 'C', readonly=True)"
-
 
 @njit(forceinline=True)
 def _copied(source: int, size: int, out: int) -> int:
@@ -41,7 +39,7 @@ def _copied(source: int, size: int, out: int) -> int:
     return behind
 
 
-@entry(f"UniTuple(int64, 3)(uint8[::1], int64, int64, int64, {_BYTES}, boolean, uint8[::1], int64[::1])")
+@entry(f"UniTuple(int64, 3)(uint8[::1], int64, int64, int64, {BYTES}, boolean, uint8[::1], int64[::1])")
 def take(data: Any, position: int, end: int, cursor: int, actions: Any, checksums: bool, out: Any, marks: Any) -> Any:
     """Take events from data[position:end]; the first one is due at upstream position `cursor`.
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint64
 
-from airflow_provider_dm.engine.binlog.kernels.build import entry
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
 from airflow_provider_dm.engine.binlog.kernels.cells import field_of, write_cell
 from airflow_provider_dm.engine.binlog.kernels.machine import little, load1, load8, store8
 from airflow_provider_dm.engine.binlog.layout import Field
@@ -22,9 +22,7 @@ DONE, FULL, MALFORMED = range(3)
 _SIZE, _PREFIX = int(Field.SIZE), int(Field.PREFIX)
 _CELL: Final = 16  # bytes: where it begins, and its size or -1
 
-_BYTES, _OUT = "Array(uint8, 1, 'C', readonly=True)", "uint8[::1]"
-_TABLE, _LIST = "int64[:, ::1]", "int64[::1]"
-_LAYOUT = f"{_TABLE}, {_BYTES}, {_TABLE}"
+_LAYOUT = f"{TABLE}, {BYTES}, {TABLE}"
 
 
 @njit(forceinline=True)
@@ -57,7 +55,7 @@ def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
     return position == end
 
 
-@entry(f"int64({_BYTES}, {_TABLE}, int64, {_LAYOUT}, {_LIST}, int64, {_OUT}, int64, {_LIST}, {_LIST})")
+@entry(f"int64({BYTES}, {TABLE}, int64, {_LAYOUT}, {LIST}, int64, uint8[::1], int64, {LIST}, {LIST})")
 def write_cells(
     data: Any,
     images: Any,

@@ -12,31 +12,10 @@ from typing import Any, Final
 
 from numba import int64, njit, uint64
 
-from airflow_provider_dm.engine.binlog.kernels.build import entry
+from airflow_provider_dm.engine.binlog import splitting
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
 from airflow_provider_dm.engine.binlog.kernels.crc32 import crc32
 from airflow_provider_dm.engine.binlog.kernels.machine import little, load1, load2, load4, load8
-from airflow_provider_dm.engine.binlog.splitting import (
-    AFTER,
-    AFTER_END,
-    BEFORE,
-    BEFORE_END,
-    END_OF_STATEMENT,
-    EVENT,
-    FORGETS,
-    FULL,
-    HAS_EXTRA,
-    HASH,
-    INSERTS,
-    IS_MAP,
-    LAYOUT,
-    LOOK,
-    MORE,
-    NO_ROW,
-    OPERATION,
-    PASSED,
-    UNWANTED,
-    UPDATES,
-)
 
 _HEADER: Final = 19
 _CHECKSUM: Final = 4
@@ -44,11 +23,8 @@ _ID_AND_FLAGS: Final = 8
 _CELL: Final = 16  # bytes of a cell in `cells`: size and prefix
 _LONG_COUNT: Final = 0xFB
 _ID_BITS, _FLAGS_AT = uint64((1 << 48) - 1), uint64(48)
-_HASH = uint64(HASH)
+_HASH = uint64(splitting.HASH)
 _TRIED: Final = 32  # texts, where there is no hint: beyond that the twin has a dictionary
-
-_BYTES = "Array(uint8, 1, 'C', readonly=True)"
-_LIST, _TABLE = "int64[::1]", "int64[:, ::1]"
 
 
 @njit(forceinline=True)
@@ -133,8 +109,8 @@ def _image_end(start: int, end: int, cells: int, count: int) -> int:
 
 
 @entry(
-    f"UniTuple(int64, 3)({_BYTES}, int64, int64, int64, int64, int64, {_BYTES}, "
-    f"{_BYTES}, {_TABLE}, {_LIST}, {_LIST}, {_LIST}, {_LIST}, {_TABLE}, {_TABLE}, {_TABLE}, int64)"
+    f"UniTuple(int64, 3)({BYTES}, int64, int64, int64, int64, int64, {BYTES}, "
+    f"{BYTES}, {TABLE}, {LIST}, {LIST}, {LIST}, {LIST}, {TABLE}, {TABLE}, {TABLE}, int64)"
 )
 def split(
     data: Any,
@@ -164,88 +140,88 @@ def split(
     what_at, trailer, room = int64(what.ctypes.data), _CHECKSUM * checksum, len(changes)
     while True:
         if position + _HEADER > end:
-            return position, count, MORE
+            return position, count, splitting.MORE
         event = source + position
         kind = int64(load1(what_at + int64(load1(event + 4))))
         size = int64(load4(event + 9))
         if size < _HEADER + trailer:
-            return position, count, LOOK
+            return position, count, splitting.LOOK
         if position + size > end:
-            return position, count, MORE
+            return position, count, splitting.MORE
         last = event + size - trailer
         if checksum and uint64(crc32(event, last)) != load4(last):
-            return position, count, LOOK
-        if kind == PASSED or kind == FORGETS:
-            if kind == FORGETS:
+            return position, count, splitting.LOOK
+        if kind == splitting.PASSED or kind == splitting.FORGETS:
+            if kind == splitting.FORGETS:
                 in_force_count[0] = 0
             position += size
             continue
         start = event + _HEADER
-        if kind == LOOK or start + _ID_AND_FLAGS > last:
-            return position, count, LOOK
+        if kind == splitting.LOOK or start + _ID_AND_FLAGS > last:
+            return position, count, splitting.LOOK
         head = load8(start)
         number, flags = int64(head & _ID_BITS), int64(head >> _FLAGS_AT)
         named = in_force_count[0]
         place = _place_of(number, numbers, named)
         start += _ID_AND_FLAGS
-        if kind == IS_MAP:
+        if kind == splitting.IS_MAP:
             text = _known(start, last - start, number, texts_at, known, hints)
             if text < 0 or place == len(numbers):
-                return position, count, LOOK
+                return position, count, splitting.LOOK
             numbers[place], in_force[place] = number, text
             in_force_count[0] = max(named, place + 1)
             position += size
             continue
         if place == named:
-            return position, count, LOOK
+            return position, count, splitting.LOOK
         layout = known[in_force[place], 2]
-        if layout != UNWANTED and base + position * step >= layouts[layout, 2]:
-            if kind & HAS_EXTRA:
+        if layout != splitting.UNWANTED and base + position * step >= layouts[layout, 2]:
+            if kind & splitting.HAS_EXTRA:
                 if start + 2 > last or load2(start) < uint64(2):
-                    return position, count, LOOK
+                    return position, count, splitting.LOOK
                 start += int64(load2(start))
             columns, cells_of_layout = layouts[layout, 1], cells_at + layouts[layout, 0] * _CELL
             if start >= last or columns >= _LONG_COUNT or int64(load1(start)) != columns:
-                return position, count, LOOK
-            operation = kind & OPERATION
-            start = _is_complete(start + 1, last, columns, 2 if operation == UPDATES else 1)
+                return position, count, splitting.LOOK
+            operation = kind & splitting.OPERATION
+            start = _is_complete(start + 1, last, columns, 2 if operation == splitting.UPDATES else 1)
             if start < 0:
-                return position, count, LOOK
+                return position, count, splitting.LOOK
             began = count
             while start < last:
                 if count == room:
                     # Not half an event: the caller takes what is there, or comes again with more room.
-                    return position, began, FULL
+                    return position, began, splitting.FULL
                 stop = _image_end(start, last, cells_of_layout, columns)
                 if stop < 0:
-                    return position, began, LOOK
-                changes[count, LAYOUT] = layout
-                changes[count, EVENT] = base + position * step
-                if operation == INSERTS:
-                    changes[count, BEFORE] = NO_ROW
-                    changes[count, BEFORE_END] = NO_ROW
-                    changes[count, AFTER] = start - source
-                    changes[count, AFTER_END] = stop - source
+                    return position, began, splitting.LOOK
+                changes[count, splitting.LAYOUT] = layout
+                changes[count, splitting.EVENT] = base + position * step
+                if operation == splitting.INSERTS:
+                    changes[count, splitting.BEFORE] = splitting.NO_ROW
+                    changes[count, splitting.BEFORE_END] = splitting.NO_ROW
+                    changes[count, splitting.AFTER] = start - source
+                    changes[count, splitting.AFTER_END] = stop - source
                 else:
-                    changes[count, BEFORE] = start - source
-                    changes[count, BEFORE_END] = stop - source
-                    changes[count, AFTER] = NO_ROW
-                    changes[count, AFTER_END] = NO_ROW
-                    if operation == UPDATES:
+                    changes[count, splitting.BEFORE] = start - source
+                    changes[count, splitting.BEFORE_END] = stop - source
+                    changes[count, splitting.AFTER] = splitting.NO_ROW
+                    changes[count, splitting.AFTER_END] = splitting.NO_ROW
+                    if operation == splitting.UPDATES:
                         start = stop
                         stop = _image_end(start, last, cells_of_layout, columns) if start < last else -1
                         if stop < 0:
-                            return position, began, LOOK
-                        changes[count, AFTER] = start - source
-                        changes[count, AFTER_END] = stop - source
+                            return position, began, splitting.LOOK
+                        changes[count, splitting.AFTER] = start - source
+                        changes[count, splitting.AFTER_END] = stop - source
                 count += 1
                 start = stop
-        if flags & END_OF_STATEMENT:
+        if flags & splitting.END_OF_STATEMENT:
             in_force_count[0] = 0
         position += size
 
 
-@entry(f"int64({_TABLE}, int64, int64, {_LIST}, {_TABLE})")
+@entry(f"int64({TABLE}, int64, int64, {LIST}, {TABLE})")
 def gather(changes: Any, layout: int, place: int, chosen: Any, images: Any) -> int:
     """Collect the changes of a layout that have a row at `place`: their numbers and where the rows lie.
 
@@ -253,7 +229,7 @@ def gather(changes: Any, layout: int, place: int, chosen: Any, images: Any) -> i
     """
     count = 0
     for number in range(len(changes)):
-        if changes[number, LAYOUT] == layout and changes[number, place] >= 0:
+        if changes[number, splitting.LAYOUT] == layout and changes[number, place] >= 0:
             chosen[count] = number
             images[count, 0], images[count, 1] = changes[number, place], changes[number, place + 1]
             count += 1

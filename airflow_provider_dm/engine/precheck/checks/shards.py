@@ -23,8 +23,6 @@ _Form: TypeAlias = tuple[str, bool, bool]
 
 
 class ShardsDiffer(DmError):
-    """Two shards of one merged table have different columns or unique keys before they have made any DDL together."""
-
     target: str
     one: str
     other: str

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.reading.source_session import SchemaChangedDurin
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost, Trash
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
@@ -55,8 +55,9 @@ def check_foreign_keys(facts: SourceFacts) -> Findings:
 def check_online_ddl(facts: SourceFacts) -> Findings:
     """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
     kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
-    ghosts = [str(name) for name, kind in kinds.items() if isinstance(kind, Ghost)]
-    trash = [str(name) for name, kind in kinds.items() if isinstance(kind, Trash)]
+    ghosts, trash = (
+        [str(name) for name, kind in kinds.items() if kind is wanted] for wanted in (TableKind.GHOST, TableKind.TRASH)
+    )
     if ghosts:
         state = State.FAIL if facts.follows and facts.known is None else State.WARN
         what = f"an online DDL is under way, or has left these tables behind: {named(ghosts)}"

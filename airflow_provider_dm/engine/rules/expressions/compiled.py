@@ -42,8 +42,6 @@ from airflow_provider_dm.engine.schema.model import Table
 
 
 class ExpressionNotSupported(DmError):
-    """An expression filter whose answer is not known here for every row."""
-
     expression: str
     table: str
     why: str

@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class OnlineDdls:
 
     def known_to(self, rules: BlockAllowRules) -> OnlineDdls:
         """Return what is left under the rules of today: what they call no ghost is not kept up to date."""
-        ghosts = {name: kept for name, kept in self.ghosts.items() if isinstance(rules.kind_of(name), Ghost)}
+        ghosts = {name: kept for name, kept in self.ghosts.items() if rules.kind_of(name) is TableKind.GHOST}
         return replace(self, ghosts=ghosts)
 
     def with_ghost(self, name: TableName, ghost: Remembered | None) -> OnlineDdls:

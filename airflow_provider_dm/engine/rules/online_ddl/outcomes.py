@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import Change
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost, Real, Trash
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.model import Table
 
 UNSURE: Final = "\N{REPLACEMENT CHARACTER}"
@@ -116,15 +116,15 @@ class View:
 
     def role(self, table: TableName) -> Role:
         match self.rules.kind_of(table):
-            case Ghost():
+            case TableKind.GHOST:
                 return Role.GHOST
-            case Trash():
+            case TableKind.TRASH:
                 return Role.TRASH
-            case Real():
+            case TableKind.REAL:
                 return Role.OURS if self.rules.allows(table) else Role.OUTSIDE
 
     def is_tools(self, table: TableName) -> bool:
-        return self.role(table) in (Role.GHOST, Role.TRASH)
+        return self.rules.kind_of(table) is not TableKind.REAL
 
     def known_reals(self, ghost: TableName) -> list[TableName]:
         """Return the tables of the task that the ghost may stand for."""

@@ -128,9 +128,7 @@ def _trash_to_outside(view: View, move: _Move) -> _Moved:
 
 
 def _trash_to_ghost(view: View, move: _Move) -> _Moved:
-    if move.holds:
-        return view.memory, Stop(f"{move.holds}, a table of the task, goes by way of {move.old} to {move.new}")
-    return _outside_to_ghost(view, move)
+    return _trash_to_outside(view, move) if move.holds else _outside_to_ghost(view, move)
 
 
 def _outside_to_ghost(view: View, move: _Move) -> _Moved:

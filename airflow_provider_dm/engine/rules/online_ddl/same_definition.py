@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.collations import DEFAULTS
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
@@ -25,15 +26,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 _UNIQUE: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
-_DEFAULT_COLLATIONS: Final = {
-    "utf8mb4": ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_uca1400_ai_ci"), "latin1": ("latin1_swedish_ci",),
-    "binary": ("binary",), "big5": ("big5_chinese_ci",), "gbk": ("gbk_chinese_ci",), "gb2312": ("gb2312_chinese_ci",),
-    "gb18030": ("gb18030_chinese_ci",), "sjis": ("sjis_japanese_ci",), "cp932": ("cp932_japanese_ci",),
-    "ujis": ("ujis_japanese_ci",), "eucjpms": ("eucjpms_japanese_ci",), "euckr": ("euckr_korean_ci",),
-    "tis620": ("tis620_thai_ci",), "swe7": ("swe7_swedish_ci",), "dec8": ("dec8_swedish_ci",),
-    "hp8": ("hp8_english_ci",), "latin5": ("latin5_turkish_ci",),
-}  # fmt: skip
-"""Where it is not `…_general_ci`. A server shows no collation that is the default of a character set that it shows."""
+_DEFAULTS_OF_UTF8MB4: Final = ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_uca1400_ai_ci")
 
 
 def difference(definition: TableDefinition, table: Table) -> str | None:
@@ -98,8 +91,9 @@ def _same_text(made: ColumnType, known: Column, options: dict[str, str]) -> bool
         return _full_name(collation) == found
     if charset is None or made.binary:
         return False
+    # A server shows no collation that is the default of a character set that it shows.
     charset = _full_name(charset)
-    return found in _DEFAULT_COLLATIONS.get(charset, (f"{charset}_general_ci",))
+    return found == DEFAULTS.get(charset) or (charset == "utf8mb4" and found in _DEFAULTS_OF_UTF8MB4)
 
 
 def _full_name(name: str) -> str:
@@ -125,6 +119,5 @@ def _said_key(key: Key) -> _Key:
 
 
 def _known_key(key: Index) -> _Key:
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    parts = tuple((name.lower(), prefix or 0) for name, prefix in zip(key.columns, prefixes, strict=True))
+    parts = tuple((name.lower(), prefix or 0) for name, prefix in key.parts)
     return key.name.lower(), (*parts, ("", -1)) if key.expression else parts

@@ -1,8 +1,8 @@
 r"""The tables that an online DDL tool makes beside the table that it changes, told by their names.
 
-    shop._t_gho, shop._t_new               ─▶ Ghost(shop.t)   gets the new definition and the rows, and becomes shop.t
-    shop._t_ghc, shop._t_del, shop._t_old  ─▶ Trash(shop.t)   the tool's notes, or what shop.t was before
-    shop.t                                 ─▶ Real()
+    shop._t_gho, shop._t_new               ─▶ GHOST   gets the new definition and the rows, and becomes shop.t
+    shop._t_ghc, shop._t_del, shop._t_old  ─▶ TRASH   the tool's notes, or what shop.t was before
+    shop.t                                 ─▶ REAL
 
 A name is all that there is to go by, and a business table may have such a name. As in DM it is a tool's table if the
 rules allow the table that it would stand for, whether that exists or not; otherwise it is a table like any other. So
@@ -18,32 +18,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from enum import Enum
+from typing import Final
 
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
-@dataclass(frozen=True, slots=True)
-class Real:
-    """A table that is no tool's."""
+class TableKind(Enum):
+    """Part that a table plays for a tool."""
 
-
-@dataclass(frozen=True, slots=True)
-class Ghost:
-    """A table that is to take the place of `real`."""
-
-    real: TableName
-
-
-@dataclass(frozen=True, slots=True)
-class Trash:
-    """A table beside `real` whose rows nobody needs."""
-
-    real: TableName
-
-
-TableKind: TypeAlias = Real | Ghost | Trash
+    REAL = "no tool's"
+    GHOST = "to take the place of a real one"
+    TRASH = "of rows that nobody needs"
 
 
 @dataclass(frozen=True)
@@ -70,13 +57,12 @@ class ToolTables:
 
         >>> tools = ToolTables.of(OnlineDdlConfig(), case_sensitive=False)
         >>> tools.kind_of(TableName("s", "_t_gho")), tools.kind_of(TableName("s", "t_gho"))
-        (Ghost(real=TableName(schema='s', table='t')), Real())
+        (<TableKind.GHOST: 'to take the place of a real one'>, <TableKind.REAL: "no tool's">)
         """
-        for rules, kind in ((self.shadow, Ghost), (self.trash, Trash)):
-            real = next((one for one in _named(rules, name) if allows(one)), None)
-            if real is not None:
-                return kind(real)
-        return Real()
+        for rules, kind in ((self.shadow, TableKind.GHOST), (self.trash, TableKind.TRASH)):
+            if any(map(allows, _named(rules, name))):
+                return kind
+        return TableKind.REAL
 
     def real_tables(self, ghost: TableName) -> tuple[TableName, ...]:
         """Return the tables that a ghost may stand for.
