@@ -59,14 +59,16 @@ def write_values(
     literals: Callable[[Row], Literals],
     *,
     dialect: Dialect,
+    max_rows: int = MAX_ROWS,
 ) -> Iterator[Statement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
     `literals`: those of a row, for what the kernel does not write.
     """
-    if len(rows) < FEW or _described(mapping, dialect.server.flavour) is None or not build.ready():
-        return write_rows(mapping, map(literals, rows), verb, dialect=dialect)
-    return write_cells(mapping, Cells.of(rows), np.arange(len(rows)), verb, literals, dialect=dialect)
+    if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
+        return write_rows(mapping, map(literals, rows), verb, dialect=dialect, max_rows=max_rows)
+    numbers = np.arange(len(rows))
+    return write_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect, max_rows=max_rows)
 
 
 def write_cells(
@@ -77,22 +79,25 @@ def write_cells(
     literals: Callable[[Row], Literals],
     *,
     dialect: Dialect,
+    max_rows: int = MAX_ROWS,
 ) -> Iterator[Statement]:
     """Yield the same for those rows of `cells` that have these numbers (int64)."""
     tuples = _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
-        yield from write_rows(mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect)
+        yield from write_rows(
+            mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect, max_rows=max_rows
+        )
         return
     head, tail = around(mapping, verb, dialect)
-    most_rows = min(MAX_ROWS, dialect.most_rows)
+    most_rows = min(max_rows, dialect.most_rows)
     for text, rows in tuples.pieces(most_rows, dialect.most_bytes - len(head) - len(tail)):
         yield Statement(head + text + tail, rows, mapping.target.name, verb)
 
 
 def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) -> _Tuples | None:
     """Return these rows in parentheses; None where a kernel does not write them."""
-    described = _described(mapping, target)
-    if described is None or not build.ready():
+    described = _for_kernel(mapping, target)
+    if described is None:
         return None
     from airflow_provider_dm.engine.binlog.kernels.literals import FULL, MOST_OF_A_NUMBER, OTHER, write_tuples
 
@@ -115,6 +120,11 @@ def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) 
         larger = np.empty(2 * len(out) + 2 * len(text) // max(len(cells), 1) + spare, np.uint8)
         larger[: status[1]] = out[: status[1]]
         out = larger
+
+
+def _for_kernel(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
+    build.warm_in_background()
+    return _described(mapping, target) if build.ready() else None
 
 
 @lru_cache(maxsize=1024)
