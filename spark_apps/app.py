@@ -145,9 +145,6 @@ class App:
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
-    def metrics(self) -> str:
-        return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
-
     def _acquire(self, source_id: str, known: int) -> Lease:
         """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
 
@@ -200,7 +197,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
 def _run(app: App, work: Callable[[App], Outcome]) -> int:
     spec = app.spec
     if spec.task.metrics_addr:
-        serve(spec.task.metrics_addr, app.metrics)
+        serve(spec.task.metrics_addr, lambda: exposition(spec.task.name, spec.holder.host, app.stages, app.seen))
     app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)

@@ -26,8 +26,6 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, InvalidLocation, Location
 
-DEFAULT_LIMIT = 100
-
 
 class NothingHeld(DmError):
     wanted: str
@@ -46,7 +44,7 @@ def add_events(actions: Verbs) -> None:
     parser.add_argument("--until", metavar="FILE[:POSITION]", type=_place, help="default: where the log ends")
     parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
     parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
-    parser.add_argument("--limit", metavar="N", type=int, default=DEFAULT_LIMIT, help="default: %(default)s")
+    parser.add_argument("--limit", metavar="N", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--relay", action="store_true", help="read the relay log, by default from its beginning")
     parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
     meta.add_arguments(parser)

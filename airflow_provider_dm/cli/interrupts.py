@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from types import FrameType
 from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError
@@ -30,7 +29,7 @@ class Interrupts:
         self._count = 0
         self._happened = threading.Event()
 
-    def note(self, number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
+    def note(self, *_signal: object) -> None:
         self._count += 1
         self._happened.set()
 

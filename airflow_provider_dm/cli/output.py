@@ -88,7 +88,8 @@ class Output:
 
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
         """Print a typed error: as DM's error object, or as one paragraph."""
-        said = reported_error(error)
+        # One that an app or a relay has reported is shown as itself, not as our report of it.
+        said = reported_by(error) or ReportedError.of(error)
         if self.as_json:
             answer = {"result": False, "msg": str(said), "error": said.to_json(), **(body or {})}
             print(json.dumps(answer, default=str), flush=True)
@@ -98,11 +99,6 @@ class Output:
 def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:
     """Return DM's answer about one source. `worker`: the host that works on it; `trouble`: why it has failed."""
     return {"result": not trouble, "msg": trouble, "source": source, "worker": worker}
-
-
-def reported_error(error: DmError) -> ReportedError:
-    """Return what is shown of an error: one that an app or a relay reported as itself, not as our report of it."""
-    return reported_by(error) or ReportedError.of(error)
 
 
 def exit_code_of(error: DmError) -> Exit:

@@ -22,7 +22,7 @@ from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -76,7 +76,8 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
         plan = plan_by_hand(store, source, root, request)
         if dry_run:
             output.say(f"{source}: would remove {listed(plan.delete)}")
-            return {**answer, "msg": plan.held_by, "files": [_file(file) for file in plan.delete]}
+            files = [{"subDir": str(one.sub_dir), "filename": str(one.file), "bytes": one.size} for one in plan.delete]
+            return {**answer, "msg": plan.held_by, "files": files}
         purged = purge_by_hand(store, plan)
     except DmError as error:
         output.say(f"error {error}")
@@ -91,7 +92,3 @@ def listed(files: Sequence[HeldFile]) -> str:
     if not files:
         return "nothing"
     return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"
-
-
-def _file(file: HeldFile) -> Json:
-    return {"subDir": str(file.sub_dir), "filename": str(file.file), "bytes": file.size}

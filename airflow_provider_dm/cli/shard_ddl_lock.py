@@ -8,15 +8,12 @@ show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
 from airflow_provider_dm.launch.ddl_locks import locks_document, unlock
-
-UNLOCK: Final = "unlock"
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -50,10 +47,10 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
 def shard_ddl_lock(arguments: argparse.Namespace, output: Output) -> Exit:
     """Show locks, or decide about one, as the words say. Raises LockRefuses."""
     words: list[str] = arguments.words
-    if words[:1] == [UNLOCK] and len(words) == 2:
+    if words[:1] == ["unlock"] and len(words) == 2:
         arguments.id = words[1]
         return unlock_lock(arguments, output)
-    if words[:1] == [UNLOCK] or len(words) > 1:
+    if words[:1] == ["unlock"] or len(words) > 1:
         raise LockRefuses(" ".join(words[1:]), "one lock is named by its ID, in quotes")
     arguments.task = words[0] if words else None
     return show_locks(arguments, output)

@@ -81,10 +81,10 @@ class RelayLogHook(BaseHook):
         Say one of these: ``filename`` (everything in front of that file, of ``sub_dir`` or the newest one), ``before``
         (files that ended before), ``inactive`` (everything that no task needs).
 
-        Raises PurgeUnclear, and what `engine.relay.purge_by_hand.plan_by_hand` raises.
+        Raises PurgeUnclear, and what `engine.relay.purge_files.plan_by_hand` raises.
         """
         from airflow_provider_dm.engine.relay.purge import request_of
-        from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand
+        from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
 
         request = request_of(filename, sub_dir, before, inactive=inactive)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
@@ -92,7 +92,7 @@ class RelayLogHook(BaseHook):
 
     def purge(self, plan: PurgePlan) -> Purged:
         """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""
-        from airflow_provider_dm.engine.relay.purge_by_hand import purge_by_hand
+        from airflow_provider_dm.engine.relay.purge_files import purge_by_hand
 
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return purge_by_hand(store, plan)

@@ -33,14 +33,11 @@ def poll_seconds() -> float:
 def work_root() -> Path:
     """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
     configured = Path(option("work_dir")).expanduser()
-    return configured if configured.is_absolute() else airflow_home() / configured
+    # AIRFLOW_HOME as Airflow itself has it, without importing what it imports.
+    home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()
+    return configured if configured.is_absolute() else home / configured
 
 
 def environment_of_apps() -> dict[str, str]:
     """Return what an app inherits: all but Airflow's own settings and connections, which hold other secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}
-
-
-def airflow_home() -> Path:
-    """Return AIRFLOW_HOME as Airflow itself has it, without importing what it imports."""
-    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
@@ -30,8 +30,6 @@ from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of
 from airflow_provider_dm.launch.status import lives
 
 Json = dict[str, Any]
-VERIFY_APP: Final = "verify"
-"""The app that compares only: however it ends, it holds nothing back."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,8 @@ def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
     """
     for run in runs:
         said = run.progress.get(source)
-        may_hold = run.app != VERIFY_APP and (not run.progress or source in run.progress)
+        # However a comparison ends, it holds nothing back.
+        may_hold = run.app != "verify" and (not run.progress or source in run.progress)
         killed = run.stage is Stage.RUNNING and not lives(run)
         if (may_hold and killed) or (isinstance(said, dict) and said.get("unit") == "load"):
             return

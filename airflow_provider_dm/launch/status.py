@@ -142,7 +142,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(subtask_error(subtask, run)) or _canceled(subtask, stage),
+        "result": _result(subtask_error(subtask, run), canceled=stage is subtask.desired is Stage.PAUSED),
         "unresolvedDDLLockID": lock_id,
         # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
@@ -233,8 +233,8 @@ def relay_stage(relay: RelayStatus) -> Stage:
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
-    return Stage.STOPPED if lives and silent else subtask.stage
+    works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
+    return Stage.STOPPED if works and silent else subtask.stage
 
 
 def _resumes_in(subtask: SubtaskStatus) -> float | None:
@@ -262,14 +262,11 @@ def _place(name: str, location: Location | None) -> dict[str, str]:
     return {name: binlog(location), f"{name}Gtid": location.gtid_set if location else ""}
 
 
-def _result(error: Json | None) -> Json | None:
-    return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
-
-
-def _canceled(subtask: SubtaskStatus, stage: Stage) -> Json | None:
-    """Return DM's result of a subtask that a person has paused."""
-    on_request = stage is Stage.PAUSED and subtask.desired is Stage.PAUSED
-    return {"isCanceled": True, "errors": [], "detail": None} if on_request else None
+def _result(error: Json | None, *, canceled: bool = False) -> Json | None:
+    """Return DM's result of what an error has ended, or a person has paused; None: neither."""
+    if not error and not canceled:
+        return None
+    return {"isCanceled": not error, "errors": [dm_error(error)] if error else [], "detail": None}
 
 
 def dm_error(error: Json) -> Json:

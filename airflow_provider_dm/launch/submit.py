@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
@@ -77,10 +77,6 @@ class Outcome:
 
     result: dict[str, Any] = field(default_factory=dict)
     finished: bool = True
-
-
-class Runs(Protocol):
-    def get_run(self, run_id: str) -> Run | None: ...
 
 
 class SparkApp:
@@ -177,32 +173,32 @@ class SparkApp:
             end_now(self.pid)
             self.wait(STOP_SECONDS)
 
-    def outcome(self, runs: Runs) -> Outcome:
-        """Return what the ended app did. Waits for the end.
+    def outcome(self, run_of: Callable[[str], Run | None]) -> Outcome:
+        """Return what the ended app did, as `run_of` (the metadata DB) knows its run. Waits for the end.
 
         Raises SparkAppFailed, TaskTakenOver or SparkAppDied.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                return Outcome(self._result(runs))
+                return Outcome(self._result(run_of))
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
-            case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
+            case reported.EXIT_ERROR if (error := self._reported(run_of)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Outcome(self._result(runs), finished=False)
+                return Outcome(self._result(run_of), finished=False)
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 
-    def _result(self, runs: Runs) -> dict[str, Any]:
-        run = runs.get_run(self.job.spec.run_id)
+    def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any]:
+        run = run_of(self.job.spec.run_id)
         return dict(run.result) if run is not None and run.result else {}
 
-    def _reported(self, runs: Runs) -> ReportedError | None:
+    def _reported(self, run_of: Callable[[str], Run | None]) -> ReportedError | None:
         """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
         try:
-            run = runs.get_run(self.job.spec.run_id)
+            run = run_of(self.job.spec.run_id)
         except DmError:
             run = None
         return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported

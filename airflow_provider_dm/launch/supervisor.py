@@ -53,4 +53,4 @@ class Supervisor:
             if (failure := relays.failure(running.job.spec.app)) is not None:
                 raise failure
             look()
-        return running.outcome(self.store)
+        return running.outcome(self.store.get_run)

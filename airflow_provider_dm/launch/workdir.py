@@ -25,6 +25,7 @@ from typing import IO, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 
 RUN_LOG: Final = "app.log"
@@ -126,14 +127,11 @@ class TaskDir:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the task for this process; the kernel lets go when the process dies. Raises TaskRunsAlready."""
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with opened(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
             if not try_lock(descriptor):
                 raise TaskRunsAlready(self.task, holder_in(descriptor))
             sign(descriptor)
             yield
-        finally:
-            os.close(descriptor)
 
 
 def open_run_log(run: Path) -> IO[str]:

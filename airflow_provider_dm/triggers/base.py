@@ -81,9 +81,16 @@ class MetadataTrigger(BaseTrigger):
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
         """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
         from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.meta.store import MetaStore
 
         with AskedAgain(self.log.warning):
-            return await asyncio.to_thread(in_store, await self._url(), look)
+            url = await self._url()
+
+            def once() -> T:
+                with MetaStore.open(url) as store:
+                    return look(store)
+
+            return await asyncio.to_thread(once)
         return None
 
     async def _url(self) -> Secret:
@@ -96,11 +103,3 @@ class MetadataTrigger(BaseTrigger):
             return url_of(await BaseHook.aget_connection(conn_id))
         except AirflowNotFoundException:
             return url_without_connection(conn_id)
-
-
-def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
-    """Call `look` on a store that is opened for it alone."""
-    from airflow_provider_dm.engine.meta.store import MetaStore
-
-    with MetaStore.open(url) as store:
-        return look(store)

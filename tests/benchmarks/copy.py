@@ -86,7 +86,7 @@ def spark_app(source: Server, target: Server, folder: Path) -> Run:
     finally:
         app.stop()
     with MetaStore.open(url) as store:
-        outcome = app.outcome(store)
+        outcome = app.outcome(store.get_run)
     if not outcome.finished:
         raise WrongCopy(f"the app was stopped; its log is {app.log_path}")
     seconds = float(outcome.result["seconds"])

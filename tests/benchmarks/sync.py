@@ -148,7 +148,7 @@ def app_run(source: Server, target: Server, written: Written, end: int) -> tuple
         finally:
             app.stop()
         with MetaStore.open(meta_url(written)) as store:
-            outcome = app.outcome(store)
+            outcome = app.outcome(store.get_run)
         if not outcome.finished:
             raise WrongSync(f"the app was stopped:\n{app.log_path.read_text()[-4000:]}")
     result = outcome.result

@@ -198,7 +198,7 @@ def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
     """Check that it says to try again: nobody can tell which of the two runs was meant to be the last."""
     assert app.wait(SECONDS) == 2, "it does not end by itself"
     with pytest.raises(SparkAppFailed) as failed:
-        app.outcome(world.store)
+        app.outcome(world.store.get_run)
     reported = failed.value.reported
     run = world.store.get_run(app.job.spec.run_id)
     assert run is not None
@@ -212,7 +212,7 @@ def test_a_copy_that_another_attempt_has_finished(world: World, slow: int) -> No
     first = world.start("full_migration", "first", 1, port=slow)
     frozen = freeze(world, first, whole=True)
     second = world.start("full_migration", "second", 2)
-    assert second.outcome(world.store).finished
+    assert second.outcome(world.store.get_run).finished
     assert world.rows() == [(1,), (2,)]
     assert world.written_by("second")
     world.target.sql(f"DELETE FROM `{world.schema}`.t WHERE id = 2")  # cut over: the target is the truth now

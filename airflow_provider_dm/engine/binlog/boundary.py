@@ -25,12 +25,11 @@ from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEve
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import (
-    COMPLETED_XA,
     MARIADB_GTID,
     MYSQL_GTID,
     NUMBERS_END,
-    PREPARED_XA,
     STANDALONE,
+    UNUSUAL,
     Gtid,
     alters_nothing,
 )
@@ -67,7 +66,6 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 _STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
 _XID, _GTID, _ANONYMOUS, _MARIADB_GTID = codes.XID, codes.GTID, codes.ANONYMOUS_GTID, codes.MARIADB_GTID
 _QUERY = codes.QUERY
-_UNUSUAL: Final = STANDALONE | PREPARED_XA | COMPLETED_XA
 _BODY_OF_QUERY: Final = 13
 _MYSQL_ID: Final = struct.Struct("<x16sQ")  # MYSQL_GTID without its flags
 _FORMAT_READ_SIZE: Final = 4096
@@ -164,7 +162,7 @@ def scan(
     walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
     walk.notes_xa = apply if notes_xa is None else notes_xa
     try:
-        hopper = hopper_for(log.format.flavour, log.format.trailer_size) if (apply if hop is None else hop) else None
+        hopper = hopper_for(log.format) if (apply if hop is None else hop) else None
         walk.found.ended = _walk(walk, log.window, cut, log.format.trailer_size, part, hopper)
     except DmError:
         if not walk.found.transactions:
@@ -202,8 +200,7 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
 def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
     """Return what lies between two boundaries that is about XA, whatever else does. Raises MalformedEvent."""
     walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, notes_xa=True, opened_at=start)
-    trailer = log.format.trailer_size
-    _walk(walk, log.window, end, trailer, hopper=hopper_for(log.format.flavour, trailer))
+    _walk(walk, log.window, end, log.format.trailer_size, hopper=hopper_for(log.format))
     return walk.found.xa
 
 
@@ -311,7 +308,7 @@ def _walk(
                 walk.state = state = OPENED
             elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
                 sequence, domain, flags = mariadb_gtid(buffer, body)
-                if flags & _UNUSUAL:  # it opens a single statement, or one part of something in two phases
+                if flags & UNUSUAL:
                     walk.void = alters_nothing(buffer[body : offset + size - trailer])
                 walk.pending = (domain, server_id, sequence)
                 walk.opened_at, walk.rows = position, False

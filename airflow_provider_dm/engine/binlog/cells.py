@@ -256,17 +256,13 @@ def _string(table: TableName, column: Column, real_type: int, length: int) -> Ce
         names = enum_members(table, column)
         enum = column.data_type == "enum"
         _expect(real_type == (FIELD_TYPE.ENUM if enum else FIELD_TYPE.SET), f"type {real_type}")
-        _expect(length == (_enum_size(len(names)) if enum else _set_size(len(names))), f"{length} bytes")
+        _expect(length == ((1 if len(names) < 256 else 2) if enum else _set_size(len(names))), f"{length} bytes")
         return Cell(CellKind.ENUM if enum else CellKind.SET, length, members=names)
     _expect(real_type == FIELD_TYPE.STRING and length == column.octet_length, f"type {real_type} of {length} bytes")
     prefix = 1 if length < 256 else 2
     if column.data_type == "binary":
         return Cell(CellKind.PADDED, prefix=prefix, precision=length)
     return Cell(CellKind.BYTES, prefix=prefix)
-
-
-def _enum_size(count: int) -> int:
-    return 1 if count < 256 else 2
 
 
 def _set_size(count: int) -> int:

@@ -27,8 +27,10 @@ NUMBERS_END: Final = (1 << 63) - 1
 
 STANDALONE: Final = 1
 _GROUP_COMMIT_ID: Final = 2
-PREPARED_XA: Final = 64
-COMPLETED_XA: Final = 128
+_PREPARED_XA: Final = 64
+_COMPLETED_XA: Final = 128
+UNUSUAL: Final = STANDALONE | _PREPARED_XA | _COMPLETED_XA
+"""Flags of a MariaDB GTID that opens a single statement, or one part of something in two phases."""
 _START_ALTER, _ROLLBACK_ALTER = 2, 8  # of the extra flags; 4 is COMMIT ALTER
 
 _COUNT: Final = struct.Struct("<Q")
@@ -124,7 +126,7 @@ def alters_nothing(body: bytes) -> bool:
     That is START ALTER, which only announces it (binlog_alter_two_phase), and ROLLBACK ALTER, as it came to nothing.
     """
     flags = body[MARIADB_GTID.size - 1]
-    if flags & (PREPARED_XA | COMPLETED_XA):
+    if flags & (_PREPARED_XA | _COMPLETED_XA):
         return False  # an xid stands where extra flags would
     extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
     return len(body) > extra and bool(body[extra] & (_START_ALTER | _ROLLBACK_ALTER))

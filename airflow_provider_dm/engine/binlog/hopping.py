@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.events import DO
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -15,14 +16,14 @@ _IDS: Final = 256  # runs of ids in one hop
 class Hopper:
     """A walker that hops over the transactions of one scan."""
 
-    def __init__(self, flavour: Flavour, trailer: int) -> None:
+    def __init__(self, log_format: BinlogFormat) -> None:
         import numpy as np  # here, as the relay scans too, and never hops
 
         from airflow_provider_dm.engine.binlog.kernels.headers import hop
 
         self._hop = hop
-        self._mariadb = flavour is Flavour.MARIADB
-        self._trailer = trailer
+        self._mariadb = log_format.flavour is Flavour.MARIADB
+        self._trailer = log_format.trailer_size
         self._from_bytes = np.frombuffer
         self._do = np.frombuffer(DO, np.uint8)
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
@@ -52,6 +53,6 @@ class Hopper:
         return found.end
 
 
-def hopper_for(flavour: Flavour, trailer: int) -> Hopper | None:
+def hopper_for(log_format: BinlogFormat) -> Hopper | None:
     """Return a hopper, if the kernels are there."""
-    return Hopper(flavour, trailer) if build.ready() else None
+    return Hopper(log_format) if build.ready() else None

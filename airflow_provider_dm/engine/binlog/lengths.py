@@ -37,6 +37,10 @@ class Lengths:
         """Read an integer of `size` bytes."""
         return int.from_bytes(self.take(size), "little")
 
+    def prefixed(self) -> bytes:
+        """Read a text behind a byte with its length."""
+        return bytes(self.take(self.fixed(1)))
+
     def number(self) -> int:
         """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
         first = self.take(1)[0]

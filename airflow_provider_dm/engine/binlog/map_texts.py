@@ -23,8 +23,6 @@ from airflow_provider_dm.engine.schema.codec import enum_members
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 _DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS = 2, 3, 5, 6
-KINDS: Final = frozenset({_DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS})
-"""The optional fields of a map that this is about."""
 
 _TEXTS: Final = frozenset({FIELD_TYPE.VARCHAR, FIELD_TYPE.VAR_STRING, FIELD_TYPE.BLOB, FIELD_TYPE.STRING})
 _UNCERTAIN: Final = frozenset(

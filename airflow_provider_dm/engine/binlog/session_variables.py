@@ -85,18 +85,13 @@ def _switch(reader: Lengths) -> bool:
     return bool(reader.fixed(1))
 
 
-def _prefixed(reader: Lengths) -> bytes:
-    """Read a text behind a byte with its length."""
-    return bytes(reader.take(reader.fixed(1)))
-
-
 def _prefixed_with_nul(reader: Lengths) -> None:
     reader.take(reader.fixed(1) + 1)
 
 
 def _two_prefixed(reader: Lengths) -> None:
-    _prefixed(reader)
-    _prefixed(reader)
+    reader.prefixed()
+    reader.prefixed()
 
 
 def _schemas(reader: Lengths) -> None:
@@ -123,8 +118,8 @@ _VARIABLES: Final = {
     STATUS_VAR_KEY.Q_CATALOG_CODE: _Variable("", _prefixed_with_nul),  # MySQL 5.0.0 to 5.0.3
     STATUS_VAR_KEY.Q_AUTO_INCREMENT: _Variable("auto_increment", _numbers(2, 2)),
     STATUS_VAR_KEY.Q_CHARSET_CODE: _Variable("charsets", _numbers(2, 2, 2)),
-    STATUS_VAR_KEY.Q_TIME_ZONE_CODE: _Variable("time_zone", _prefixed),
-    STATUS_VAR_KEY.Q_CATALOG_NZ_CODE: _Variable("", _prefixed),
+    STATUS_VAR_KEY.Q_TIME_ZONE_CODE: _Variable("time_zone", Lengths.prefixed),
+    STATUS_VAR_KEY.Q_CATALOG_NZ_CODE: _Variable("", Lengths.prefixed),
     STATUS_VAR_KEY.Q_LC_TIME_NAMES_CODE: _Variable("", _number(2)),
     STATUS_VAR_KEY.Q_CHARSET_DATABASE_CODE: _Variable("", _number(2)),
     STATUS_VAR_KEY.Q_TABLE_MAP_FOR_UPDATE_CODE: _Variable("", _number(8)),

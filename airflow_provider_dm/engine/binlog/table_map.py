@@ -51,8 +51,9 @@ class SchemaMismatch(DmError):
 
 @dataclass(frozen=True)
 class TableMap:
-    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them, and
-    so the fields of `map_texts`.
+    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them.
+
+    `fields`: all that stands behind it, by its kind, of which `map_texts` reads more.
     """
 
     name: TableName
@@ -60,7 +61,7 @@ class TableMap:
     metadata: tuple[bytes, ...]
     unsigned: tuple[bool, ...] | None = None
     names: tuple[str, ...] | None = None
-    texts: Mapping[int, bytes] = field(default_factory=dict)
+    fields: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def map_name(body: bytes, at: str) -> TableName:
@@ -78,14 +79,17 @@ def parse_map(body: bytes, at: str) -> TableMap:
     if block.left:
         raise MalformedEvent(at, f"{block.left} bytes of column metadata too many")
     reader.take((len(types) + 7) // 8)  # which columns may be NULL
-    unsigned, names, texts = _optional(reader, types)
-    return TableMap(name, types, metadata, unsigned, names, texts)
+    fields: dict[int, bytes] = {}  # a server may write none, some or all
+    while reader.left:
+        kind = reader.fixed(1)
+        fields[kind] = bytes(reader.take(reader.number()))
+    return TableMap(name, types, metadata, _signs(fields, types), _names(fields, at), fields)
 
 
 def _name(reader: Lengths) -> TableName:
-    schema = bytes(reader.take(reader.fixed(1)))
+    schema = reader.prefixed()
     reader.take(1)
-    table = bytes(reader.take(reader.fixed(1)))
+    table = reader.prefixed()
     reader.take(1)
     return TableName(schema.decode("utf-8", "replace"), table.decode("utf-8", "replace"))
 
@@ -96,28 +100,20 @@ def _metadata_size(code: int, at: str) -> int:
     return METADATA_SIZE[code]
 
 
-def _optional(
-    reader: Lengths, types: bytes
-) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None, dict[int, bytes]]:
-    """Read (unsigned, names, texts) from the fields behind the map, of which a server may write none, some or all."""
-    unsigned: tuple[bool, ...] | None = None
-    names: tuple[str, ...] | None = None
-    texts: dict[int, bytes] = {}
+def _signs(fields: Mapping[int, bytes], types: bytes) -> tuple[bool, ...] | None:
+    if _SIGNEDNESS not in fields:
+        return None
+    bits = [bool(byte >> (7 - bit) & 1) for byte in fields[_SIGNEDNESS] for bit in range(8)]
+    return tuple(bits[: sum(code in NUMERIC for code in types)])
+
+
+def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
+    if _COLUMN_NAME not in fields:
+        return None
+    reader, found = Lengths(fields[_COLUMN_NAME], at, "a TABLE_MAP's list of columns"), list[str]()
     while reader.left:
-        kind, value = reader.fixed(1), bytes(reader.take(reader.number()))
-        if kind == _SIGNEDNESS:
-            numeric = sum(code in NUMERIC for code in types)
-            bits = [bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8)]
-            unsigned = tuple(bits[:numeric])
-        elif kind == _COLUMN_NAME:
-            part = Lengths(value, reader.at, "a TABLE_MAP's list of columns")
-            found = []
-            while part.left:
-                found.append(bytes(part.take(part.number())).decode("utf-8", "replace"))
-            names = tuple(found)
-        elif kind in map_texts.KINDS:
-            texts[kind] = value
-    return unsigned, names, texts
+        found.append(bytes(reader.take(reader.number())).decode("utf-8", "replace"))
+    return tuple(found)
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
@@ -131,7 +127,7 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
             ours_text = f"{column.name} {column.column_type}"
             raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
     _check_signs(table_map, table, at)
-    for column, log in map_texts.contradictions(table_map.texts, table_map.types, table_map.metadata, table, at):
+    for column, log in map_texts.contradictions(table_map.fields, table_map.types, table_map.metadata, table, at):
         ours_text = f"{column.name} {column.column_type} CHARACTER SET {column.charset or 'binary'}"
         raise SchemaMismatch(at, str(table.name), f"{column.name} with {log}", ours_text)
     return (*cells, *[Cell(CellKind.HIDDEN, _HASH_SIZE)] * table.hidden)

@@ -36,7 +36,7 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.design import Design, design
-from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again, unread_newcomers
+from airflow_provider_dm.engine.copy.groups import Groups, Member, strangers, to_copy_again
 from airflow_provider_dm.engine.copy.renewal import (
     Found,
     Renewal,
@@ -53,6 +53,7 @@ from airflow_provider_dm.engine.copy.visiting import (
     unrecorded_visitors,
     visitors,
     why_not_back,
+    widen,
 )
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
@@ -66,7 +67,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
@@ -99,6 +99,8 @@ LOOK_SECONDS: Final = 20.0
 LOOK_SHARE: Final = 20
 """Where there are many tables: so many times longer is copied than looked."""
 SETTLE_ATTEMPTS: Final = 30
+SWAP_SECONDS: Final = 3.0
+"""A table may be away for so long while another one takes its place by a second statement."""
 WAIT_LOOK_SECONDS: Final = 3.0
 """Between two looks where nothing is left to copy but tables that wait for each other."""
 WAIT_SECONDS: Final = 600.0
@@ -143,6 +145,8 @@ class Watches:
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
     _idle_since: float | None = None
+    _gone: dict[Member, float] = field(default_factory=dict)
+    """Since when tables are known to be away."""
 
     def look_now_and_then(self) -> bool:
         """Look if the last look is long ago. Tells and raises what `look` does."""
@@ -188,9 +192,7 @@ class Watches:
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.together)
         for one in seen:
-            for name in sorted(unread_newcomers(one.side, groups)):
-                why = "it is new, others fill its target, and it may be a table that is to be copied again, renamed"
-                raise SchemaChangedDuringCopy(one.side.source, str(name), why)
+            one.watch.check_newcomers(one, groups)
             self.took |= one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
@@ -200,6 +202,7 @@ class Watches:
         self.took |= any(_was_copied(one) for one in settled)
         for one in settled:
             leave(self.target, one, noted[one.watch.source.id])
+        widen(self.target, settled, groups)
         waits = why_not_back(settled, groups, self.target, noted)
         waits |= why_unlike(settled, groups, self.target) if settled and groups.together else {}
         for target, why in waits.items():
@@ -236,6 +239,9 @@ class Watches:
             again, groups = self._found(seen, closing=closing)
             if not again:
                 return [], groups, {}
+            if (left := self._swapping(again)) > 0:
+                time.sleep(left)
+                continue
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled):
@@ -246,6 +252,13 @@ class Watches:
             log.info("tables are being altered, looking again")
         names = ", ".join(watch.source.id for watch in self.each)
         raise WatermarkBlocked(names, "tables that are altered all the time", time.monotonic() - began)
+
+    def _swapping(self, again: Mapping[str, Altered]) -> float:
+        """Return for how many seconds tables that are away may yet be replaced by others."""
+        now = time.monotonic()
+        gone = {(source, name) for source, found in again.items() for name in found.vanished}
+        self._gone = {one: self._gone.get(one, now) for one in gone}
+        return max(self._gone.values(), default=now - SWAP_SECONDS) + SWAP_SECONDS - now
 
     def _settled(self, one: Seen, found: Altered) -> Settled | None:
         try:

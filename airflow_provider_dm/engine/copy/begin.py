@@ -39,6 +39,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
+from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import (
     SourceSurvey,
@@ -200,7 +201,8 @@ def _begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, slots:
     made = Design(again.mappings, planned.creations, again.feeders)
     newcomers = {source.id: _newcomers(source, made) for source in sources if source.id in fresh}
     if len(fresh) > 1:  # before the first one begins, as what it begins with depends on the others
-        _check_surveys({source.id: (source, one) for source, one in zip(sources, surveyed, strict=True)}, fresh, made)
+        beginning = [(source, one) for source, one in zip(sources, surveyed, strict=True) if source.id in fresh]
+        _check_surveys(beginning, made, target)
     run = {source.id for source in sources}
     return [
         _go_on(source, found, made, target, notes, begun)
@@ -373,16 +375,16 @@ def _begin_source(
         newest = wait_for_relay(source, survey.server_uuid)
         _announce(target, source, newest, begun)
         suffix = newest.suffix
-    place, collations = _start(source)
+    place, beside = _start(source)
     start = replace(place, suffix=suffix)
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
     behind = read_births(source.endpoint, source.rules.block_allow)
-    check_survey(source, surveyed, made, behind)
+    check_survey(source, surveyed, made, behind, _fed(source, target))
     if not full:
         wait_for_prepared(source.endpoint)
-    definitions = Definitions({one.table.name: one.create for one in survey.tables}, collations)
+    definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence = source.fence
@@ -395,7 +397,7 @@ def _begin_source(
         numbers = enter_tables(connection, fence.ref, schemas, ours, fellows, loading=True, full=full, run=run)
         begin_definitions(connection, fence.ref, definitions, {})
         begin_copied_tables(connection, fence.ref, _births(surveyed, behind))
-        save_online_ddls(connection, fence.ref, OnlineDdls())
+        save_online_ddls(connection, fence.ref, beside.ghosts)
         insert_chunks(connection, fence, chunks)
         return numbers
 
@@ -404,20 +406,28 @@ def _begin_source(
     return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
 
 
-def _check_surveys(surveyed: Mapping[str, tuple[Source, _Surveyed]], fresh: Collection[str], made: Design) -> None:
+def _check_surveys(beginning: Sequence[tuple[Source, _Surveyed]], made: Design, target: Endpoint) -> None:
     """Look once more at all sources that are about to begin, when there is nothing to wait for. Raises as the other."""
-    begin = [surveyed[source] for source in sorted(fresh)]
-    for source, one in begin:
+    for source, one in beginning:
         if source.subtask.mode is not TaskMode.FULL:
             wait_for_relay(source, one.survey.server_uuid)
-    for source, one in begin:
-        check_survey(source, one, made, read_births(source.endpoint, source.rules.block_allow))
+    for source, one in beginning:
+        births = read_births(source.endpoint, source.rules.block_allow)
+        check_survey(source, one, made, births, _fed(source, target))
 
 
-def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births) -> None:
+def _fed(source: Source, target: Endpoint) -> frozenset[TableName]:
+    """Return the target tables that any source of the task feeds."""
+    return frozenset(one.target for one in load_feeders(target_connection(target), source.fence.ref))
+
+
+def check_survey(
+    source: Source, surveyed: _Surveyed, made: Design, now: Births, fed: Collection[TableName] = ()
+) -> None:
     """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py).
 
-    `now`: the births behind the low watermark. Raises SurveyOutdated.
+    `now`: the births behind the low watermark; `fed`: the target tables that others have begun to fill. Raises
+    SurveyOutdated.
     """
     known = {one.table.name for one in surveyed.survey.tables}
     born = now.tables.keys() - surveyed.births.tables.keys() - known
@@ -425,22 +435,30 @@ def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births)
     ours = Counter(route(name) for name in born)
     for name in sorted(born):
         target = route(name)
-        if source.subtask.overwrites or target in made.feeders or ours[target] > 1:
+        if source.subtask.overwrites or target in made.feeders or target in fed or ours[target] > 1:
             raise SurveyOutdated(source.id, str(name), str(target))
 
 
-def _start(source: Source) -> tuple[Location, Mapping[str, str]]:
-    """Return a low watermark, and the default collations of the schemas there."""
+@dataclass(frozen=True)
+class _Beside:
+    """What a source has beside its tables: the default collations of its schemas, and ghosts of online DDL."""
+
+    collations: Mapping[str, str]
+    ghosts: OnlineDdls
+
+    @classmethod
+    def of(cls, source: Source) -> _Beside:
+        with connected(source.endpoint) as connection:
+            return cls(schema_collations(connection), ghosts_there(connection, source.rules.block_allow))
+
+
+def _start(source: Source) -> tuple[Location, _Beside]:
+    """Return a low watermark, and what is beside the tables there."""
     while True:
-        before = _collations(source)
+        before = _Beside.of(source)
         place = low_watermark(source.endpoint)
-        if _collations(source) == before:
+        if _Beside.of(source) == before:
             return place, before
-
-
-def _collations(source: Source) -> Mapping[str, str]:
-    with connected(source.endpoint) as connection:
-        return schema_collations(connection)
 
 
 def _births(surveyed: _Surveyed, behind: Births) -> dict[TableName, str]:

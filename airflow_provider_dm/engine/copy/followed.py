@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.copy.begin import Source
-from airflow_provider_dm.engine.copy.lineage import Lineage, Logged, NotTold, lineage
+from airflow_provider_dm.engine.copy.lineage import Lineage, Logged, NotTold, created, lineage
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults, server_of
+from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -69,6 +72,22 @@ def lineages(
         for name in late:
             found[name] = NotTold("its log does not show what it is now")
     return found
+
+
+def made_anew(
+    source: Source, names: Collection[TableName], altered: Collection[TableName], start: Location, end: Location
+) -> frozenset[TableName]:
+    """Return those of the tables that the log shows to be made since `start`, not of one of the `altered` ones.
+
+    Raises WatermarkBlocked (retry), and what reading the log raises.
+    """
+    with connected(source.endpoint) as connection:
+        server = server_of(connection)
+    statements = [
+        one.said if isinstance(one.said, NotRead | Unreadable) else as_stored(one.said, server)
+        for one in _logged(source, server, start, end)
+    ]
+    return created(statements, altered) & frozenset(names)
 
 
 def _of(name: TableName, begun: Begun, server: Server, logged: Sequence[Logged]) -> Lineage | NotTold:

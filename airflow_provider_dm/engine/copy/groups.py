@@ -45,6 +45,8 @@ class Side:
     route: Callable[[TableName], TableName]
     recorded: frozenset[TableName] = frozenset()
     """Those of the planned tables whose rows can be told from others' in a merged table, or are not there."""
+    reads_log: bool = True
+    """The sync goes on with its tables: those of one target have the same columns. Else one may be copied alone."""
 
     @property
     def names(self) -> frozenset[TableName]:
@@ -80,8 +82,11 @@ class Groups:
         foreign: set[Member] = set()
         for target, mine in members.items():
             everybody = {source for source, _ in mine | fed[target]}
-            if everybody - run and mine & planned and mine & planned <= recorded and not everybody & overwriting:
-                visited[target] = frozenset(mine)
+            leaving = mine & planned & recorded
+            apart = leaving == mine & planned or not any(side.reads_log for side in sides)
+            if everybody - run and leaving and apart and not everybody & overwriting:
+                visited[target] = frozenset(leaving | mine - planned)
+                foreign |= mine & planned - leaving
             elif everybody & overwriting or everybody - run:
                 foreign |= mine if len(mine | fed[target]) > 1 else {one for one in mine if one[0] in overwriting}
             elif len(mine | fed[target]) > 1:
@@ -108,10 +113,17 @@ def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
 def unread_newcomers(side: Side, groups: Groups) -> frozenset[TableName]:
     """Return the source's new tables that nobody copies, and that may be what a table was which is copied again: the
     sync passes over what is renamed in front of its second copy. Where others fill their target this run copies none.
+    Its log tells (followed.py).
     """
     mine = {name for name in side.names if (side.source, name) in groups.foreign}
-    plain = side.found.without({*groups.names(side.source), *mine})
+    plain = plainly_altered(side, groups)
     return side.found.fresh & mine if plain.matters(side.sealed, also_fresh=False) else frozenset()
+
+
+def plainly_altered(side: Side, groups: Groups) -> Altered:
+    """Return what is not what it was of the tables that are copied again by themselves."""
+    foreign = (name for source, name in groups.foreign if source == side.source)
+    return side.found.without({*groups.names(side.source), *foreign})
 
 
 def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = False) -> dict[str, Altered]:
@@ -121,12 +133,7 @@ def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = Fals
     what another one was before. `closing` makes it a reason by itself: in front of Pend its CREATE would meet source
     tables whose rows are recorded, until its own source is behind Pend, and its rows could not be told from theirs.
     """
-    plain = {
-        side.source: side.found.without(
-            {*groups.names(side.source), *(name for one, name in groups.foreign if one == side.source)}
-        )
-        for side in sides
-    }
+    plain = {side.source: plainly_altered(side, groups) for side in sides}
     there = {(side.source, name): side for side in sides for name in side.names}
     altered = {(side.source, name) for side in sides for name in side.found.changed | side.found.vanished}
     fresh = {(side.source, name) for side in sides for name in side.found.fresh}

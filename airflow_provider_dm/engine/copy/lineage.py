@@ -12,7 +12,7 @@ has the values that it had, and one that has others is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,8 @@ from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
     ColumnDefinition,
     CreateIndex,
+    CreateTable,
+    CreateTableLike,
     DropColumn,
     DropConstraint,
     DropDatabase,
@@ -35,6 +37,8 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropPartitions,
     EnforceCheck,
     RenameKey,
+    RenameTables,
+    RenameTo,
     Repartition,
     SetColumnVisibility,
     SetDefault,
@@ -121,6 +125,44 @@ def holds_more(now: Column, before: Column) -> bool:
     if ours == theirs == "decimal":
         return before.unsigned == now.unsigned and (before.numeric_precision or 0) <= (now.numeric_precision or 0)
     return False
+
+
+def created(
+    statements: Iterable[Statement | NotRead | Unreadable], altered: Collection[TableName]
+) -> frozenset[TableName]:
+    """Return the tables that statements of a log have made, and not of one of these.
+
+    >>> from airflow_provider_dm.engine.ddl.parse import parse
+    >>> log = "CREATE TABLE a (i int)", "CREATE TABLE b LIKE c", "RENAME TABLE d TO e, a TO d", "CREATE TABLE f LIKE d"
+    >>> sorted(name.table for name in created([parse(sql, 0, "s") for sql in log], [TableName("s", "c")]))
+    ['d', 'f']
+    """
+    made: set[TableName] = set()
+    for statement in statements:
+        match statement:
+            case CreateTable(name, if_not_exists=False):
+                made.add(name)
+            case CreateTableLike(name, like, if_not_exists=False) if like not in altered:
+                made.add(name)
+            case RenameTables(pairs):
+                made = _renamed(made, pairs)
+            case AlterTable(table, specs):
+                made = _renamed(made, [(table, one.table) for one in specs if isinstance(one, RenameTo)])
+            case CreateIndex() | DropIndex() | TruncateTable():
+                pass
+            case NotRead():
+                made.difference_update(statement.about.tables)
+            case Unreadable():
+                made.clear()
+            case _:
+                made.difference_update(statement.tables)
+    return frozenset(made)
+
+
+def _renamed(made: set[TableName], pairs: Iterable[tuple[TableName, TableName]]) -> set[TableName]:
+    for old, new in pairs:
+        made = made - {old} | {new} if old in made else made - {new}
+    return made
 
 
 def _about(said: Statement | NotRead | Unreadable, name: TableName, tracker: Tracker) -> Statement | None:

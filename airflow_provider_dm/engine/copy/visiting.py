@@ -11,7 +11,8 @@
 
 Where nobody is left that feeds the merged table, it is the first one's that looks (groups.py): two runs that copy its
 source tables may both have left. A source that rejoins in another turn of the shards' DDL than the target is in could
-never agree with the others again: so nothing may be held there, and what was alike has to be alike.
+never agree with the others again: so nothing may be held there, and what was alike has to be alike. Where nobody agrees
+(task-mode full, or without `shard-mode`) a table is enough that takes the rows; columns that it lacks are added to it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from airflow_provider_dm.engine.copy.additions import additions
 from airflow_provider_dm.engine.copy.groups import Groups
 from airflow_provider_dm.engine.copy.renewal import Found, Sides
 from airflow_provider_dm.engine.copy.shown import Form, form_after, form_there
@@ -40,6 +42,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMi
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import Leave, note_leaves
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -101,6 +104,24 @@ def leave(target: Endpoint, one: Settled, noted: Mapping[TableName, Leave]) -> N
     run_transaction(target, away)
 
 
+def widen(target: Endpoint, settled: Sequence[Settled], groups: Groups) -> None:
+    """Add the columns to merged tables that this run's tables have got, where nobody agrees on DDL.
+
+    Raises what executing DDL raises.
+    """
+    for one in (one for one in settled if not one.watch.agrees):
+        tables = [table for table in one.survey.tables if table.target in groups.visited]
+        if not tables:
+            continue
+        server, there = _read_there(target, {table.target for table in tables})
+        sides, wanted = _sides(one, server), dict[TableName, TargetDdl]()
+        for table in (table for table in tables if table.target in there):
+            added = additions(table, there[table.target], sides)
+            if added is not None:
+                wanted.setdefault(table.target, added)
+        execute_ddl(target, one.watch.source.fence, one.place.sort_key, list(wanted.values()), [])
+
+
 def why_not_back(
     settled: Sequence[Settled], groups: Groups, target: Endpoint, noted: Mapping[str, Mapping[TableName, Leave]]
 ) -> dict[TableName, str]:
@@ -160,7 +181,7 @@ def _not_shown(one: Settled, new: SourceTable, there: Found, sides: Sides, noted
     except TargetTableMismatch as error:
         return f"the target's table does not take the rows of {name} ({one.watch.source.id}) as it is now: {error}"
     old = one.seen.stand.old(name)
-    if old is None or not old[1]:
+    if old is None or not old[1] or not one.watch.agrees:
         return ""
     shows, now = form_there(there, sides), form_after(new.create, new.table, new.target, new.collation, sides)
     before = form_after(old[1], old[0], new.target, new.collation, sides)

@@ -11,12 +11,12 @@ from airflow_provider_dm.engine.copy.altered import Altered, altered
 from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
 from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design
-from airflow_provider_dm.engine.copy.followed import Begun, lineages
-from airflow_provider_dm.engine.copy.groups import Side
+from airflow_provider_dm.engine.copy.followed import Begun, lineages, made_anew
+from airflow_provider_dm.engine.copy.groups import Groups, Side, plainly_altered, unread_newcomers
 from airflow_provider_dm.engine.copy.lineage import NotTold
 from airflow_provider_dm.engine.copy.remaining import remaining
 from airflow_provider_dm.engine.copy.watermark import high_watermark, low_watermark
-from airflow_provider_dm.engine.copy.whole import comes_by_log, without_rows
+from airflow_provider_dm.engine.copy.whole import was_copied_whole, without_rows
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -155,6 +155,11 @@ class Watch:
     def reads_log(self) -> bool:
         return self.source.subtask.mode is not TaskMode.FULL
 
+    @property
+    def agrees(self) -> bool:
+        """Tell whether the sync makes DDL of merged tables, when all their shards have made it."""
+        return self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+
     def see(self, births: Births) -> Seen:
         """Return how the source stands by these births."""
         stand, rules = self._stand(), self.source.rules
@@ -168,6 +173,7 @@ class Watch:
             overwrites=self.source.subtask.overwrites,
             route=rules.router.route,
             recorded=stand.recorded | without_rows(self.loading.design.mappings[self.source.id], stand.chunks),
+            reads_log=self.reads_log,
         )
         return Seen(self, stand, births, side)
 
@@ -220,6 +226,21 @@ class Watch:
             return replace(place, suffix=start.suffix)
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
 
+    def check_newcomers(self, seen: Seen, groups: Groups) -> None:
+        """Check that new tables which nobody copies come by the log, as it shows that they are new.
+
+        Raises SchemaChangedDuringCopy, and what reading the log raises.
+        """
+        found = unread_newcomers(seen.side, groups)
+        if not found:
+            return
+        anew, altered = frozenset[TableName](), plainly_altered(seen.side, groups).names
+        if self.reads_log:
+            anew = made_anew(self.source, found, altered, self.loading.start, self.end())
+        for name in sorted(found - anew):
+            why = "it is new, others fill its target, and it is or was made like a table that is to be copied again"
+            raise SchemaChangedDuringCopy(self.source.id, str(name), why)
+
     def check_strangers(self, names: Collection[TableName], seen: Seen) -> bool:
         """Take altered tables that cannot be copied again for what they were if their rows still are, or copy them on
         by the columns that are left of that, where the sync makes the DDL (remaining.py). Tell whether that changes
@@ -233,7 +254,7 @@ class Watch:
             return False
         copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
         for name in planned:
-            if name not in now.tables and not self._comes_by_log(name, None, stand):
+            if name not in now.tables and not self._comes_by_log(name, stand):
                 raise SchemaChangedDuringCopy(source.id, str(name), "it is gone")
             if name not in copied and name in stand.known and not stand.known[name].birth:
                 raise OthersToCopyAgain(source.id, str(name), str(source.rules.router.route(name)))
@@ -254,7 +275,7 @@ class Watch:
 
     def _is_in_doubt(self, name: TableName, now: Table, seen: Seen) -> bool:
         """Tell whether what was done to a table has to be known: also of one that looks as before, if it can be."""
-        if self._comes_by_log(name, now, seen.stand):
+        if self._comes_by_log(name, seen.stand):
             return False
         same = now == seen.stand.schemas[name].table
         return not same or (name in seen.side.found.changed and self._may_follow(name, seen))
@@ -262,11 +283,11 @@ class Watch:
     def _is_sealed(self, name: TableName, seen: Seen) -> bool:
         return name in self.sealed and self._is_alone(name, seen)
 
-    def _comes_by_log(self, name: TableName, now: Table | None, stand: Stand) -> bool:
-        agree = self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+    def _comes_by_log(self, name: TableName, stand: Stand) -> bool:
+        """Tell whether a table is behind its copy with all that altered it, whatever the sync makes of that."""
         mappings = self.loading.design.mappings[self.source.id]
         keyless = any(one.source.name == name and one.target.identity is None for one in mappings)
-        return agree and keyless and comes_by_log(stand.schemas[name].table, now, stand.chunks)
+        return keyless and was_copied_whole(name, stand.chunks)
 
     def _read_on(self, names: Collection[TableName], seen: Seen) -> bool:
         """Read from here on what is left of tables that have other columns now; tell whether that is something else.

@@ -2,7 +2,7 @@
 
 Each is copied whole, at one place (keyless.py). So before that it has no row in the target, and may leave the merged
 table and come back (visiting.py). Behind it the log has all that comes, also what alters it, as the copy was of the
-definition that it was planned with: the sync follows that, where shards agree on DDL.
+definition that it was planned with: the sync follows that, or stops there as it would later; task-mode full has it.
 
     P0 ──── ALTER o_1 ──── copy of o_1      not copied: o_1 leaves, and comes back when the target's table shows it
     P0 ──── copy of o_1 ──── ALTER o_1      of the log
@@ -16,7 +16,6 @@ from airflow_provider_dm.engine.copy.keyless import AS_PLANNED
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, lock_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 
@@ -28,15 +27,10 @@ def without_rows(mappings: Iterable[TableMapping], chunks: Collection[ChunkProgr
     return frozenset(keyless & {one.table for one in chunks} - begun)
 
 
-def comes_by_log(planned: Table, now: Table | None, chunks: Collection[ChunkProgress]) -> bool:
-    """Tell whether what altered a table of a merged one lies behind its copy, and the sync follows it.
-
-    `now`: None where it is gone. A key that it has got may become the target's, in which rows are recorded by whose
-    they are until all loads are over; so that waits for none.
-    """
-    copied = [one for one in chunks if one.table == planned.name]
-    whole = bool(copied) and all(one.done and one.last_key == AS_PLANNED for one in copied)
-    return whole and (now is None or now.unique_keys == planned.unique_keys)
+def was_copied_whole(name: TableName, chunks: Collection[ChunkProgress]) -> bool:
+    """Tell whether what altered a table lies behind its copy in the log."""
+    copied = [one for one in chunks if one.table == name]
+    return bool(copied) and all(one.done and one.last_key == AS_PLANNED for one in copied)
 
 
 def got_rows(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> bool:

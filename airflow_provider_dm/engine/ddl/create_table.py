@@ -12,22 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, TokenKind, Unreadable
 from airflow_provider_dm.engine.ddl.reader import Reader
-from airflow_provider_dm.engine.ddl.statements import (
-    Check,
-    Code,
-    ColumnDefinition,
-    ColumnType,
-    Constraint,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    Options,
-    Reference,
-    TableDefinition,
-)
 
 TYPES: Final = (
     "tinyint smallint mediumint int bigint decimal float double bit year date time datetime timestamp char varchar "
@@ -49,9 +36,7 @@ _WIDEST_FLOAT: Final = 24
 """The most bits of FLOAT(p): with more it is a DOUBLE."""
 
 _KEY_WORDS: Final = frozenset({"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
-KEY_KINDS: Final = {
-    "UNIQUE": KeyKind.UNIQUE, "FULLTEXT": KeyKind.FULLTEXT, "SPATIAL": KeyKind.SPATIAL, "VECTOR": KeyKind.VECTOR,
-}  # fmt: skip
+KEY_KINDS: Final = {kind.name: kind for kind in ddl.KeyKind if kind not in (ddl.KeyKind.PRIMARY, ddl.KeyKind.PLAIN)}
 _KEY_TYPES: Final = ("BTREE", "HASH", "RTREE")
 _KEY_OPTIONS: Final = frozenset({
     "KEY_BLOCK_SIZE", "COMMENT", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "M", "DISTANCE", "ALGORITHM", "LOCK",
@@ -77,26 +62,26 @@ _COLUMN_OPTIONS: Final = frozenset(
 # Tables
 
 
-def definition(reader: Reader) -> TableDefinition:
+def definition(reader: Reader) -> ddl.TableDefinition:
     """Read what follows a new table's name, up to a query or the end."""
-    elements: tuple[ColumnDefinition | Constraint, ...] = ()
+    elements: tuple[ddl.ColumnDefinition | ddl.Constraint, ...] = ()
     if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
         elements = reader.in_parentheses(lambda: element_of(reader))
-    columns = tuple(one for one in elements if isinstance(one, ColumnDefinition))
-    constraints = tuple(one for one in elements if not isinstance(one, ColumnDefinition))
+    columns = tuple(one for one in elements if isinstance(one, ddl.ColumnDefinition))
+    constraints = tuple(one for one in elements if not isinstance(one, ddl.ColumnDefinition))
     options = options_of(reader, commas=True)
     partitioning = None
     if reader.next_is("PARTITION", "BY"):
         partitioning = reader.up_to(("AS", "SELECT", "IGNORE", "REPLACE", "WITH"))
-    return TableDefinition(columns, constraints, options, partitioning)
+    return ddl.TableDefinition(columns, constraints, options, partitioning)
 
 
-def element_of(reader: Reader) -> ColumnDefinition | Constraint:
+def element_of(reader: Reader) -> ddl.ColumnDefinition | ddl.Constraint:
     """Read a column, a key or a constraint."""
     return constraint(reader)[0] if begins_constraint(reader) else column(reader)
 
 
-def options_of(reader: Reader, *, commas: bool = False) -> Options:
+def options_of(reader: Reader, *, commas: bool = False) -> ddl.Options:
     """Read table options, none or more; between them may be commas in CREATE TABLE."""
     found: list[tuple[str, str]] = []
     while (option := _option(reader)) is not None:
@@ -141,20 +126,20 @@ def _option(reader: Reader) -> tuple[str, str] | None:
 # Columns
 
 
-def column(reader: Reader) -> ColumnDefinition:
+def column(reader: Reader) -> ddl.ColumnDefinition:
     """Read a column: its name, type and attributes."""
     name = reader.identifier()
     if reader.skip("SERIAL"):
-        kind = ColumnType("bigint", unsigned=True)
-        made = ColumnDefinition(name, kind, nullable=False, auto_increment=True, key=KeyKind.UNIQUE)
+        kind = ddl.ColumnType("bigint", unsigned=True)
+        made = ddl.ColumnDefinition(name, kind, nullable=False, auto_increment=True, key=ddl.KeyKind.UNIQUE)
     else:
-        made = ColumnDefinition(name, _type(reader))
+        made = ddl.ColumnDefinition(name, _type(reader))
     while (more := _attribute(reader, made)) is not None:
         made = more
     return made
 
 
-def _type(reader: Reader) -> ColumnType:
+def _type(reader: Reader) -> ddl.ColumnType:
     national = reader.skip("NATIONAL")
     written = reader.token()
     if written.kind is not TokenKind.WORD:
@@ -163,7 +148,7 @@ def _type(reader: Reader) -> ColumnType:
     name = _SYNONYMS.get(word.lower(), word.lower())
     arguments: tuple[str, ...] = ()
     if word in ("BOOL", "BOOLEAN"):
-        return ColumnType("tinyint", ("1",))
+        return ddl.ColumnType("tinyint", ("1",))
     if word == "LONG":
         reader.skip_any(_CHARACTERS)
         name = _LONG.get(reader.skip_any((*_LONG, "VARYING")), "mediumtext")
@@ -184,10 +169,10 @@ def _type(reader: Reader) -> ColumnType:
     if name == "float" and len(arguments) == 1:
         name, arguments = ("double" if int(arguments[0]) > _WIDEST_FLOAT else "float"), ()
     charset = "utf8mb3" if national or word.lower() in _NATIONAL else None
-    return _type_attributes(reader, ColumnType(name, arguments, charset=charset))
+    return _type_attributes(reader, ddl.ColumnType(name, arguments, charset=charset))
 
 
-def _type_attributes(reader: Reader, kind: ColumnType) -> ColumnType:
+def _type_attributes(reader: Reader, kind: ddl.ColumnType) -> ddl.ColumnType:
     while True:
         match reader.peek():
             case "UNSIGNED":
@@ -212,7 +197,7 @@ def _type_attributes(reader: Reader, kind: ColumnType) -> ColumnType:
         reader.word()
 
 
-def _attribute(reader: Reader, made: ColumnDefinition) -> ColumnDefinition | None:
+def _attribute(reader: Reader, made: ddl.ColumnDefinition) -> ddl.ColumnDefinition | None:
     """Read one more attribute of a column; None if none follows."""
     start = reader.at
     if reader.skip_charset():  # behind another attribute only MariaDB takes it
@@ -229,14 +214,14 @@ def _attribute(reader: Reader, made: ColumnDefinition) -> ColumnDefinition | Non
         case "AUTO_INCREMENT":
             return replace(made, auto_increment=True)
         case "SERIAL" if reader.skip("DEFAULT", "VALUE"):
-            return replace(made, nullable=False, auto_increment=True, key=made.key or KeyKind.UNIQUE)
+            return replace(made, nullable=False, auto_increment=True, key=made.key or ddl.KeyKind.UNIQUE)
         case "UNIQUE":
             reader.skip("KEY")
-            return replace(made, key=made.key or KeyKind.UNIQUE)
+            return replace(made, key=made.key or ddl.KeyKind.UNIQUE)
         case "PRIMARY" if reader.skip("KEY"):
-            return replace(made, key=KeyKind.PRIMARY)
+            return replace(made, key=ddl.KeyKind.PRIMARY)
         case "KEY":
-            return replace(made, key=KeyKind.PRIMARY)
+            return replace(made, key=ddl.KeyKind.PRIMARY)
         case "COMMENT":
             return replace(made, comment=reader.string())
         case "COLLATE":
@@ -264,13 +249,13 @@ def _attribute(reader: Reader, made: ColumnDefinition) -> ColumnDefinition | Non
     return None
 
 
-def _generated(reader: Reader, made: ColumnDefinition) -> ColumnDefinition:
+def _generated(reader: Reader, made: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
     expression = reader.balanced()
     how = reader.skip_any(("VIRTUAL", "STORED", "PERSISTENT"))
     return replace(made, generated=expression, stored=how in ("STORED", "PERSISTENT"))
 
 
-def default(reader: Reader) -> Code:
+def default(reader: Reader) -> ddl.Code:
     """Read what DEFAULT is set to: a literal, a moment, a function's value, or an expression in parentheses."""
     start = reader.at
     if reader.peek() == "(":
@@ -295,7 +280,7 @@ def default(reader: Reader) -> Code:
     raise Unreadable("a default is not understood")
 
 
-def _named_default(reader: Reader, start: int) -> Code:
+def _named_default(reader: Reader, start: int) -> ddl.Code:
     reader.at = start
     token = reader.token()
     text = reader.word()
@@ -314,7 +299,7 @@ def _named_default(reader: Reader, start: int) -> Code:
     return reader.code_from(start)
 
 
-def _now(reader: Reader) -> Code:
+def _now(reader: Reader) -> ddl.Code:
     start = reader.at
     if not reader.skip_any(_NOW):
         raise Unreadable("ON UPDATE is not understood")
@@ -334,7 +319,7 @@ def begins_constraint(reader: Reader) -> bool:
     return first in _KEY_WORDS or first == "CONSTRAINT"
 
 
-def constraint(reader: Reader) -> tuple[Constraint, bool]:
+def constraint(reader: Reader) -> tuple[ddl.Constraint, bool]:
     """Read a key, a foreign key or a CHECK; return it and whether it is added only IF NOT EXISTS."""
     start = reader.at
     name, if_not_exists = _constraint_name(reader)
@@ -346,28 +331,28 @@ def constraint(reader: Reader) -> tuple[Constraint, bool]:
         index = reader.identifier() if reader.peek() != "(" else None
         columns = reader.in_parentheses(reader.identifier)
         reader.expect("REFERENCES")
-        return ForeignKey(columns, _reference(reader), index, name), if_not_exists
+        return ddl.ForeignKey(columns, _reference(reader), index, name), if_not_exists
     if reader.skip("PRIMARY", "KEY"):
-        kind = KeyKind.PRIMARY
+        kind = ddl.KeyKind.PRIMARY
     else:
-        kind = KEY_KINDS.get(reader.skip_any(KEY_KINDS), KeyKind.PLAIN)
-        if not reader.skip_any(("INDEX", "KEY")) and kind is KeyKind.PLAIN:
+        kind = KEY_KINDS.get(reader.skip_any(KEY_KINDS), ddl.KeyKind.PLAIN)
+        if not reader.skip_any(("INDEX", "KEY")) and kind is ddl.KeyKind.PLAIN:
             raise Unreadable("a constraint is not understood")
     if_not_exists = reader.skip("IF", "NOT", "EXISTS") or if_not_exists
     index = None
     if reader.peek() not in ("(", "USING") and not (reader.peek() == "TYPE" and reader.peek(1) in _KEY_TYPES):
         index = reader.identifier()
-    return key(reader, kind, None if kind is KeyKind.PRIMARY else index, name), if_not_exists
+    return key(reader, kind, None if kind is ddl.KeyKind.PRIMARY else index, name), if_not_exists
 
 
-def key(reader: Reader, kind: KeyKind, name: str | None, constraint: str | None = None) -> Key:
+def key(reader: Reader, kind: ddl.KeyKind, name: str | None, constraint: str | None = None) -> ddl.Key:
     """Read the parts of a key and its options, behind the name."""
     using = key_type(reader)
     parts = reader.in_parentheses(lambda: _part(reader))
-    return Key(kind, parts, name, constraint, (*using, *key_options(reader)))
+    return ddl.Key(kind, parts, name, constraint, (*using, *key_options(reader)))
 
 
-def key_type(reader: Reader) -> Options:
+def key_type(reader: Reader) -> ddl.Options:
     """Read USING BTREE and the like, if it is there."""
     if reader.peek() not in ("USING", "TYPE") or reader.peek(1) not in _KEY_TYPES:
         return ()
@@ -375,7 +360,7 @@ def key_type(reader: Reader) -> Options:
     return (("USING", reader.word()),)
 
 
-def key_options(reader: Reader) -> Options:
+def key_options(reader: Reader) -> ddl.Options:
     """Read options of a key, none or more."""
     found: list[tuple[str, str]] = []
     while True:
@@ -394,8 +379,8 @@ def key_options(reader: Reader) -> Options:
             return tuple(found)
 
 
-def _part(reader: Reader) -> KeyPart:
-    made = KeyPart(None, expression=reader.balanced()) if reader.peek() == "(" else KeyPart(reader.identifier())
+def _part(reader: Reader) -> ddl.KeyPart:
+    made = ddl.KeyPart(None, expression=reader.balanced()) if reader.peek() == "(" else ddl.KeyPart(reader.identifier())
     if made.column is not None and reader.skip("("):
         made = replace(made, prefix=reader.number())
         reader.expect(")")
@@ -410,16 +395,16 @@ def _constraint_name(reader: Reader) -> tuple[str | None, bool]:
     return (None if reader.peek() in _KEY_WORDS else reader.identifier()), if_not_exists
 
 
-def _check(reader: Reader) -> Check:
+def _check(reader: Reader) -> ddl.Check:
     name, _ = _constraint_name(reader)
     reader.expect("CHECK")
     expression = reader.balanced()
     enforced = not reader.skip("NOT", "ENFORCED")
     reader.skip("ENFORCED")
-    return Check(expression, name, enforced)
+    return ddl.Check(expression, name, enforced)
 
 
-def _reference(reader: Reader) -> Reference:
+def _reference(reader: Reader) -> ddl.Reference:
     table = reader.table(reader.home)
     columns = reader.in_parentheses(reader.identifier) if reader.peek() == "(" else ()
     actions: list[tuple[str, str]] = []
@@ -431,7 +416,7 @@ def _reference(reader: Reader) -> Reference:
             when = f"ON {reader.word()}"
             actions.append((when, _action(reader)))
         else:
-            return Reference(table, columns, tuple(actions))
+            return ddl.Reference(table, columns, tuple(actions))
 
 
 def _action(reader: Reader) -> str:

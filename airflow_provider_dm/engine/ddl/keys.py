@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import (
     BLOBS,
@@ -26,15 +27,6 @@ from airflow_provider_dm.engine.ddl.column_types import (
     packed_bytes,
 )
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
-from airflow_provider_dm.engine.ddl.statements import (
-    ColumnDefinition,
-    ColumnType,
-    ForeignKey,
-    Key,
-    KeyKind,
-    KeyPart,
-    Options,
-)
 
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
@@ -48,11 +40,11 @@ PREFIXED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
 """Types of which a key may hold the beginning, and that may be in it as a whole."""
 _PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
 
-Columns = Mapping[str, ColumnDefinition]
+Columns = Mapping[str, ddl.ColumnDefinition]
 """Resolved columns by their names in lower case."""
 
 
-def by_name(columns: Iterable[ColumnDefinition]) -> Columns:
+def by_name(columns: Iterable[ddl.ColumnDefinition]) -> Columns:
     """Return the columns by their names in lower case."""
     return {column.name.lower(): column for column in columns}
 
@@ -61,29 +53,29 @@ def by_name(columns: Iterable[ColumnDefinition]) -> Columns:
 class _Wanted:
     """A key on its way. `generated`: for a foreign key."""
 
-    key: Key
+    key: ddl.Key
     generated: bool = False
 
 
 def settled_keys(
     server: Server,
     columns: Columns,
-    old: Sequence[Key],
-    new: Sequence[Key | ForeignKey],
+    old: Sequence[ddl.Key],
+    new: Sequence[ddl.Key | ddl.ForeignKey],
     *,
     engine: str,
-    foreign_keys: Sequence[ForeignKey] = (),
+    foreign_keys: Sequence[ddl.ForeignKey] = (),
     shown: bool = False,
-) -> tuple[Key, ...]:
+) -> tuple[ddl.Key, ...]:
     """Return the keys as the server has them. `old`: the table's; `new`: where a foreign key stands for its index.
 
     `foreign_keys`: the table's; `shown`: the server itself says all this, so nothing is left out. Raises CannotTrack.
     """
     wanted = [_Wanted(_named_as_columns(columns, key), _is_generated(key, foreign_keys, old)) for key in old]
     for one in new:
-        key = _index_of(one) if isinstance(one, ForeignKey) else one
-        wanted.append(_Wanted(_named_as_columns(columns, key), isinstance(one, ForeignKey)))
-    named: list[Key] = []
+        key = _index_of(one) if isinstance(one, ddl.ForeignKey) else one
+        wanted.append(_Wanted(_named_as_columns(columns, key), isinstance(one, ddl.ForeignKey)))
+    named: list[ddl.Key] = []
     for made in wanted if shown else _without_needless(wanted):
         key = made.key
         key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
@@ -92,25 +84,25 @@ def settled_keys(
     return tuple(sorted(named, key=lambda key: _rank(columns, key, hashed=is_hashed(server, engine, key))))
 
 
-def is_hashed(server: Server, engine: str, key: Key) -> bool:
+def is_hashed(server: Server, engine: str, key: ddl.Key) -> bool:
     """Tell whether MariaDB keeps a hidden hash for a UNIQUE key, as it does where an index is not long enough."""
     asked = ("USING", "HASH") in key.options
-    return server.mariadb and key.kind is KeyKind.UNIQUE and asked and engine.lower() != _WITH_HASHES
+    return server.mariadb and key.kind is ddl.KeyKind.UNIQUE and asked and engine.lower() != _WITH_HASHES
 
 
-def without_hash(server: Server, key: Key) -> Key:
+def without_hash(server: Server, key: ddl.Key) -> ddl.Key:
     """Return the key as MariaDB takes it up in an ALTER: it forgets that USING HASH was asked for."""
-    if not server.mariadb or key.kind is not KeyKind.UNIQUE:
+    if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE:
         return key
     return replace(key, options=tuple(option for option in key.options if option != ("USING", "HASH")))
 
 
-def _index_of(foreign_key: ForeignKey) -> Key:
-    parts = tuple(KeyPart(column) for column in foreign_key.columns)
-    return Key(KeyKind.PLAIN, parts, foreign_key.constraint or foreign_key.name)
+def _index_of(foreign_key: ddl.ForeignKey) -> ddl.Key:
+    parts = tuple(ddl.KeyPart(column) for column in foreign_key.columns)
+    return ddl.Key(ddl.KeyKind.PLAIN, parts, foreign_key.constraint or foreign_key.name)
 
 
-def _named_as_columns(columns: Columns, key: Key) -> Key:
+def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
     """Return the key with its columns' names as the columns have them."""
     parts = []
     for part in key.parts:
@@ -122,10 +114,10 @@ def _named_as_columns(columns: Columns, key: Key) -> Key:
     return replace(key, parts=tuple(parts))
 
 
-def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey], others: Iterable[Key]) -> bool:
+def _is_generated(key: ddl.Key, foreign_keys: Iterable[ddl.ForeignKey], others: Iterable[ddl.Key]) -> bool:
     """Tell whether a key may go as soon as another one begins with its columns. One that is beside such stays."""
     own = _columns_of(key)
-    if key.kind is not KeyKind.PLAIN or key.options:
+    if key.kind is not ddl.KeyKind.PLAIN or key.options:
         return False
     if any(_columns_of(other)[: len(own)] == own for other in others if other is not key):
         return False
@@ -137,7 +129,7 @@ def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey], others: Iterable
     return False
 
 
-def _columns_of(key: Key) -> list[tuple[str, int | None, bool]]:
+def _columns_of(key: ddl.Key) -> list[tuple[str, int | None, bool]]:
     return [((part.column or part.expression or "").lower(), part.prefix, part.descending) for part in key.parts]
 
 
@@ -167,8 +159,8 @@ def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
     return (one.generated and theirs[: len(ours)] == ours) or (other.generated and ours[: len(theirs)] == theirs)
 
 
-def _name(key: Key, taken: set[str]) -> str:
-    if key.kind is KeyKind.PRIMARY:
+def _name(key: ddl.Key, taken: set[str]) -> str:
+    if key.kind is ddl.KeyKind.PRIMARY:
         return PRIMARY
     if (said := key.name or key.constraint) is not None:
         return said
@@ -178,17 +170,17 @@ def _name(key: Key, taken: set[str]) -> str:
     return next(name for number in range(2, 10_000) if (name := f"{base}_{number}").lower() not in taken)
 
 
-def _settled(server: Server, columns: Columns, key: Key, engine: str, *, hashed: bool) -> Key:
+def _settled(server: Server, columns: Columns, key: ddl.Key, engine: str, *, hashed: bool) -> ddl.Key:
     """Return a named key with its prefixes and options as the server has them."""
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
-    kind = KeyKind.SPATIAL if of_geometry and key.kind is KeyKind.PLAIN and not server.mariadb else key.kind
+    kind = ddl.KeyKind.SPATIAL if of_geometry and key.kind is ddl.KeyKind.PLAIN and not server.mariadb else key.kind
     descends = server.keeps_descending and not hashed
     parts = []
     for part in key.parts:
         if part.column is not None:
             prefix = _prefix(server, columns[part.column.lower()], part.prefix)
-            if kind is KeyKind.PLAIN:
+            if kind is ddl.KeyKind.PLAIN:
                 prefix = _shortened(server, columns[part.column.lower()], prefix, longest)
             part = replace(part, prefix=prefix, descending=part.descending and descends)
         parts.append(part)
@@ -196,7 +188,7 @@ def _settled(server: Server, columns: Columns, key: Key, engine: str, *, hashed:
     return replace(key, kind=kind, parts=tuple(parts), options=options)
 
 
-def _prefix(server: Server, column: ColumnDefinition, said: int | None) -> int | None:
+def _prefix(server: Server, column: ddl.ColumnDefinition, said: int | None) -> int | None:
     """Return the prefix that the server keeps: none over the whole column, and none of what is no string."""
     kind = column.type
     if kind.name == "point" and server.mariadb:
@@ -208,7 +200,7 @@ def _prefix(server: Server, column: ColumnDefinition, said: int | None) -> int |
     return said if kind.name in TEXTS or kind.name in BLOBS else None
 
 
-def _shortened(server: Server, column: ColumnDefinition, prefix: int | None, longest: int) -> int | None:
+def _shortened(server: Server, column: ddl.ColumnDefinition, prefix: int | None, longest: int) -> int | None:
     """Return the prefix of a part that a plain key can hold: a longer one is cut with a warning."""
     whole = (TEXTS | BLOBS).get(column.type.name, longest)
     most = longest if server.mariadb else min(whole, longest)
@@ -217,7 +209,7 @@ def _shortened(server: Server, column: ColumnDefinition, prefix: int | None, lon
     return min(whole, most // _character_bytes(column))
 
 
-def _options(server: Server, said: Options, *, hashed: bool, engine: str) -> Options:
+def _options(server: Server, said: ddl.Options, *, hashed: bool, engine: str) -> ddl.Options:
     found: dict[str, str] = {"USING": "HASH"} if hashed else {}
     for name, value in said:
         if name in _PASSING_OPTIONS or (name == "COMMENT" and not value):
@@ -229,9 +221,9 @@ def _options(server: Server, said: Options, *, hashed: bool, engine: str) -> Opt
     return tuple(sorted(found.items()))
 
 
-def _is_too_long(server: Server, columns: Columns, key: Key, engine: str) -> bool:
+def _is_too_long(server: Server, columns: Columns, key: ddl.Key, engine: str) -> bool:
     """Tell whether a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
-    if not server.mariadb or key.kind is not KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
+    if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
     found = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
     if any(column.type.name in GEOMETRIES - {"point"} for column, _ in found):
@@ -242,7 +234,7 @@ def _is_too_long(server: Server, columns: Columns, key: Key, engine: str) -> boo
     return size > _LONGEST.get(engine.lower(), size)
 
 
-def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
+def _part_bytes(column: ddl.ColumnDefinition, prefix: int | None) -> int:
     kind = column.type
     if kind.name == "point":
         return _POINT_BYTES
@@ -255,33 +247,33 @@ def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
     return packed_bytes(kind)
 
 
-def _character_bytes(column: ColumnDefinition) -> int:
+def _character_bytes(column: ddl.ColumnDefinition) -> int:
     if column.type.name not in OF_CHARACTERS or column.type.collation is None:
         return 1
     return character_bytes(column.type.collation)
 
 
-def _rank(columns: Columns, key: Key, *, hashed: bool) -> tuple[bool, ...]:
+def _rank(columns: Columns, key: ddl.Key, *, hashed: bool) -> tuple[bool, ...]:
     """Return what servers sort keys by; among equals their order stays."""
-    unique = key.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE)
+    unique = key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
     prefixed = any(part.prefix is not None for part in key.parts)
     computed = any(part.column is None or _is_virtual(columns[part.column.lower()]) for part in key.parts)
-    of_unique = (nullable or hashed, key.kind is not KeyKind.PRIMARY, hashed, prefixed, computed)
-    return (not unique, *(of_unique if unique else (False,) * 5), key.kind is KeyKind.FULLTEXT)
+    of_unique = (nullable or hashed, key.kind is not ddl.KeyKind.PRIMARY, hashed, prefixed, computed)
+    return (not unique, *(of_unique if unique else (False,) * 5), key.kind is ddl.KeyKind.FULLTEXT)
 
 
-def _is_virtual(column: ColumnDefinition) -> bool:
+def _is_virtual(column: ddl.ColumnDefinition) -> bool:
     return column.generated is not None and not column.stored
 
 
 # Keys whose columns change
 
-Successors = dict[str, tuple[ColumnDefinition, bool]]
+Successors = dict[str, tuple[ddl.ColumnDefinition, bool]]
 """The column that a key's column is now, and whether that is another one, by its former name in lower case."""
 
 
-def carried(server: Server, columns: Columns, key: Key, successors: Successors) -> Key | None:
+def carried(server: Server, columns: Columns, key: ddl.Key, successors: Successors) -> ddl.Key | None:
     """Return the key after its columns have changed, or are others of the same name; None: none of them is left.
 
     `columns`: as they were.
@@ -304,15 +296,17 @@ def carried(server: Server, columns: Columns, key: Key, successors: Successors) 
     return replace(key, parts=tuple(parts)) if parts else None
 
 
-def _prefix_of_another(key: Key, old: ColumnDefinition, new: ColumnDefinition) -> int | None:
+def _prefix_of_another(key: ddl.Key, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition) -> int | None:
     if old.type.name in PREFIXED:
         return int(old.type.arguments[0])
-    if new.type.name in PREFIXED and key.kind is not KeyKind.PLAIN:
+    if new.type.name in PREFIXED and key.kind is not ddl.KeyKind.PLAIN:
         raise CannotTrack(f"how much of the new {new.name} is in the key {key.name}")
     return None
 
 
-def _prefix_left(server: Server, old: ColumnDefinition, new: ColumnDefinition, prefix: int | None) -> int | None:
+def _prefix_left(
+    server: Server, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition, prefix: int | None
+) -> int | None:
     """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
     kind = new.type
     if kind.name in GEOMETRIES:
@@ -326,7 +320,7 @@ def _prefix_left(server: Server, old: ColumnDefinition, new: ColumnDefinition, p
     return prefix if prefix <= int(kind.arguments[0]) else None
 
 
-def _prefix_of_whole(old: ColumnType, new: ColumnType) -> int | None:
+def _prefix_of_whole(old: ddl.ColumnType, new: ddl.ColumnType) -> int | None:
     """Return the prefix that MySQL makes of a whole column in a key: as much as there was, counted in bytes of the key.
 
     A CHAR(20) that becomes a TEXT is in the key with 20 characters. An ENUM has one byte there, so what becomes of it

@@ -17,15 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntFlag
 from typing import Any, Final
 
-from airflow_provider_dm.engine.ddl.statements import (
-    ColumnDefinition,
-    ColumnType,
-    Constraint,
-    Key,
-    KeyKind,
-    KeyPart,
-    TableDefinition,
-)
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.write import string_sql
 
 PUBLIC: Final = 5
@@ -81,7 +73,7 @@ _ROW_TREES: Final = frozenset({0, 1, 2})
 _LITERAL_MOMENT: Final = "CURRENT_TIMESTAMP"
 
 
-def definition_of(info: Mapping[str, Any]) -> TableDefinition:
+def definition_of(info: Mapping[str, Any]) -> ddl.TableDefinition:
     """Return the definition that a TableInfo says. Raises NotMapped."""
     try:
         return _definition(info)
@@ -89,7 +81,7 @@ def definition_of(info: Mapping[str, Any]) -> TableDefinition:
         raise NotMapped(f"its form is another one ({type(error).__name__}: {error})") from None
 
 
-def _definition(info: Mapping[str, Any]) -> TableDefinition:
+def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
     _only(info, _OF_TABLE, "the table")
     for what in ("fk_info", "constraint_info"):
         if info.get(what):
@@ -100,14 +92,14 @@ def _definition(info: Mapping[str, Any]) -> TableDefinition:
         raise NotMapped("it has no columns")
     keys = [_key(one) for one in info.get("index_info") or ()]
     primary = [one["name"]["O"] for one in columns if Flag(_bits(one)) & Flag.PRIMARY]
-    if primary and not any(key.kind is KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
+    if primary and not any(key.kind is ddl.KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
         if len(primary) > 1:
             raise NotMapped("its primary key has no index")
-        keys.insert(0, Key(KeyKind.PRIMARY, (KeyPart(primary[0]),)))
-    constraints: list[Constraint] = [*sorted(keys, key=lambda key: key.kind is not KeyKind.PRIMARY)]
+        keys.insert(0, ddl.Key(ddl.KeyKind.PRIMARY, (ddl.KeyPart(primary[0]),)))
+    constraints: list[ddl.Constraint] = [*sorted(keys, key=lambda key: key.kind is not ddl.KeyKind.PRIMARY)]
     said = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
     options = [("ENGINE", "InnoDB"), *((name, str(value)) for name, value in said.items() if value)]
-    return TableDefinition(tuple(map(_column, columns)), tuple(constraints), tuple(options))
+    return ddl.TableDefinition(tuple(map(_column, columns)), tuple(constraints), tuple(options))
 
 
 # Columns
@@ -117,7 +109,7 @@ def _bits(column: Mapping[str, Any]) -> int:
     return int(column["type"]["Flag"]) & sum(Flag)
 
 
-def _column(column: Mapping[str, Any]) -> ColumnDefinition:
+def _column(column: Mapping[str, Any]) -> ddl.ColumnDefinition:
     name = str(column["name"]["O"])
     where = f"column {name}"
     _only(column, _OF_COLUMN, where)
@@ -127,7 +119,7 @@ def _column(column: Mapping[str, Any]) -> ColumnDefinition:
     moment = int(column["type"]["Tp"]) in MOMENTS
     kind = _type(column["type"], flags, where)
     if column.get("generated_expr_string"):
-        return ColumnDefinition(
+        return ddl.ColumnDefinition(
             name,
             kind,
             nullable=False if flags & Flag.NOT_NULL else None,
@@ -136,7 +128,7 @@ def _column(column: Mapping[str, Any]) -> ColumnDefinition:
             comment=column.get("comment") or None,
         )
     fraction = f"({kind.arguments[0]})" if moment and kind.arguments else ""
-    return ColumnDefinition(
+    return ddl.ColumnDefinition(
         name,
         kind,
         nullable=not flags & Flag.NOT_NULL,
@@ -147,7 +139,7 @@ def _column(column: Mapping[str, Any]) -> ColumnDefinition:
     )
 
 
-def _default(column: Mapping[str, Any], kind: ColumnType, fraction: str, where: str) -> str | None:
+def _default(column: Mapping[str, Any], kind: ddl.ColumnType, fraction: str, where: str) -> str | None:
     if column.get("default_bit"):
         octets = base64.b64decode(column["default_bit"])
         return f"b'{int.from_bytes(octets, 'big'):b}'" if kind.name == "bit" else f"0x{octets.hex()}"
@@ -165,48 +157,50 @@ def _default(column: Mapping[str, Any], kind: ColumnType, fraction: str, where: 
     return string_sql(value)
 
 
-def _type(said: Mapping[str, Any], flags: Flag, where: str) -> ColumnType:
+def _type(said: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
     number, length, decimals = int(said["Tp"]), int(said["Flen"]), int(said["Decimal"])
     charset, collation = str(said.get("Charset") or ""), str(said.get("Collate") or "")
     unsigned, zerofill = bool(flags & Flag.UNSIGNED), bool(flags & Flag.ZEROFILL)
     characters = charset not in ("", "binary")
 
-    def text(name: str, arguments: tuple[str, ...] = ()) -> ColumnType:
-        return ColumnType(name, arguments, charset=charset, collation=collation or None)
+    def text(name: str, arguments: tuple[str, ...] = ()) -> ddl.ColumnType:
+        return ddl.ColumnType(name, arguments, charset=charset, collation=collation or None)
 
     width = () if length == UNSAID else (str(length),)
     if number in INTEGERS:
-        return ColumnType(INTEGERS[number], width, unsigned, zerofill)
+        return ddl.ColumnType(INTEGERS[number], width, unsigned, zerofill)
     if number in FLOATS:
         precise = length != UNSAID and decimals != UNSAID
-        return ColumnType(FLOATS[number], (str(length), str(decimals)) if precise else (), unsigned, zerofill)
+        return ddl.ColumnType(FLOATS[number], (str(length), str(decimals)) if precise else (), unsigned, zerofill)
     if number == DECIMAL:
-        return ColumnType("decimal", (*width, str(max(decimals, 0))) if width else (), unsigned, zerofill)
+        return ddl.ColumnType("decimal", (*width, str(max(decimals, 0))) if width else (), unsigned, zerofill)
     if number in MOMENTS:
-        return ColumnType(MOMENTS[number], (str(decimals),) if decimals > 0 else ())
+        return ddl.ColumnType(MOMENTS[number], (str(decimals),) if decimals > 0 else ())
     if number in MEMBERS:
         if any(said.get("ElemsIsBinaryLit") or ()):
             raise NotMapped(f"{where} has members in bytes")
         members = tuple(map(str, said["Elems"]))
-        return text(MEMBERS[number], members) if characters else ColumnType(MEMBERS[number], members, charset="binary")
+        return (
+            text(MEMBERS[number], members) if characters else ddl.ColumnType(MEMBERS[number], members, charset="binary")
+        )
     if number in BLOBS:
-        return text(f"{BLOBS[number]}text") if characters else ColumnType(f"{BLOBS[number]}blob")
+        return text(f"{BLOBS[number]}text") if characters else ddl.ColumnType(f"{BLOBS[number]}blob")
     if number in (VARCHAR, VARSTRING):
-        return text("varchar", width) if characters else ColumnType("varbinary", width)
+        return text("varchar", width) if characters else ddl.ColumnType("varbinary", width)
     if number == STRING:
-        return text("char", width) if characters else ColumnType("binary", width)
+        return text("char", width) if characters else ddl.ColumnType("binary", width)
     plain = {DATE: "date", YEAR: "year", JSON: "json"}
     if number == BIT:
-        return ColumnType("bit", width)
+        return ddl.ColumnType("bit", width)
     if number not in plain:
         raise NotMapped(f"{where} is of a type with number {number}")
-    return ColumnType(plain[number])
+    return ddl.ColumnType(plain[number])
 
 
 # Keys
 
 
-def _key(index: Mapping[str, Any]) -> Key:
+def _key(index: Mapping[str, Any]) -> ddl.Key:
     name = str(index["idx_name"]["O"])
     where = f"key {name}"
     _only(index, _OF_INDEX, where)
@@ -217,10 +211,10 @@ def _key(index: Mapping[str, Any]) -> Key:
     for part in index["idx_cols"]:
         _only(part, _OF_PART, where)
         prefix = int(part["length"])
-        parts.append(KeyPart(str(part["name"]["O"]), None if prefix == UNSAID else prefix))
+        parts.append(ddl.KeyPart(str(part["name"]["O"]), None if prefix == UNSAID else prefix))
     if index.get("is_primary"):
-        return Key(KeyKind.PRIMARY, tuple(parts))
-    return Key(KeyKind.UNIQUE if index.get("is_unique") else KeyKind.PLAIN, tuple(parts), name)
+        return ddl.Key(ddl.KeyKind.PRIMARY, tuple(parts))
+    return ddl.Key(ddl.KeyKind.UNIQUE if index.get("is_unique") else ddl.KeyKind.PLAIN, tuple(parts), name)
 
 
 # What is not known

@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import BINARY, shown_charset, shown_collation
 from airflow_provider_dm.engine.ddl.column_types import MEMBERS, octets
 from airflow_provider_dm.engine.ddl.keys import is_hashed
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import (
-    ColumnDefinition,
-    ColumnType,
-    ForeignKey,
-    Key,
-    KeyKind,
-    TableDefinition,
-)
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -26,21 +19,21 @@ _PRECISIONS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "b
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\0": r"\0", "\n": r"\n", "\r": r"\r", "'": "''"})
 
 
-def table_of(server: Server, name: TableName, definition: TableDefinition) -> Table:
+def table_of(server: Server, name: TableName, definition: ddl.TableDefinition) -> Table:
     """Return the table as `schema.catalogue.read_tables` finds it."""
-    keys = [one for one in definition.constraints if isinstance(one, Key)]
+    keys = [one for one in definition.constraints if isinstance(one, ddl.Key)]
     engine = dict(definition.options)["ENGINE"]
-    unique = [_index(key) for key in keys if key.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE)]
+    unique = [_index(key) for key in keys if key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)]
     return Table(
         name,
         tuple(_column(server, position, column) for position, column in enumerate(definition.columns)),
         tuple(sorted(unique, key=lambda index: (not index.primary, index.name))),
-        has_foreign_keys=any(isinstance(one, ForeignKey) for one in definition.constraints),
+        has_foreign_keys=any(isinstance(one, ddl.ForeignKey) for one in definition.constraints),
         hidden=sum(is_hashed(server, engine, key) for key in keys),
     )
 
 
-def _column(server: Server, position: int, column: ColumnDefinition) -> Column:
+def _column(server: Server, position: int, column: ddl.ColumnDefinition) -> Column:
     kind = column.type
     charset, collation = kind.charset, kind.collation
     if charset == BINARY and not server.mariadb:  # an ENUM's: MySQL shows none
@@ -64,13 +57,13 @@ def _column(server: Server, position: int, column: ColumnDefinition) -> Column:
     )
 
 
-def _data_type(server: Server, kind: ColumnType) -> str:
+def _data_type(server: Server, kind: ddl.ColumnType) -> str:
     if kind.name == "geometrycollection" and not server.mariadb and server.version >= (8,):
         return "geomcollection"
     return kind.name
 
 
-def _column_type(server: Server, column: ColumnDefinition) -> str:
+def _column_type(server: Server, column: ddl.ColumnDefinition) -> str:
     kind = column.type
     text = _data_type(server, kind)
     if kind.arguments:
@@ -80,7 +73,7 @@ def _column_type(server: Server, column: ColumnDefinition) -> str:
     return text + " /*M!100301 COMPRESSED*/" * ("COMPRESSED" in dict(column.options))
 
 
-def _numeric(server: Server, kind: ColumnType) -> tuple[int | None, int | None]:
+def _numeric(server: Server, kind: ddl.ColumnType) -> tuple[int | None, int | None]:
     """Return (precision, scale) of a number."""
     numbers = [int(one) for one in kind.arguments if kind.name in ("decimal", "float", "double", "bit")]
     match kind.name, numbers:
@@ -98,12 +91,12 @@ def _numeric(server: Server, kind: ColumnType) -> tuple[int | None, int | None]:
     return _PRECISIONS[kind.name] + wider, 0
 
 
-def _fraction(kind: ColumnType) -> int | None:
+def _fraction(kind: ddl.ColumnType) -> int | None:
     """Return how many digits of a second a moment has; None for what is none."""
     return int((*kind.arguments, "0")[0]) if kind.name in ("time", "datetime", "timestamp") else None
 
 
-def _index(key: Key) -> Index:
+def _index(key: ddl.Key) -> Index:
     parts = [(part.column, part.prefix) for part in key.parts if part.column is not None]
     return Index(
         name=str(key.name),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.apply_alter import altered
@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 _Tables: TypeAlias = dict[TableName, tuple[TableName, ddl.TableDefinition]]
 """Name and definition of each table, by the name as it is compared."""
-_AS_SHOWN = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
+AS_SHOWN: Final = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
 """The session of a server's own text, which says all that a session could decide."""
 
 
@@ -101,7 +101,7 @@ class Tracker:
             raise CannotTrack(f"the definition of {name} is not understood: {error}") from error
         if not isinstance(statement, ddl.CreateTable):
             raise CannotTrack(f"the definition of {name} is no CREATE TABLE")
-        context = self._context(name, _AS_SHOWN)
+        context = self._context(name, AS_SHOWN)
         return self._with(name, created(context, statement.definition, shown=True))
 
     def without(self, names: Collection[TableName]) -> Tracker:
@@ -168,7 +168,7 @@ class Tracker:
             checks = [replace(one, constraint=None) for one in checks]
         options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))
         empty = replace(definition, constraints=keys, options=options)
-        return settled(self._context(name, _AS_SHOWN), empty, checks)
+        return settled(self._context(name, AS_SHOWN), empty, checks)
 
     def _after_alter(
         self, table: TableName, specs: tuple[ddl.Spec, ...], session: SessionDefaults, *, if_exists: bool = False

@@ -69,13 +69,20 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(Path(str(error.filename or path)), error) from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Force creations and renames inside `folder` to disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def opened(path: Path, flags: int, mode: int = 0o640) -> Iterator[int]:
+    """Open a file or folder for the length of a block, which gets its descriptor. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force creations and renames inside `folder` to disk."""
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        os.fsync(descriptor)
 
 
 def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
@@ -92,12 +99,9 @@ def write_durably(path: Path, content: bytes) -> None:
     """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; then the old content still stands."""
     fresh = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
-        try:
+        with opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW) as descriptor:
             write_all(descriptor, content, 0)
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         fresh.rename(path)
         sync_folder(path.parent)
     except OSError as error:

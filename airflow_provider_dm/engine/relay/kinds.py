@@ -15,18 +15,13 @@ from airflow_provider_dm.engine.relay.packets import GTID, PLAIN, SPECIAL
 
 HEARTBEATS: Final = frozenset({events.HEARTBEAT, events.HEARTBEAT_V2})
 
-_CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
+CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
     events.PREVIOUS_GTIDS: previous_gtids,
     events.MARIADB_GTID_LIST: gtid_list,
 }
-"""PREVIOUS_GTIDS and GTID_LIST: the whole set, at the start of a file."""
+"""The readers of the set in an event's body, by its kind: all that was committed before the start of a file."""
 
-_SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *_CARRIED}
+_SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *CARRIED}
 
 ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in events.GTIDS else PLAIN for kind in range(256))
 """The pull loop's action for each event type."""
-
-
-def carried_set(kind: int) -> Callable[[bytes, str], GtidSet] | None:
-    """Return the reader of the GTID set in an event's body, for the kinds that carry one; else None."""
-    return _CARRIED.get(kind)

@@ -114,8 +114,8 @@ class Opening:
 
     def _first(self, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate) -> RelayWriter:
         needed = self.needed()
-        begin = start.first_start(self.config, info, needed, self.last_known())
-        match begin.first:
+        first, suffix = start.first_start(self.config, info, needed, self.last_known())
+        match first:
             case start.ByName(name):
                 file = name
             case start.ByGtid(known):
@@ -125,7 +125,7 @@ class Opening:
             case other:
                 assert_never(other)
         start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
-        sub_dir = self.directory.add(info.server_uuid, at_least=begin.suffix)
+        sub_dir = self.directory.add(info.server_uuid, at_least=suffix)
         return RelayWriter(self.directory, sub_dir, info.flavour, file)
 
     @staticmethod

@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbG
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.decide import header_of, named_by
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
-from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
+from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 
@@ -222,7 +222,7 @@ class _Dumps:
         timestamp, before = 0, None
         for _, header, event in self._events(file):
             timestamp = timestamp or header.timestamp
-            if (read := carried_set(header.code)) is not None:
+            if (read := CARRIED.get(header.code)) is not None:
                 before = read(event[HEADER_SIZE:], f"the head of {file.name}")
             if header.code in events.GTIDS or before is not None:
                 break
@@ -252,7 +252,7 @@ class _Dumps:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # what the dump leaves out counts
-                    looked_at = header.code in events.GTIDS or carried_set(header.code) is not None
+                    looked_at = header.code in events.GTIDS or header.code in CARRIED
                     yield position, header, bytes(event) if looked_at else b""
                     position += header.size
             finally:

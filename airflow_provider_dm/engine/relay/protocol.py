@@ -277,11 +277,6 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
     return struct.pack("<BIHI", _DUMP, request.position, flags, request.server_id) + name
 
 
-def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
-    """Return the last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
-    return (1 << 63) - 1 if by_gtid and CAPABILITIES[flavour].dumps_by_gtid else 0xFFFF_FFFF
-
-
 def _has_more(sock: ssl.SSLSocket) -> bool:
     """Tell whether something is here, at least a part of a TLS record."""
     if sock.pending():

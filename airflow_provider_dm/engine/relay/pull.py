@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.decide import Stand, Step, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
-from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
+from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
 from airflow_provider_dm.engine.relay.protocol import DumpStream, UpstreamLostTail
 from airflow_provider_dm.engine.relay.runs import RunTaker
@@ -116,7 +116,7 @@ class Puller:
             raise ChecksumMismatch(f"{self.writer.file}:{self.cursor}", stored, computed)
         has_checksum = right if unsure else self.checksums
         # The bodies of large events are not looked at: not copied either.
-        if carried_set(header.code) is None and header.code != ROTATE:
+        if header.code not in CARRIED and header.code != ROTATE:
             return b""
         return bytes(event[HEADER_SIZE : len(event) - (CHECKSUM_SIZE if has_checksum else 0)])
 
@@ -161,7 +161,7 @@ class Puller:
         if ACTIONS[header.code] == GTID:
             self.writer.tracker.saw([bytes(event[:HEAD_SIZE])])
             self.writer.begun = begun
-        elif (stated := carried_set(header.code)) is not None:
+        elif (stated := CARRIED.get(header.code)) is not None:
             before = stated(body, f"{self.writer.file}:{begun}")
             self._check_nothing_is_missing(before)
             self.writer.tracker.restart(before)

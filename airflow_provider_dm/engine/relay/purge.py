@@ -67,10 +67,6 @@ class HeldFile(NamedTuple):
     def order(self) -> tuple[int, int]:
         return self.sub_dir.suffix, self.file.number
 
-    def same_file(self, other: HeldFile) -> bool:
-        """Tell whether both are one file: with a successor it never changes its size."""
-        return self[:3] == other[:3]
-
     def __str__(self) -> str:
         return f"{self.sub_dir}/{self.file}"
 

@@ -11,6 +11,9 @@ A purge may run beside the writer, in this or another process: the writer only a
 never takes. Only the relay itself may give up its whole log (`clear`), by the same steps. Two purges exclude each other
 by a lock of their own. Links are never followed: a sub-directory is opened as a folder that is no link, and its files
 are renamed and removed inside it.
+
+Who needs what is in the metadata DB. A person may name another one than relay and tasks report to, which knows of no
+task, so that everything would seem free to go: one that has never heard of this relay directory is refused.
 """
 
 from __future__ import annotations
@@ -25,11 +28,14 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 from airflow_provider_dm.engine.relay.meta import META
-from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
-from airflow_provider_dm.engine.relay.purge_needs import Need
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, RelayLog, first_kept, plan_purge
+from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
 from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, hidden_files, hidden_name, survey
 
 log = logging.getLogger(__name__)
@@ -59,6 +65,19 @@ class PurgeFailed(DmError):
     code = "DM-4056"
     what = "purging {path} failed: {reason}."
     hint = "Check the disk and who owns the files, then purge again."
+
+
+class RelayNotReported(DmError):
+    source: str
+    directory: str
+    reported: str
+
+    code = "DM-4058"
+    what = (
+        "nothing is purged: the relay log of {source} in {directory} has not been reported to this metadata DB, "
+        "which knows {reported}."
+    )
+    hint = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
 @dataclass(frozen=True)
@@ -141,8 +160,8 @@ def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[Held
     planned = {file.order: file for file in plan.delete}
     chosen = []
     for file in droppable:
-        if file.order not in planned or not file.same_file(planned[file.order]):
-            break
+        if file.order not in planned or file[:3] != planned[file.order][:3]:
+            break  # another file by now: one with a successor never changes its size
         chosen.append(file)
     return tuple(chosen)
 
@@ -185,13 +204,10 @@ def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, s
     for sub_dir, group in groupby(files, key=lambda file: file.sub_dir):
         folder = root / str(sub_dir)
         try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
                 for file in group:
                     act(descriptor, str(file.file))
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise PurgeFailed(str(folder), error.strerror or str(error)) from error
 
@@ -238,3 +254,30 @@ def _remove_empty_sub_dirs(root: Path) -> None:
 def _only_ours(folder: Path) -> bool:
     names = [path.name for path in folder.iterdir()]
     return all(name == META or (name.startswith(".") and name.endswith(".new")) for name in names)
+
+
+# A purge that a person asks for, from any process on the relay's machine
+
+
+def plan_by_hand(store: MetaStore, source: str, root: Path, request: PurgeRequest) -> PurgePlan:
+    """Plan a purge; change nothing.
+
+    Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
+    """
+    log = survey(source, root)
+    check_reported(log, store.relay_status(source))
+    return plan_purge(log, needs_of(store.list_subtasks(source=source)), request)
+
+
+def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:
+    """Delete what is left of the plan by now. Raises RelayNotReported and what `purge` and the store raise."""
+    check_reported(survey(plan.source, plan.root), store.relay_status(plan.source))
+    return purge(plan, lambda: needs_of(store.list_subtasks(source=plan.source)))
+
+
+def check_reported(log: RelayLog, status: RelayStatus | None) -> None:
+    """Raise RelayNotReported unless the relay that last reported wrote into a sub-directory that is here."""
+    if status is None:
+        raise RelayNotReported(log.source, str(log.root), "no relay of it")
+    if status.sub_dir and status.sub_dir not in {str(file.sub_dir) for file in log.files}:
+        raise RelayNotReported(log.source, str(log.root), f"its sub-directory {status.sub_dir}")

@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.purge import HeldFile, RelayLog
 
 _HIDDEN: Final = ".purged"
@@ -60,13 +61,10 @@ def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float
 def _first_moment(path: Path) -> float:
     """Read the timestamp of a file's first event, which was written when its predecessor ended; 0 when unreadable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+            head = os.pread(descriptor, len(MAGIC) + 4, 0)
     except OSError:
         return 0.0
-    try:
-        head = os.pread(descriptor, len(MAGIC) + 4, 0)
-    finally:
-        os.close(descriptor)
     return float(int.from_bytes(head[len(MAGIC) :], "little")) if head.startswith(MAGIC) else 0.0
 
 

@@ -111,7 +111,8 @@ class RelayReader:
                 continue
             held = self._directory.files(sub_dir)
             if sub_dir.suffix == start.suffix:
-                self._check_server(start, sub_dir)
+                if start.server_uuid and start.server_uuid != sub_dir.server_uuid:
+                    raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
                 held = self._from(start, held)
             self._without_gaps(sub_dir, held)
             found += [(sub_dir, one) for one in held]
@@ -170,10 +171,6 @@ class RelayReader:
         if not start.gtid_set or not before.parse_text(start.gtid_set).contains(before):
             raise RelayStartsTooLate(str(start), str(first), str(self.root))
         return True
-
-    def _check_server(self, start: Location, sub_dir: SubDir) -> None:
-        if start.server_uuid and start.server_uuid != sub_dir.server_uuid:
-            raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
 
     def _from(self, start: Location, held: Sequence[RelayFile]) -> tuple[RelayFile, ...]:
         file = BinlogFile.parse(start.file)

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
-from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail, furthest_position
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
 from airflow_provider_dm.engine.relay.purge_needs import Need
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -89,31 +89,23 @@ class Latest:
 First: TypeAlias = ByName | ByGtid | Latest
 
 
-@dataclass(frozen=True)
-class FirstStart:
-    """The first file of an empty relay, and the number of its sub-directory."""
+def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> tuple[First, int]:
+    """Decide with which file an empty relay of this server begins, in the sub-directory of which number.
 
-    first: First
-    suffix: int
-
-
-def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> FirstStart:
-    """Decide where an empty relay of this server begins. `last_known`: its last sub-directory, "" if unknown.
-
-    A needed position means something on the server only that wrote it. With GTIDs another server will do: its log goes
-    into a later sub-directory, of which readers drop what they know.
+    `last_known`: its last sub-directory, "" if unknown. A needed position means something on the server only that wrote
+    it. With GTIDs another server will do: its log goes into a later sub-directory; readers drop what they know.
     Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
     suffix = 1 if needed is None else needed.suffix + (0 if same else 1)
     configured = _configured(config, info)
     if needed is None:
-        return FirstStart(configured or Latest(), suffix)
+        return configured or Latest(), suffix
     if configured is not None and not _lies_behind(needed, configured, info, same=same):
-        return FirstStart(configured, suffix)
+        return configured, suffix
     if same:
-        return FirstStart(ByName(BinlogFile.parse(needed.file)), suffix)
-    return FirstStart(ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix)
+        return ByName(BinlogFile.parse(needed.file)), suffix
+    return ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix
 
 
 def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | None:
@@ -163,14 +155,16 @@ def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
     """Return from where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
 
     With more than COMPARED_BYTES behind it, the last boundary: the transaction's end, if it is complete.
-    A position that cannot be asked for gives way to the file's start; then all of it is compared.
+    A position that cannot be asked for, as COM_BINLOG_DUMP has 32 bits for it, gives way to the file's start; then all
+    of it is compared.
     """
     if not writer.size:
         return BINLOG_HEADER_SIZE
     position = writer.begun
     if writer.size - position > COMPARED_BYTES:
         position = boundary_after(writer.path, position)
-    return position if position <= furthest_position(writer.flavour, by_gtid=by_gtid) else BINLOG_HEADER_SIZE
+    can_be_asked_for = position <= 0xFFFF_FFFF or (by_gtid and CAPABILITIES[writer.flavour].dumps_by_gtid)
+    return position if can_be_asked_for else BINLOG_HEADER_SIZE
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:

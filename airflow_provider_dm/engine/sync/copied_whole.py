@@ -15,14 +15,15 @@ from airflow_provider_dm.engine.sync.subtask_tables import SchemaChange, Subtask
 
 
 def is_behind_its_copy(change: SchemaChange, before: SubtaskTables, target: Connection) -> bool:
-    """Tell whether a statement of a shard lies behind all that was copied of it, and leaves the merged table without a
-    key. Statements in front of that place are passed over, as they are in the copy."""
+    """Tell whether a statement of a shard lies behind all that was copied of it, in a merged table without a key.
+
+    Statements in front of that place are passed over, as they are in the copy. A key that it gives the merged table
+    waits until all are behind their loads (shard_locks.py).
+    """
     if change.agreed is None:
         return False
     old, new = before.schema(change.agreed), change.tables.schema(change.agreed)
-    if old is None or new is None or not old.skip_until or old.table.unique_keys != new.table.unique_keys:
-        return False
-    return are_keyless(target, (new.target,))
+    return old is not None and new is not None and bool(old.skip_until) and are_keyless(target, (new.target,))
 
 
 def are_keyless(target: Connection, names: Collection[TableName]) -> bool:

@@ -191,8 +191,7 @@ class Loop:
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
-        self._count(epoch, applied)
-        self._met(applied.collisions)
+        self._count(applied)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -204,13 +203,11 @@ class Loop:
         self.notes.begins()
         self.position.furthest = end
 
-    def _count(self, _epoch: Epoch, applied: Applied) -> None:
-        shown = self.progress
-        shown.epochs, shown.changes, shown.rows = (
-            shown.epochs + 1,
-            shown.changes + applied.changes,
-            shown.rows + applied.rows,
-        )
+    def _count(self, applied: Applied) -> None:
+        self.progress.epochs += 1
+        self.progress.changes += applied.changes
+        self.progress.rows += applied.rows
+        self._met(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
         tasks = 1 if epoch.bytes <= self.size.one_task else self.runner.slots
@@ -448,7 +445,7 @@ class Loop:
             size=self.size,
             catching_up=self.position.catches_up_at,
             leniency=self._leniency,
-            told=self._resynced,
+            told=self._count,
         )
         if not resyncing.run(group):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
@@ -473,10 +470,6 @@ class Loop:
     def _finish_shards(self) -> None:
         while self.position.at_goal and not self.stop.is_set() and self._shards(now=True):
             pass
-
-    def _resynced(self, epoch: Epoch, applied: Applied) -> None:
-        self._count(epoch, applied)
-        self._met(applied.collisions)
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()

@@ -13,7 +13,6 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupport
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
-from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
@@ -67,15 +66,18 @@ def make_plan(
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
     for schema in schemas:
-        mapping = _mapping(schema.table, targets, rules.router)
+        table, to = schema.table, rules.router.route(schema.table.name)
+        if to not in targets:
+            raise TargetTableMissing(str(to))
+        mapping = map_table(table, targets[to], rules.router.extracted(table.name))
         name = mapping.target.name
         if name not in index_of:
             index_of[name] = len(parts)
             parts.append(target_part(mapping, folds))
         first = parts[index_of[name]].mapping.source
-        order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, schema.table)
+        order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, table)
         added = mapping.source.constants
-        sources.append(SourcePart(schema.table, index_of[name], order, schema.skip_until, counts, added))
+        sources.append(SourcePart(table, index_of[name], order, schema.skip_until, counts, added))
         if adopts and schema.owner > 0:
             _check_key_types(mapping)
     plan = SyncPlan(
@@ -137,13 +139,6 @@ def merged_parts(
         for index, part in enumerate(targets)
         if part.key is not None and (shards[index] > 1 or part.name in elsewhere)
     )
-
-
-def _mapping(table: Table, targets: Mapping[TableName, Table], router: Router) -> TableMapping:
-    name = router.route(table.name)
-    if name not in targets:
-        raise TargetTableMissing(str(name))
-    return map_table(table, targets[name], router.extracted(table.name))
 
 
 def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:

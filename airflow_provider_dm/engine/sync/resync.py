@@ -112,7 +112,7 @@ class Resyncing:
     size: EpochSize
     catching_up: Callable[[Location], bool]
     leniency: Callable[[Location], tuple[bool, bool]]
-    told: Callable[[Epoch, Applied], None]
+    told: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
         """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
@@ -266,7 +266,7 @@ class _Lane:
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
         self._applied_up_to(epoch.hi)
-        self.of.told(epoch, applied)
+        self.of.told(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""

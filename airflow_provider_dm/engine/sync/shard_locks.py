@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
@@ -21,8 +23,10 @@ from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.taking_over import check_none_lost
 from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import executed_ddls, held_shards, read_groups
+from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 log = logging.getLogger(__name__)
@@ -132,6 +136,8 @@ class ShardLocks:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.wish is None and member.items[0].ddls != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+            if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member.items[0].at):
+                return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
         check_none_lost(connection, ref, group.target, held)
         rows = [one for one in waiting(connection, ref) if one.target == group.target]
         if rows:
@@ -185,6 +191,13 @@ class ShardLocks:
 
         found = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)
         return None if found is None else locks.Lock.from_json(found)
+
+
+def _overlaps_a_load(connection: Connection, ref: SubtaskRef, at: Location) -> bool:
+    """Tell whether a place lies in the stretch of a source's log that its load overlaps."""
+    subtask = read_subtask(connection, ref)
+    until = subtask.catch_up_until if subtask is not None else None
+    return until is not None and not has_passed(at, until)
 
 
 def _keys(table: Table) -> tuple[object, ...]:

@@ -234,7 +234,7 @@ def begin_frontier(connection: Connection, fence: Fence, position: str, buckets:
     """Let all buckets stand at one place, whatever was there, in a transaction that has checked the generation."""
     FRONTIER.delete(connection, fence.ref)
     rows = [(bucket, position, fence.generation) for bucket in range(buckets)]
-    FRONTIER.put(connection, fence.ref, "bucket, position, generation", rows)
+    FRONTIER.put(connection, fence.ref, "bucket, position, generation", rows, verb="INSERT")
 
 
 class _NotAllMatched(DmError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page
+from airflow_provider_dm.engine.copy import again, begin, page
 from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -137,6 +137,7 @@ def kit_of(
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     monkeypatch.setenv(META_VARIABLE, url)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
     source.sql("FLUSH BINARY LOGS")
     migration = Migration(
         target,

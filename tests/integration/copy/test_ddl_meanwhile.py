@@ -7,11 +7,14 @@ the last page and the hand-over, and while no run is there. Behind the copy the 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.copy import again
 from airflow_provider_dm.engine.copy.again import Watches
 from airflow_provider_dm.engine.copy.design import TargetNotEmpty
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -143,6 +146,68 @@ def test_whatever_is_changed_both_sides_end_the_same(one_kit: Kit, what: str, mo
     one_kit.write(("CREATE TABLE _b_gho LIKE b",))
     one_kit.copy(moment, lambda: one_kit.write((*WRITES, *CHANGES[what])))
     one_kit.write(("INSERT INTO b (id, v, u) VALUES (901, 'end', 901)",))
+    one_kit.sync()
+    one_kit.check()
+
+
+GHOSTS = (
+    MANY,
+    "INSERT INTO m (e, c, t) VALUES ('p', 'x', 'one'), ('q', 'y', 'two')",
+    "CREATE TABLE _a_gho LIKE a",
+    "ALTER TABLE _a_gho ADD COLUMN w int NOT NULL DEFAULT 3 FIRST, ADD COLUMN x varchar(9) AFTER id, MODIFY v text",
+    (
+        "CREATE TABLE __b_new (id bigint NOT NULL, v varchar(40) CHARACTER SET latin1, PRIMARY KEY (id), KEY v (v))"
+        " COMMENT='b' ROW_FORMAT=DYNAMIC"
+    ),
+    "CREATE TABLE _nokey_gho LIKE nokey",
+    "CREATE TABLE _m_gho LIKE m",
+    (
+        "ALTER TABLE _m_gho DROP KEY k, DROP d, MODIFY e enum('p','q','r') NOT NULL DEFAULT 'r' AFTER s, ADD KEY z (y),"
+        " CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, COMMENT ''"
+    ),
+    "CREATE TABLE _b_new (x int)",
+)
+CUT_OVER = (
+    "ALTER TABLE _nokey_gho ADD COLUMN w int DEFAULT 8, ADD KEY v (v)",
+    "INSERT INTO _a_gho (id, v) SELECT id, v FROM a",
+    "INSERT INTO __b_new SELECT id, v FROM b",
+    "INSERT INTO _nokey_gho (v) SELECT v FROM nokey",
+    (
+        "INSERT INTO _m_gho (id, e, s, at, dt, t, b, n, y, f, c, bits, vb)"
+        " SELECT id, e, s, at, dt, t, b, n, y, f, c, bits, vb FROM m"
+    ),
+    "RENAME TABLE a TO _a_del, _a_gho TO a",
+    "RENAME TABLE b TO __b_old, __b_new TO b",
+    "RENAME TABLE nokey TO _nokey_del, _nokey_gho TO nokey",
+    "RENAME TABLE m TO _m_del, _m_gho TO m",
+    "DROP TABLE _a_del, __b_old, _nokey_del, _m_del, _b_new",
+    "INSERT INTO a (w, id, v) VALUES (1, 900, 'end')",
+    "INSERT INTO b VALUES (12345678901, 'end')",
+    "INSERT INTO nokey VALUES ('end', 1)",
+    "INSERT INTO m (e, c, t) VALUES ('r', 'z', 'end')",
+)
+
+
+@pytest.mark.by_turns
+def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
+    """What the tools have done to them is in front of the log that is read, and told by their definitions."""
+    kit.write(GHOSTS)
+    kit.copy("behind the last page", lambda: kit.write(WRITES))
+    kit.write(("UPDATE a SET v = 'x' WHERE id = 1", *CUT_OVER))
+    kit.sync()
+    kit.check()
+
+
+def test_a_swap_in_two_steps_is_waited_for(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is away when it is looked for, and behind the copy nobody could say what has taken its place."""
+    one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
+    second = iter(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
+    waits = SimpleNamespace(sleep=lambda _seconds: one_kit.write(tuple(second)), monotonic=time.monotonic)
+    monkeypatch.setattr(again, "time", waits)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 3600.0)
+    first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
+    one_kit.copy("between pages", lambda: one_kit.write(first))
+    one_kit.write(tuple(second))
     one_kit.sync()
     one_kit.check()
 

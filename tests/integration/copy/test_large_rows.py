@@ -66,6 +66,6 @@ def test_a_row_of_ours_that_is_too_large_is_named(source: Server, small: Server,
     columns = ", ".join(f"c{'olumn' * 4}_{n} INT" for n in range(980))
     source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})", database=schema)
     migration = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta")
-    with pytest.raises(PacketTooLarge, match=rf"INSERT INTO `{schema}_meta`.`dm_table_schema` …") as caught:
+    with pytest.raises(PacketTooLarge, match=rf"REPLACE INTO `{schema}_meta`.`dm_table_schema` …") as caught:
         migration.go()
     assert caught.value.limit == LIMIT

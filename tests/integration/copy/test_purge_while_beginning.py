@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import run_sync

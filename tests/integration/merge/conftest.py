@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.copy import again
 from airflow_provider_dm.engine.copy.migration import Finished, Outcome
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
@@ -274,8 +275,10 @@ def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next."""
+    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next. Tables are dropped for
+    good."""
     monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Statements come in stages: the first one between two pages, each other when the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partialmethod
 from typing import Any
@@ -23,6 +24,7 @@ from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
 from airflow_provider_dm.engine.merge.recorded_key import RecordedKeyChanged
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
 from tests.integration.merge.conftest import Shops
@@ -369,8 +371,12 @@ def test_two_runs_that_copy_one_table_may_both_leave_it(one_pair: Shops, monkeyp
     finish(one_pair)
 
 
-def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes before P0 is in no log. `o_7`: before either source begins; `o_8`: between the two."""
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_shard_that_is_created_as_the_copy_begins_is_copied(
+    one_pair: Shops, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes before P0 is in no log. `o_7`: before either source begins; `o_8`: between the two. `alone`: by a run
+    of its own, which has no table that goes there."""
     one_pair.task = PESSIMISTIC
     one_pair.create("id int PRIMARY KEY", "a:o_1", "b:other")
     seventh, eighth = (
@@ -385,9 +391,12 @@ def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, m
         one_pair.write("b", *(eighth if of.name == "b" else ()))
         return low_watermark(of)
 
+    if alone:
+        one_pair.load(["a"])
+        one_pair.sync("a", only=True)
     monkeypatch.setattr(start, "create", created)
     monkeypatch.setattr(start, "low_watermark", marked)
-    one_pair.load()
+    one_pair.load(["b"] if alone else None)
     one_pair.sync()
     assert one_pair.rows() == [(7,), (8,)]
 
@@ -411,6 +420,15 @@ KEYLESS: dict[str, Stage] = {
         *alter("ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)", "o_1"),
         *alter("MODIFY v varchar(40)", "o_1"),
     ],
+    "gets a key behind its rows": [
+        *((source, f"DELETE FROM {table}") for source, table in (("a", "o_1"), ("b", "o_3"))),
+        ("b", "INSERT INTO o_3 VALUES (3, 'b'), (4, 'b')"),
+        *alter("MODIFY id int NOT NULL, ADD PRIMARY KEY (id)", "o_3"),
+        ("b", "UPDATE o_3 SET id = 5, v = 'B' WHERE id = 3; DELETE FROM o_3 WHERE id = 4"),
+        ("a", "INSERT INTO o_1 VALUES (7, 'a')"),
+        *alter("MODIFY id int NOT NULL, ADD PRIMARY KEY (id)", "o_1"),
+        ("a", "UPDATE o_1 SET id = 4"),
+    ],
 }
 """What happens to tables without keys behind P0, or behind the last page; who syncs goes on beside it."""
 
@@ -432,7 +450,7 @@ def test_a_table_without_a_key_that_others_fill_follows_ddl(
             one_pair.write(source, statement)
 
     monkeypatch.setattr(Watches, "wait", lambda watches: one_pair.sync("a", only=True) if watches.waits else None)
-    behind = what == "behind its rows"
+    behind = what.endswith("behind its rows")
     if not behind:
         monkeypatch.setattr(copier, "copy_whole_table", lambda *job: happen() or copy_whole_table(*job))
     result = one_pair.load(["b"], copied=happen if behind else None)["sources"]["b"]
@@ -440,4 +458,131 @@ def test_a_table_without_a_key_that_others_fill_follows_ddl(
     assert sum(result["copied_again"].values()) == (0 if behind else 2)
     rounds = range(6)  # as held rows wait for several DDL
     assert any(not any(one.unresolved_groups for one in one_pair.sync("b", "a")) for _ in rounds)
+    finish(one_pair)
+
+
+NEWCOMERS = {
+    "made anew": (
+        "CREATE TABLE o_9 (id int PRIMARY KEY, v int)",
+        "CREATE TABLE o_7 LIKE o_9",
+        "RENAME TABLE o_7 TO o_8",
+    ),
+    "renamed": ("RENAME TABLE p TO o_9", "CREATE TABLE p (id int PRIMARY KEY, v int)"),
+}
+
+
+@pytest.mark.parametrize("how", NEWCOMERS)
+def test_a_new_shard_of_a_table_that_others_fill_comes_by_the_log(
+    one_pair: Shops, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while another table is copied again, unless it is that one, renamed."""
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int PRIMARY KEY, v int", "a:o_1", "b:p")
+    one_pair.write("a", "INSERT INTO o_1 VALUES (1, 1)")
+    one_pair.write("b", "INSERT INTO p VALUES (1, 1), (2, 2), (3, 3)")
+    one_pair.load(["a"])
+    one_pair.sync("a", only=True)
+    stage: Stage = [("b", one) for one in (*NEWCOMERS[how], "INSERT INTO o_9 VALUES (9, 9)", "ALTER TABLE p ADD w int")]
+    if how == "renamed":
+        with pytest.raises(SchemaChangedDuringCopy, match="o_9"):
+            load(one_pair, [stage], monkeypatch, ["b"], at=1)
+        return
+    assert load(one_pair, [stage], monkeypatch, ["b"], at=1)["b"] == {f"{one_pair.schema}.p": 1}
+    one_pair.sync("b", "a")
+    assert one_pair.compared().equal, one_pair.compared()
+    ours = one_pair.sources["b"].sql("SELECT * FROM p", database=one_pair.schema)
+    assert one_pair.target.sql("SELECT * FROM p", database=one_pair.schema) == ours
+
+
+BEHIND = {
+    "all": ("RENAME TABLE o_3 TO o_4", "INSERT INTO o_4 VALUES (7, 'x')", "DROP TABLE o_5"),
+    "full": ("ALTER TABLE o_3 ADD id2 int AUTO_INCREMENT PRIMARY KEY, DROP COLUMN v", "DROP TABLE o_5"),
+}
+
+
+@pytest.mark.parametrize("mode", BEHIND)
+def test_what_comes_behind_a_whole_copy_needs_no_other_copy(one_pair: Shops, mode: str) -> None:
+    """Without a key, and without `shard-mode`: the sync follows what it can, and task-mode full has copied it."""
+    one_pair.task = {"task-mode": mode}
+    one_pair.create("id int, v varchar(20)", "a:o_1", "b:o_3", "b:o_5")
+    for source, table in ("a", "o_1"), ("b", "o_3"):
+        one_pair.write(source, f"INSERT INTO {table} VALUES (1, 'x'), (1, 'x'), (2, 'x')")
+    one_pair.load(["a"])
+    one_pair.load(["b"], copied=lambda: one_pair.write("b", *BEHIND[mode]))
+    if mode == "all":
+        one_pair.sync("b", "a")
+    assert len(one_pair.rows()) == (7 if mode == "all" else 6)
+
+
+@pytest.mark.parametrize("mode", ["all", "full"])
+def test_a_shard_comes_back_where_nobody_agrees_when_its_rows_fit_or_can_be_made_to(
+    one_pair: Shops, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others never make its DDL: what the target lacks, it gets; their rows have the default."""
+    one_pair.task = {"task-mode": mode}
+    begin(one_pair)
+    one_pair.load(["a"])
+    if mode == "all":
+        one_pair.sync("a", only=True)
+    monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
+    change = "ADD KEY k (v), MODIFY v varchar(9), ADD w int NOT NULL DEFAULT 7 FIRST, ADD COLUMN x varchar(9) NOT NULL"
+    stage = [*alter(change, "o_3"), ("b", "INSERT INTO o_3 VALUES (9, 390, 'x', 390, 'X')")]
+    assert load(one_pair, [stage], monkeypatch, ["b"], at=2)["b"] == {f"{one_pair.schema}.o_3": 1}
+    if mode == "all":
+        one_pair.sync("b", "a")
+    found = one_pair.target.sql("SELECT id, v, u, w, x FROM o ORDER BY id", database=one_pair.schema)
+    ours = one_pair.sources["b"].sql("SELECT id, v, u, w, x FROM o_3 ORDER BY id", database=one_pair.schema)
+    others = [
+        (*row, 7, None)
+        for table in ("o_1", "o_2")
+        for row in one_pair.sources["a"].sql(f"SELECT id, v, u FROM {table} ORDER BY id", database=one_pair.schema)
+    ]
+    assert found == [*others, *ours]
+
+
+def test_one_of_two_tables_without_a_key_is_altered_in_front_of_its_copy(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one's rows are there, and cannot be told from those of others: task-mode full leaves them alone."""
+    one_pair.task = {"task-mode": "full"}
+    one_pair.create("id int, v varchar(20)", "a:o_1", "b:o_3", "b:o_5")
+    for source, table in ("a", "o_1"), ("b", "o_3"), ("b", "o_5"):
+        one_pair.write(source, f"INSERT INTO {table} VALUES (1, 'x'), (1, 'x'), (2, 'x')")
+    one_pair.load(["a"])
+    once = iter(f"ALTER TABLE {table} DROP COLUMN v" for table in ("o_5", "o_3"))
+
+    def copying(job: Any, *rest: Any) -> Any:
+        if job.mapping.source.name.table == "o_5":
+            while one_pair.meta_rows("dm_copy_chunk WHERE done AND source_table = 'o_3'") == 0:
+                time.sleep(0.01)
+            one_pair.write("b", *once)
+        return copy_whole_table(job, *rest)
+
+    monkeypatch.setattr(copier, "copy_whole_table", copying)
+    assert one_pair.load(["b"])["sources"]["b"]["copied_again"] == {f"{one_pair.schema}.o_5": 1}
+    found = one_pair.target.sql("SELECT id, COUNT(v) FROM o GROUP BY id ORDER BY id", database=one_pair.schema)
+    assert found == [(1, 4), (2, 2)]
+    assert len(one_pair.target.sql("SELECT id FROM o", database=one_pair.schema)) == 9
+
+
+def test_ghosts_from_before_the_load_and_alters_behind_it_are_one_ddl_of_the_shards(one_pair: Shops) -> None:
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    change = "ADD COLUMN w int NOT NULL DEFAULT 0 AFTER v, ADD COLUMN x varchar(9), DROP KEY u, ADD KEY k (x)"
+    for table in ("o_1", "o_3"):
+        ghost = f"CREATE TABLE _{table}_gho LIKE {table}", f"ALTER TABLE _{table}_gho {change}"
+        one_pair.write(SHARDS[table], *ghost)
+    one_pair.load()
+    for source, statement in alter(change, "o_2"):
+        one_pair.write(source, statement)
+    for table in ("o_1", "o_3"):
+        one_pair.write(
+            SHARDS[table],
+            f"INSERT INTO _{table}_gho (id, v, u) SELECT id, v, u FROM {table}",
+            f"RENAME TABLE {table} TO _{table}_del, _{table}_gho TO {table}",
+            f"DROP TABLE _{table}_del",
+            f"UPDATE {table} SET w = id, x = v",
+        )
+    one_pair.sync("a", "b", "a", "b")
+    assert columns(one_pair) == ["id", "v", "w", "u", "x"]
     finish(one_pair)

@@ -462,7 +462,12 @@ def test_tables_of_an_online_ddl_are_told(source: Server, target: Server, fresh_
     assert report.passed
     assert f"{schema}._x_old" in result(report, "online_ddl", state=State.WARN).message
 
-    source.sql("CREATE TABLE _t_gho LIKE t", database=schema)
+    source.sql("CREATE TABLE _t_gho LIKE t; ALTER TABLE _t_gho ADD c int", database=schema)
+    report = check(source, target, [schema])
+    assert report.passed
+    assert f"{schema}._t_gho" in result(report, "online_ddl", state=State.WARN).message
+
+    source.sql("ALTER TABLE t ADD d int", database=schema)  # was it renamed to c?
     report = check(source, target, [schema])
     assert not report.passed
     assert f"{schema}._t_gho" in result(report, "online_ddl", state=State.FAIL).message

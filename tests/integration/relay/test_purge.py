@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.relay.conftest import KitOf, RelayKit, wait_for
@@ -91,7 +91,7 @@ import os, signal, sys
 from pathlib import Path
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
 from airflow_provider_dm.engine.relay.purge_files import purge
 from airflow_provider_dm.engine.relay.purge_needs import needs_of
 

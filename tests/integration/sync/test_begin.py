@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.sync import prepared as module
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.target.prepared_xa import forget_ended, note_prepared, read_prepared

@@ -91,7 +91,7 @@ def test_charsets_are_left_alone_where_it_is_not_certain_whose_they_are(stored: 
 
 
 def test_it_stops_at_its_place() -> None:
-    found = TableMap(NAME, TYPES, METADATA, texts={LISTED: packed(GBK, LATIN1, BINARY)})
+    found = TableMap(NAME, TYPES, METADATA, fields={LISTED: packed(GBK, LATIN1, BINARY)})
     with pytest.raises(SchemaMismatch, match=r"at here the log has v with CHARACTER SET gbk.*CHARACTER SET utf8mb4"):
         cells_of(found, TABLE, "here")
-    assert cells_of(replace(found, texts={}), TABLE, "here")
+    assert cells_of(replace(found, fields={}), TABLE, "here")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, reported_error
+from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 
@@ -50,8 +50,10 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capsys: pyte
     assert capsys.readouterr().err == "  full_migration: one unit load, one rows 1, lag 1.2\n"
 
 
-def test_an_apps_error_is_shown_as_itself() -> None:
-    assert reported_error(SparkAppFailed("incremental_sync", "r", REPORTED)) == REPORTED
+def test_an_apps_error_is_shown_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).failure(SparkAppFailed("incremental_sync", "r", REPORTED))
+
+    assert json.loads(capsys.readouterr().out)["error"] == REPORTED.to_json()
 
 
 def test_only_a_run_that_was_taken_over_says_so_by_its_exit_code() -> None:

@@ -35,9 +35,10 @@ def side(
     first: bool = False,
     overwrites: bool = False,
     recorded: str = "",
+    reads_log: bool = True,
 ) -> Side:
     found = Altered(names(changed), names(vanished), names(fresh))
-    return Side(source, names(planned), found, names(sealed), first, overwrites, route, names(recorded))
+    return Side(source, names(planned), found, names(sealed), first, overwrites, route, names(recorded), reads_log)
 
 
 def again(*sides: Side, others: Iterable[Feeder] = (), closing: bool = False) -> dict[str, tuple[str, str, str]]:
@@ -117,6 +118,8 @@ def test_what_others_feed_is_not_removed() -> None:
         (side("a", "x", fresh="o_3"), {}, True),
         (side("a", "o_1 o_2", changed="o_1", recorded="o_2"), {}, False),
         (side("a", "o_1", changed="o_1", recorded="o_1", overwrites=True), {}, False),
+        (side("a", "o_1 o_2", changed="o_1", recorded="o_1"), {}, False),  # what would the sync make of the two?
+        (side("a", "o_1 o_2", changed="o_1", recorded="o_1", reads_log=False), {"a": ("o_1", "", "")}, False),
     ],
 )
 def test_rows_that_are_recorded_are_removed_where_others_feed_the_table(

@@ -47,19 +47,9 @@ ROW = Run(
 )
 
 
-class NoRuns:
-    """A metadata DB that knows nothing of the run."""
-
-    def get_run(self, run_id: str) -> Run | None:
-        return None
-
-
-class OneRun:
-    def __init__(self, row: Run) -> None:
-        self.row = row
-
-    def get_run(self, run_id: str) -> Run | None:
-        return self.row
+def no_run(_: str) -> Run | None:
+    """Answer as a metadata DB that knows nothing of the run."""
+    return None
 
 
 Launch = Callable[[str], SparkApp]
@@ -99,7 +89,7 @@ def nothing_left(app: SparkApp) -> bool:
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
     app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
 
-    assert app.outcome(OneRun(replace(ROW, result={"rows": 4}))) == Outcome({"rows": 4})
+    assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == Outcome({"rows": 4})
     assert nothing_left(app)
     (said,) = [line for line in lines if line.startswith("argv")]
     assert "job.json" in said
@@ -149,7 +139,7 @@ signal.signal(signal.SIGTERM, save)
 
     app.stop(grace_seconds=20)
 
-    assert app.outcome(NoRuns()) == Outcome(finished=False)
+    assert app.outcome(no_run) == Outcome(finished=False)
     assert "saved" in lines
     assert nothing_left(app)
 
@@ -171,7 +161,7 @@ def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch, lines: l
     os.kill(app.pid, signal.SIGKILL)
 
     with pytest.raises(SparkAppDied, match="exit code -9"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
     assert nothing_left(app)
 
 
@@ -183,14 +173,14 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lin
     os.kill(driver, signal.SIGKILL)
 
     with pytest.raises(SparkAppDied, match="ticking"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
 
 
 def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
     app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
 
     with pytest.raises(SparkAppDied, match="the reason"):
-        app.outcome(NoRuns())
+        app.outcome(no_run)
 
 
 def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
@@ -198,14 +188,14 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
     failed = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
-        failed.outcome(OneRun(replace(ROW, error=reported)))
+        failed.outcome(lambda _: replace(ROW, error=reported))
     assert raised.value.reported == ReportedError.read(reported)
     with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
-        failed.outcome(NoRuns())  # the error could not be stored: the log has it
+        failed.outcome(no_run)  # the error could not be stored: the log has it
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):
-        fenced.outcome(NoRuns())
+        fenced.outcome(no_run)
 
 
 def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult
-from spark_apps.incremental_sync import _status, _waiting
+from spark_apps.incremental_sync import _result, _waiting
 
 
 def source(name: str) -> SyncSource:
@@ -30,6 +30,6 @@ def test_who_waits_is_synced_again_until_nothing_changes() -> None:
     assert _waiting([b], second, {"a": result(), "b": result()}) == []
     assert _waiting([a], {"a": result("for b")}, {"a": result("for b")}) == []
     assert _waiting([a, b], {}, {"a": result(), "b": result()}) == []
-    assert _status(first) == _status(second) == "waiting for lock"
-    assert _status({"a": result(), "b": result()}) == "finished"
-    assert _status({"a": result("for b"), "b": replace(result(), finished=False)}) == "stopped"
+    assert [_result(one, 0.0)["status"] for one in (first, second)] == ["waiting for lock"] * 2
+    assert _result({"a": result(), "b": result()}, 0.0)["status"] == "finished"
+    assert _result({"a": result("for b"), "b": replace(result(), finished=False)}, 0.0)["status"] == "stopped"

@@ -28,7 +28,7 @@ KEY = (Index("PRIMARY", ("id",)),)
         ("9", (), (), True, True),
         ("9", (), (), False, False),  # it is nobody's to agree on
         ("", (), (), True, False),  # it was not copied from one place
-        ("9", KEY, (), True, False),  # the target gets it, and its rows are not recorded
+        ("9", KEY, (), True, True),  # the target gets it when all loads are over
         ("9", (), KEY, True, False),
     ],
 )

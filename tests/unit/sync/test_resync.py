@@ -104,7 +104,7 @@ class Lane:
             EpochSize.on_one_machine(),
             lambda _place: False,
             lambda _place: (False, False),
-            lambda _epoch, _applied: None,
+            lambda _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))
 

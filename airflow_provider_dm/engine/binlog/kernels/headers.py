@@ -14,12 +14,10 @@ from numba import int64, njit, uint64
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.events import Do
 from airflow_provider_dm.engine.binlog.gtid_events import (
-    COMPLETED_XA,
     MARIADB_GTID,
     MYSQL_GTID,
     NUMBERS_END,
-    PREPARED_XA,
-    STANDALONE,
+    UNUSUAL,
 )
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, entry
@@ -28,7 +26,7 @@ from airflow_provider_dm.engine.binlog.kernels.machine import load1, load2, load
 _QUERY_HEAD: Final = 13
 _BEGIN, _BEGIN_SIZE = uint64(int.from_bytes(b"BEGIN", "little")), 5
 _MYSQL_SIZE, _MARIADB_SIZE = MYSQL_GTID.size, MARIADB_GTID.size
-_UNUSUAL = uint64(STANDALONE | PREPARED_XA | COMPLETED_XA)
+_UNUSUAL = uint64(UNUSUAL)
 _NUMBERS_END = uint64(NUMBERS_END)
 _XID, _QUERY, _GTID, _ANONYMOUS = codes.XID, codes.QUERY, codes.GTID, codes.ANONYMOUS_GTID
 _MARIADB_GTID = codes.MARIADB_GTID

@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, named, said, verdict
+from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
@@ -55,13 +56,16 @@ def check_foreign_keys(facts: SourceFacts) -> Findings:
 def check_online_ddl(facts: SourceFacts) -> Findings:
     """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
     kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
-    ghosts, trash = (
-        [str(name) for name, kind in kinds.items() if kind is wanted] for wanted in (TableKind.GHOST, TableKind.TRASH)
-    )
+    ghosts = {name: "" for name, kind in kinds.items() if kind is TableKind.GHOST}
+    trash = [str(name) for name, kind in kinds.items() if kind is TableKind.TRASH]
+    if ghosts and facts.follows and facts.known is None:
+        told = ghosts_there(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
+        ghosts = {name: told[name].flaw if name in told else "nobody knows what it was made of" for name in ghosts}
     if ghosts:
-        state = State.FAIL if facts.follows and facts.known is None else State.WARN
-        what = f"an online DDL is under way, or has left these tables behind: {named(ghosts)}"
-        yield state, what, "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+        why = [f"{name} ({flaw})" for name, flaw in ghosts.items() if flaw]
+        what = f"an online DDL is under way, or has left these tables behind: {named(why or list(map(str, ghosts)))}"
+        remedy = "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+        yield State.FAIL if why else State.WARN, what, remedy if why else "Drop what is left over."
     if trash:
         remedy = "If they are not, give shadow-table-rules and trash-table-rules, or online-ddl: false."
         yield State.WARN, f"not migrated, as tables of an online DDL tool: {named(trash)}", remedy
