@@ -359,7 +359,7 @@ def _over(writes: _Writes) -> list[OverWrites]:
             writes.access,
             delete=[writes.key(one) for work in works for one in work.delete],
             gone=[writes.key(one) for work in works for one in work.gone],
-            insert=[row(one) for work in works for one in (*work.insert, *(work.inserts or ()))],
+            insert=[row(one) for work in works for one in work.inserted()],
             change=[row(one) for work in works for one in work.change],
             unsure=writes.unsure,
             by=table if writes.shared else "",
@@ -373,7 +373,7 @@ def _by_key(key: Callable[[Row], Literals], works: Sequence[TableWork]) -> dict[
     return {
         key(row): row
         for work in works
-        for rows in (work.delete, work.gone, work.insert, work.inserts or (), work.change)
+        for rows in (work.delete, work.gone, work.inserted(), work.change)
         for row in rows
     }
 

@@ -39,8 +39,9 @@ one's row holds is `merge.writer`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.rules.row_filter import Loss, check_overlap
@@ -75,6 +76,10 @@ class TableWork:
     replace: list[Row] = field(default_factory=list)
     in_order: list[Change] = field(default_factory=list)
     """Changes one after the other; then all others are empty."""
+
+    def inserted(self) -> Iterator[Row]:
+        """Yield the rows to insert, as rows of values."""
+        return chain(self.insert, self.inserts or ())
 
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)

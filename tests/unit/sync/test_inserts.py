@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,3 +148,16 @@ def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
     ):
         assert may_stay_cells(other, catch_up=False) == set()
     assert may_stay_cells(in_place, catch_up=True) == set()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with suppress(BrokenChain), tasks._uncollected():
+            assert not gc.isenabled()
+            raise BrokenChain("t", (), "", "")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
