@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from airflow_provider_dm.engine.copy.literal_columns import page_literals
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -22,7 +21,8 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Verb, delete_image, write_rows
+from airflow_provider_dm.engine.target.statements import Dialect, Verb, delete_image
+from airflow_provider_dm.engine.target.tuples import write_values
 from testbed import Server
 from tests.exactness import oracle
 from tests.exactness.sorts import Sample
@@ -143,13 +143,10 @@ class _Trip:
     # At the target
 
     def apply(self, rows: Sequence[Row], verb: Verb) -> None:
-        literals = page_literals(self.table, self.flavour)(rows)
-        by_row = row_literals(self.table, self.flavour)
-        if literals != [by_row(row) for row in rows]:
-            self.differ(["literals by page are not those by row"])
+        literals = row_literals(self.table, self.flavour)
         self.cells += len(rows) * len(self.table.columns)
         self.downstream.begin()
-        for statement in write_rows(self.mapping, literals, verb, dialect=self.dialect):
+        for statement in write_values(self.mapping, rows, verb, literals, dialect=self.dialect):
             execute(self.downstream, statement)
         self.downstream.commit()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from airflow_provider_dm.engine.binlog.images import MalformedImage, rows_of
+from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cells_of, rows_of
 from airflow_provider_dm.engine.binlog.maps import TableLayout
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, EVENT, LAYOUT
@@ -76,13 +77,31 @@ class Batch:
         """Return the file position of each change's event."""
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
+    def inserted(self, number: int) -> Cells:
+        """Return the cells of the rows of this layout that are inserted. Raises MalformedImage as `rows` does."""
+        chosen, images = self.images(number, AFTER)
+        layout = self.layouts[number].layout
+        with _located(chosen):
+            return cells_of(layout, self.data, images, layout.everything, compiled=self.compiled)
+
+    def only(self, wanted: Any) -> Batch:
+        """Return the changes of which `wanted` is true."""
+        return replace(self, changes=self.changes[wanted])
+
     def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:
         of = self.layouts[number]
-        try:
+        with _located(chosen):
             rows = rows_of(of.layout, self.data, images, compiled=self.compiled)
-        except MalformedImage as error:
-            raise MalformedImage(int(chosen[error.index]), str(error)) from error
         return [_without(row, of.absent) for row in rows] if of.absent else rows
+
+
+@contextmanager
+def _located(chosen: Any) -> Iterator[None]:
+    """Have a MalformedImage be about a change instead of an image: `chosen` are the changes of the images."""
+    try:
+        yield
+    except MalformedImage as error:
+        raise MalformedImage(int(chosen[error.index]), str(error)) from error
 
 
 def _without(row: Row, absent: Sequence[int]) -> Row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +40,34 @@ class Cells:
     ends: Any
     columns: int
 
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Cells:
+        """Return the cells of rows, of which there is one at least."""
+        import pyarrow as pa
+
+        array = pa.array(list(chain.from_iterable(rows)), pa.large_binary())
+        present, offsets, text = array.buffers()
+        ends = np.frombuffer(offsets, np.int64)[1 : len(array) + 1].copy()
+        if array.null_count:
+            null = np.unpackbits(np.frombuffer(present, np.uint8), count=len(array), bitorder="little") == 0
+            ends[null] = ~ends[null]
+        return cls(memoryview(text or b""), ends, len(rows[0]))
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Cells]) -> Cells:
+        """Return the cells of all pieces, which have the same columns, one behind the other."""
+        if len(pieces) == 1:
+            return pieces[0]
+        ends, base = [], 0
+        for one in pieces:
+            ends.append(np.where(one.ends < 0, one.ends - base, one.ends + base))
+            base += len(one.text)
+        return cls(b"".join(one.text for one in pieces), np.concatenate(ends), pieces[0].columns)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.ends) // self.columns
+
     def rows(self) -> list[Row]:
         """Return the cells of each image as a tuple. By Arrow, whose way to Python's bytes is the shortest there is."""
         import pyarrow as pa
@@ -49,6 +78,22 @@ class Cells:
         buffers = [present, pa.py_buffer(offsets), pa.py_buffer(self.text)]
         values: Iterator[Value] = iter(pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers).to_pylist())
         return list(zip(*[values] * self.columns, strict=True))
+
+    def some_rows(self, numbers: Any) -> list[Row]:
+        """Return the cells of the images of these numbers."""
+        values = iter(self._values((numbers[:, None] * self.columns + np.arange(self.columns)).ravel()))
+        return list(zip(*[values] * self.columns, strict=True))
+
+    def column(self, number: int) -> list[Value]:
+        """Return one cell of each image."""
+        return self._values(np.arange(number, len(self.ends), self.columns))
+
+    def _values(self, cells: Any) -> list[Value]:
+        # Not by Arrow, whose way to some cells needs half a second of imports.
+        ends, text = self.ends[cells], bytes(self.text)
+        starts = np.where(cells == 0, 0, self.ends[cells - 1])
+        places = zip((starts ^ (starts >> 63)).tolist(), ends.tolist(), strict=True)
+        return [None if end < 0 else text[start:end] for start, end in places]
 
 
 def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:

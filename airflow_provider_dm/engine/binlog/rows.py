@@ -12,7 +12,8 @@ there is no kernel.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
 from typing import ClassVar, Final, TypeVar
@@ -89,21 +90,37 @@ class MalformedRows(DmError):
     hint: ClassVar[str] = "The relay's copy is damaged, or the table's definition is not the one of this location."
 
 
-def decode_range(byte_range: ByteRange, wanted: WantedTables, *, compiled: bool | None = None) -> Iterator[RowChange]:
+def decode_range(
+    byte_range: ByteRange,
+    wanted: WantedTables,
+    *,
+    compiled: bool | None = None,
+    take: Callable[[Batch], Batch] | None = None,
+) -> Iterator[RowChange]:
     """Yield every change of a wanted table in `byte_range`, as canonical values.
 
-    `compiled`: by kernels; None: if those are ready.
+    `compiled`: by kernels; None: if those are ready. `take`: what takes some of them, before any of a batch is made
+    values, and returns the others.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
     MalformedRows, and what `wanted.other` raises. A file that ends before its range does raises MalformedEvent.
     """
     for batch in split_range(byte_range, wanted, compiled=compiled):
-        yield from changes_of(batch, byte_range.file)
+        if take is not None:
+            with _located(batch, byte_range.file):
+                batch = take(batch)
+        yield from _changes_of(batch, byte_range.file)
 
 
-def changes_of(batch: Batch, file: str) -> list[RowChange]:
-    """Return the changes of a batch from `file`. Raises MalformedRows."""
-    try:
+def _changes_of(batch: Batch, file: str) -> list[RowChange]:
+    with _located(batch, file):
         return batch.rows()
+
+
+@contextmanager
+def _located(batch: Batch, file: str) -> Iterator[None]:
+    """Raise MalformedRows instead of MalformedImage."""
+    try:
+        yield
     except MalformedImage as error:
         raise malformed(batch, file, error) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -11,7 +11,6 @@ from typing import Final
 from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.keyless import copy_whole_table
-from airflow_provider_dm.engine.copy.literal_columns import page_literals
 from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
 from airflow_provider_dm.engine.copy.writing import Contested, check_absent, copy_merged, key_literals, write_all
 from airflow_provider_dm.engine.merge.writer import Access
@@ -20,10 +19,11 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
-from airflow_provider_dm.engine.target.statements import Dialect, Literals, count_rows, write_rows
+from airflow_provider_dm.engine.target.statements import Dialect, Literals, count_rows
+from airflow_provider_dm.engine.target.tuples import write_values
 
 ROWS_OF_A_STATEMENT: Final = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""
@@ -56,7 +56,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
 
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:
     dialect = target_dialect(target)
-    writer = _PageWriter(job, target, dialect, page_literals(job.mapping.source, dialect.server.flavour))
+    writer = _PageWriter(job, target, dialect, row_literals(job.mapping.source, dialect.server.flavour))
     limit = pages.FIRST_ROWS
     while True:
         began = time.monotonic()
@@ -74,15 +74,15 @@ class _PageWriter:
     job: ChunkJob
     target: Endpoint
     dialect: Dialect
-    literals: Callable[[Sequence[Row]], Sequence[Literals]]
+    literals: Callable[[Row], Literals]
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
         """Write the chunk's step and the page's rows in one transaction. Returns where the chunk is now, whoever moved
         it.
         """
-        job, rows = self.job, self.literals(page.rows)
+        job = self.job
         last_key = page.last_key or seen.last_key
-        write = self._into_merged(page, rows) if job.number else self._into_own(page, rows)
+        write = self._into_merged(page) if job.number else self._into_own(page)
 
         def body(connection: Connection, *, sure: bool) -> bool:
             step = advance_chunk(connection, job.fence, seen, rows=len(page.rows), last_key=last_key, done=page.last)
@@ -100,12 +100,12 @@ class _PageWriter:
         # Another attempt was here first, or our own COMMIT took effect and only its answer was lost.
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.fence, seen.number))
 
-    def _into_own(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
+    def _into_own(self, page: Page) -> Callable[[Connection, bool], None]:
         """Return what writes the page into a table that nobody else writes to, or that began so."""
-        job = self.job
-        written = write_rows(job.mapping, rows, job.verb, dialect=self.dialect, max_rows=ROWS_OF_A_STATEMENT)
+        job, most = self.job, ROWS_OF_A_STATEMENT
+        written = write_values(job.mapping, page.rows, job.verb, self.literals, dialect=self.dialect, max_rows=most)
         statements = list(written)
-        keys = key_literals(job.mapping, rows)
+        keys = key_literals(job.mapping, map(self.literals, page.rows))
         absent = list(count_rows(job.mapping, keys, dialect=self.dialect)) if job.first_of_key else []
 
         def write(connection: Connection, sure: bool) -> None:
@@ -116,7 +116,7 @@ class _PageWriter:
 
         return write
 
-    def _into_merged(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
+    def _into_merged(self, page: Page) -> Callable[[Connection, bool], None]:
         writer = self.job.writer(Access(self.dialect))
-        copied = writer.rows(page.rows, rows)
+        copied = writer.rows(page.rows, list(map(self.literals, page.rows)))
         return lambda connection, _sure: copy_merged(connection, writer, copied)

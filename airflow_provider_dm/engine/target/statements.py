@@ -137,10 +137,7 @@ def write_rows(
     `lenient`: without strict mode (`Computing.leniently`).
     """
     max_bytes, max_rows = dialect.most_bytes, min(max_rows, dialect.most_rows)
-    names = [quote(mapping.source.columns[index].name) for index in mapping.written]
-    word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
-    plain = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES ".encode()
-    tail = _on_duplicate(names, dialect).encode() if verb is Verb.UPSERT else b""
+    plain, tail = around(mapping, verb, dialect)
     for run, invalid in _runs(mapping, rows):
         if not (invalid or lenient or mapping.computed):
             for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
@@ -160,6 +157,14 @@ def write_rows(
                 _invalid(mapping, mine) if invalid else frozenset(),
                 Computing(mapping, dialect, verb, mine, bool(invalid or lenient)) if mapping.computed else None,
             )
+
+
+def around(mapping: TableMapping, verb: Verb, dialect: Dialect) -> tuple[bytes, bytes]:
+    """Return the text before and behind the rows of a statement that writes."""
+    names = [quote(mapping.source.columns[index].name) for index in mapping.written]
+    word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
+    head = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES "
+    return head.encode(), _on_duplicate(names, dialect).encode() if verb is Verb.UPSERT else b""
 
 
 def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:

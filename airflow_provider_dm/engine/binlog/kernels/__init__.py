@@ -9,8 +9,9 @@ that one event or row, and raises the error if it is one. So what is unusual is 
     digits      integers as text
     floats      shortest decimal text of a double
     times       dates and times as text
-    cells       one cell of a row image as canonical text or as a literal
+    cells       one cell of a row image as canonical text
     rows        row images as cells, side by side
+    literals    cells side by side as the tuples of an INSERT
     split       events to row images
     headers     events to transactions, by their headers
     build       how kernels are compiled, kept on disk and found again

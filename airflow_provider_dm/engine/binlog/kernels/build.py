@@ -39,7 +39,7 @@ BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 LIST, TABLE = "int64[::1]", "int64[:, ::1]"
 """Kinds of arrays, as signatures of entry points name them."""
 
-ENTRIES: Final = ("headers", "packets", "rows", "split")
+ENTRIES: Final = ("headers", "literals", "packets", "rows", "split")
 """Modules with entry points: importing all of them compiles or loads everything."""
 
 SWITCH: Final = "DM_KERNELS"
@@ -54,7 +54,9 @@ CONSTANTS: Final = (
     "binlog.header",
     "binlog.layout",
     "binlog.splitting",
+    "schema.codec",
     "schema.numbers",
+    "schema.strings",
 )
 """Rooms' modules whose numbers are compiled into the kernels."""
 

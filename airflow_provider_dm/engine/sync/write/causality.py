@@ -39,10 +39,11 @@ one's row holds is `merge.writer`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over, has_own_columns
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.rules.row_filter import Loss, check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
@@ -51,7 +52,9 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import Kept, Order, marks_of
+from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket, is_changed_in_place
 from airflow_provider_dm.engine.sync.write.turns import turns_of
+from airflow_provider_dm.engine.target.statements import Verb
 
 
 @dataclass
@@ -67,14 +70,20 @@ class TableWork:
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Keyless: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
+    inserts: Inserts | None = None
+    """More rows to insert; then all others are empty."""
     change: list[Row] = field(default_factory=list)
     replace: list[Row] = field(default_factory=list)
     in_order: list[Change] = field(default_factory=list)
     """Changes one after the other; then all others are empty."""
 
+    def inserted(self) -> Iterator[Row]:
+        """Yield the rows to insert, as rows of values."""
+        return chain(self.insert, self.inserts or ())
+
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
-        written = len(self.insert) + len(self.change) + len(self.replace) + len(self.in_order)
+        written = len(self.insert) + len(self.inserts or ()) + len(self.change) + len(self.replace) + len(self.in_order)
         return len(self.delete) + len(self.gone) + removed + written
 
 
@@ -127,6 +136,10 @@ def make_waves(
         bucket_of = bucket_function(plan.part(index), plan.buckets)
         for turn, in_turn in enumerate(sort.turns(index, keyed)):
             sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn))
+    for index, cells in folded.inserted.items():
+        part, verb = plan.part(index), Verb.REPLACE if catch_up and plan.overlaps(index) else Verb.INSERT
+        for number, inserts in by_bucket(cells, part, bucket_function(part, plan.buckets), verb):
+            waves.second.setdefault(number, {})[index] = TableWork(inserts=inserts)
     for index, counts in folded.counts.items():
         sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
     for target, kept in folded.kept.items():
@@ -158,7 +171,7 @@ class _Sorting:
         if self.recording and not self.catch_up and self.plan.is_merged(index):
             _recording(keyed.values(), sorter)
         elif self.catch_up and self.plan.overlaps(index):
-            in_place = has_own_columns(part.mapping) and not part.unique and not self.plan.is_merged(index)
+            in_place = is_changed_in_place(part) and not self.plan.is_merged(index)
             _catch_up(keyed.items(), part, sorter, in_place=in_place)
         elif index in self.plan.losses and not self._by_owner(index):
             _kept(keyed.items(), part, sorter)

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
@@ -58,6 +59,8 @@ class Folded:
     """All changes of tables whose changes depend on each other."""
     kept: dict[int, list[Kept]] = field(default_factory=dict)
     """Every change, by index of the target table, where nothing is folded."""
+    inserted: dict[int, Cells] = field(default_factory=dict)
+    """Rows to insert, by source table: of tables of which nothing else is in the log (`sync.inserts`)."""
     changes: int = 0
 
 

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.apply import BATCH_ROWS, CountsDiffer, MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, CountsDiffer, MissingRow, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
@@ -181,7 +181,7 @@ class TransactionalWriter:
         return here
 
     def _groups(self, units: Iterable[Unit]) -> Iterator[_Group]:
-        most = self.writer.batch or BATCH_ROWS
+        most = self.writer.batch or SMALL_BATCH
         held: list[Logged] = []
         hi = ""
         for unit in units:

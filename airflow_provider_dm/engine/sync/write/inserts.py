@@ -1,0 +1,140 @@
+"""Rows of tables that an epoch does nothing with but insert, as most epochs of an import's log do.
+
+There is nothing to fold: such a row is its own change, if its key occurs once. So it stays a row of cells side by side
+(`binlog.images.Cells`), as a kernel wrote it, until a kernel makes the INSERT of it (`target.tuples`), and only its key
+becomes an object of Python. The first other change of the table in the epoch makes all of them ordinary changes, and
+so does a key that comes twice.
+
+Only tables whose rows are the target's as they are, and nobody else's: one source table, without filters and columns
+that routing adds, in the target's order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.splitting import BEFORE, LAYOUT
+from airflow_provider_dm.engine.merge.overwritable import has_own_columns
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.plan.bucket import BucketOf
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
+from airflow_provider_dm.engine.target.statements import Verb
+
+
+@dataclass(frozen=True, eq=False)
+class Inserts:
+    """Rows to insert: those of these numbers, by INSERT or REPLACE."""
+
+    cells: Cells
+    numbers: Any
+    verb: Verb
+
+    @classmethod
+    def together(cls, inserts: Sequence[Inserts]) -> Iterator[Inserts]:
+        """Yield those of a table's buckets as one, in the order in which they came: by key, as most logs have them."""
+        if inserts:
+            numbers = np.sort(np.concatenate([one.numbers for one in inserts]))
+            yield cls(inserts[0].cells, numbers, inserts[0].verb)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.cells.some_rows(self.numbers))
+
+
+def may_stay_cells(plan: SyncPlan, *, catch_up: bool) -> set[int]:
+    """Return the source tables whose rows may go this way (`causality` has the modes)."""
+    feeders, optional = Counter(source.target for source in plan.sources), plan.optional_columns()
+    return {
+        index
+        for index, source in enumerate(plan.sources)
+        if plan.compact
+        and not plan.whole
+        and plan.part(index).key is not None
+        and feeders[source.target] == 1
+        and source.target not in plan.merged
+        and source.order is None
+        and not (source.filter or source.added or optional[index])
+        and not (catch_up and plan.overlaps(index) and is_changed_in_place(plan.part(index)))
+    }
+
+
+class Inserting:
+    """A sieve in front of a compactor: takes what is only inserted, as long as it is. `open`: the tables (see
+    `may_stay_cells`)."""
+
+    def __init__(self, compactor: Compactor, plan: SyncPlan, tables: set[int]) -> None:
+        self._compactor = compactor
+        self._plan = plan
+        self._open = tables
+        self._held: dict[int, list[Cells]] = {}
+
+    def take(self, batch: Batch) -> Batch:
+        """Take changes; return the others, in front of which the compactor has got what was taken of their tables.
+
+        Raises MalformedImage, BrokenChain.
+        """
+        if not batch.compiled:
+            self._give_back(self._open)
+            self._open = set()
+        if not self._open:
+            return batch
+        layouts = batch.changes[:, LAYOUT]
+        numbers = np.unique(layouts)
+        others = {batch.layouts[number].table for number in np.unique(layouts[batch.changes[:, BEFORE] >= 0]).tolist()}
+        self._open -= others
+        self._give_back(others)
+        taken = [number for number in numbers.tolist() if batch.layouts[number].table in self._open]
+        for number in taken:
+            self._held.setdefault(batch.layouts[number].table, []).append(batch.inserted(number))
+        return batch.only(~np.isin(layouts, taken)) if taken else batch
+
+    def folded(self) -> Folded:
+        """Return what the compactor has folded, and beside it what was taken. Raises BrokenChain."""
+        for table, pieces in list(self._held.items()):
+            cells = Cells.joined(pieces)
+            self._held[table] = [cells]
+            if _keys_are_distinct(cells, self._plan.part(table)):
+                self._compactor.folded.inserted[table] = cells
+                self._compactor.folded.changes += len(cells)
+            else:
+                self._give_back({table})
+        return self._compactor.folded
+
+    def _give_back(self, tables: set[int]) -> None:
+        for table in tables & self._held.keys():
+            for cells in self._held.pop(table):
+                self._compactor.add_all((table, None, row) for row in cells.rows())
+
+
+def is_changed_in_place(part: TargetPart) -> bool:
+    """Tell whether catch-up does not REPLACE rows, which would take away what only the target has in them."""
+    return has_own_columns(part.mapping) and not part.unique
+
+
+def _keys_are_distinct(cells: Cells, part: TargetPart) -> bool:
+    columns = [cells.column(number) for number in part.key or ()]
+    keys = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
+    return len(set(keys)) == len(cells)
+
+
+def by_bucket(cells: Cells, part: TargetPart, bucket_of: BucketOf, verb: Verb) -> Iterator[tuple[int, Inserts]]:
+    """Yield each bucket's rows, in the order in which they came."""
+    width = range(len(part.mapping.source.columns))
+    columns = [cells.column(number) if number in part.hashed else repeat(None, len(cells)) for number in width]
+    buckets = np.fromiter(map(bucket_of, zip(*columns, strict=True)), np.int64, len(cells))
+    order = np.argsort(buckets, kind="stable")
+    found, starts = np.unique(buckets[order], return_index=True)
+    for bucket, numbers in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield bucket, Inserts(cells, numbers, verb)

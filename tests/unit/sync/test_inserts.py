@@ -1,0 +1,163 @@
+"""Rows that stay cells go where they would have gone as ordinary changes."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Column, Index
+from airflow_provider_dm.engine.sync.plan.change import BrokenChain
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.write import tasks
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
+from airflow_provider_dm.engine.target.statements import Verb
+from tests.unit.binlog.building import ORDERS, Log, order
+from tests.unit.sync.test_change import plan_of
+
+NOT_NULL = Column("id", 0, "int", "int", nullable=False)
+ONE = replace(ORDERS, columns=(NOT_NULL, ORDERS.columns[1]))
+TWO = replace(
+    ONE, name=TableName("shop", "two"), unique_keys=(*ONE.unique_keys, Index("n", ("note",), prefixes=(None,)))
+)
+THREE = replace(ONE, name=TableName("shop", "three"))
+TABLES = (ONE, TWO, THREE)
+Logged = tuple[int, int | None, int | None]
+"""Table, key before, key after."""
+
+
+def log_of(changes: Sequence[Sequence[Logged]], folder: Path) -> list[ByteRange]:
+    """Write transactions to a log; return a range for each."""
+    log = Log()
+    for transaction in changes:
+        log.begin()
+        for table, before, after in transaction:
+            log.table_map(TABLES[table].name)
+            images = [order(one, None if one % 3 else b"n%d" % one) for one in (before, after) if one is not None]
+            log.rows("insert" if before is None else "delete" if after is None else "update", images)
+        log.xid()
+    planned = plan_epoch([log.file(folder)], Location(log.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1)
+    return list(planned.ranges) if isinstance(planned, Epoch) else []
+
+
+Work = dict[tuple[int, int, int, str], list[Row]]
+
+
+def sorted_out(waves: Waves) -> Work:
+    found: Work = {}
+    for number, wave in enumerate((waves.first, waves.second)):
+        for bucket, tables in wave.items():
+            for table, work in tables.items():
+                rows = {"delete": work.delete, "insert": work.insert, "change": work.change, "replace": work.replace}
+                if work.inserts is not None:
+                    rows["insert" if work.inserts.verb is Verb.INSERT else "replace"] = list(work.inserts)
+                    assert len(work.inserts) == work.rows()
+                found |= {(number, bucket, table, verb): some for verb, some in rows.items() if some}
+    return found
+
+
+def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, catch_up: bool, cells: bool) -> tuple[int, Work] | str:
+    compactor = Compactor(plan)
+    inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=catch_up) if cells else set())
+    try:
+        for one in ranges:
+            compactor.add_all(tasks._changes(plan, one, inserting.take))
+        folded = inserting.folded()
+    except BrokenChain as error:  # of two, either may be met first
+        return error.code
+    return folded.changes, sorted_out(make_waves(plan, folded, catch_up=catch_up))
+
+
+TABLE, KEY = st.integers(0, len(TABLES) - 1), st.integers(1, 40)
+INSERTS = st.lists(st.tuples(TABLE, st.none(), KEY), min_size=1, max_size=8)
+CHANGES = st.lists(
+    st.tuples(TABLE, st.none() | KEY, st.none() | KEY).filter(lambda one: one[1:] != (None, None)), max_size=3
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans(), st.booleans())
+@settings(max_examples=80)
+def test_they_go_where_ordinary_changes_go(
+    folder: Path,
+    inserts: list[list[Logged]],
+    changes: list[Logged],
+    more: list[Logged],
+    catch_up: bool,
+    distinct: bool,
+) -> None:
+    transactions = [*inserts, *([changes] if changes else []), more]
+    if distinct:  # else nearly all break their chains
+        seen: set[Logged] = set()
+        for some in transactions:
+            some[:] = [one for one in dict.fromkeys(some) if one not in seen]
+            seen.update(some)
+    plan, ranges = plan_of(*TABLES), log_of(transactions, folder)
+
+    ordinary = applied(plan, ranges, catch_up=catch_up, cells=False)
+
+    assert applied(plan, ranges, catch_up=catch_up, cells=True) == ordinary
+
+
+def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None:
+    ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
+    plan = plan_of(*TABLES)
+    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
+    for one in ranges:
+        compactor.add_all(tasks._changes(plan, one, inserting.take))
+
+    folded = inserting.folded()
+
+    assert {table: len(cells) for table, cells in folded.inserted.items()} == {0: 1, 2: 2}
+    assert [table for table, keyed in folded.keyed.items() if keyed] == [1]
+    assert folded.changes == 6
+
+
+def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
+    target = replace(ONE, columns=(*ONE.columns, Column("own", 2, "int", "int", nullable=True)))
+    in_place = plan_of(ONE, target=target)
+    plan = plan_of(ONE)
+    (source,) = plan.sources
+
+    assert may_stay_cells(plan, catch_up=True) == may_stay_cells(in_place, catch_up=False) == {0}
+    assert may_stay_cells(replace(in_place, snapshots=frozenset({0})), catch_up=True) == {0}
+    for other in (
+        replace(plan, compact=False),
+        replace(plan, whole=True),
+        replace(plan, merged=frozenset({0})),
+        replace(plan, sources=(replace(source, order=(1, 0)),)),
+        plan_of(ONE, TWO, target=ONE),
+        plan_of(replace(ONE, unique_keys=())),
+    ):
+        assert may_stay_cells(other, catch_up=False) == set()
+    assert may_stay_cells(in_place, catch_up=True) == set()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with suppress(BrokenChain), tasks._uncollected():
+            assert not gc.isenabled()
+            raise BrokenChain("t", (), "", "")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
