@@ -233,8 +233,7 @@ def _is_told(before: CopiedTable | None, now: Birth) -> bool:
     """Tell whether each page was asked for whether it is of the table that was there before (births.py)."""
     if before is None or before.birth in ("", BY_LOG):
         return False
-    was = Birth.of(before.birth)
-    return (was.shown, was.second) != (now.shown, now.second)
+    return not Birth.of(before.birth).is_same(now)
 
 
 def reads_on(before: TableMapping, now: TableMapping) -> bool:

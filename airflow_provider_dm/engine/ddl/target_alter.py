@@ -69,7 +69,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
         case ddl.Upkeep():
             return None
         case ddl.AddColumn(column):
-            if column.auto_increment and not (one_family and way.has_primary_key(source)):
+            if column.auto_increment and not (one_family and way.numbers_alike(source)):
                 raise NotCopyable(f"the numbers of {quote(column.name)}, whose order only the source knows")
             return replace(spec, column=carrier.column(column))
         case ddl.ChangeColumn(_, column):

@@ -63,8 +63,9 @@ class Way:
     """What is between a source and its target: who they are, the rules, and what only a server or the tracker knows.
 
     `sql_mode`: the statement's, and that of who will run it. `resolve`: a column as the source has it behind the
-    statement, by the table's name before it; `collation`: that table's default. `has_primary_key`: before the
-    statement. `cascades_are_logged`: the source's log has the rows that its foreign keys change. `strict_collations`:
+    statement, by the table's name before it; `collation`: that table's default. `numbers_alike`: whether a new
+    AUTO_INCREMENT gives its rows the same numbers: it has a primary key before the statement, and just these rows.
+    `cascades_are_logged`: the source's log has the rows that its foreign keys change. `strict_collations`:
     one that the target's family does not have stops (`collation_compatible`).
     """
 
@@ -75,7 +76,7 @@ class Way:
     allows: Callable[[TableName], bool]
     resolve: Callable[[TableName, str], ddl.ColumnDefinition | None]
     collation: Callable[[TableName], str | None] = lambda _: None
-    has_primary_key: Callable[[TableName], bool] = lambda _: False
+    numbers_alike: Callable[[TableName], bool] = lambda _: False
     cascades_are_logged: bool = False
     strict_collations: bool = False
 

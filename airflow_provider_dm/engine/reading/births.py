@@ -44,6 +44,8 @@ _NOT_THERE: Final = frozenset({1049, 1146})
 _NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
 _SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
 _ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+_NUMBERS: Final = "SELECT name, table_id FROM information_schema.innodb_tables"
+_NUMBER: Final = f"{_NUMBERS} WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
 _PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
 
@@ -127,8 +129,9 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
     """Check, behind a page of a table, that it was read of the table of this birth. Raises SchemaChangedDuringCopy, and
     what `with_retries` raises.
 
-    Its number is not asked for: the next look at all tables tells those that are alike to the letter and the second.
+    Also one that is alike to the letter and the second, where its number is known.
     """
+    expected = Birth.of(birth)
 
     def now() -> Birth | None:
         connection = source_connection(endpoint)
@@ -136,10 +139,12 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
         found = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
         ((milliseconds,),) = query(connection, _NOW)
         uuid = server_info(connection).server_uuid
-        return next((Birth(str(shown), int(second), int(milliseconds) // 1000, uuid) for (second,) in found), None)
+        number = _numbers(connection, name).get(name, 0) if expected.number else 0
+        asked = int(milliseconds) // 1000
+        return next((Birth(str(shown), int(second), asked, uuid, number) for (second,) in found), None)
 
     there = with_retries(endpoint, now)
-    if there is None or not Birth.of(birth).is_same(there):
+    if there is None or not expected.is_same(there):
         raise SchemaChangedDuringCopy(endpoint.name, str(name), "it is not the table that its copy began with")
 
 
@@ -176,14 +181,14 @@ def _seconds(connection: Connection, names: Collection[TableName]) -> dict[Table
     return {name: second for name, second in found.items() if name in wanted}
 
 
-def _numbers(connection: Connection) -> dict[TableName, int]:
+def _numbers(connection: Connection, only: TableName | None = None) -> dict[TableName, int]:
     """Return the numbers of the tables that have names of plain characters; none where the account may not see them.
 
     Of a table that has partitions it is the lowest one of theirs.
     """
     found: dict[TableName, int] = {}
     try:
-        rows = query(connection, "SELECT name, table_id FROM information_schema.innodb_tables")
+        rows = query(connection, _NUMBERS) if only is None else query(connection, _NUMBER, ("/".join(only),))
     except pymysql.err.MySQLError:
         return found
     for shown, number in rows:

@@ -380,6 +380,7 @@ class Following:
             sql=ddl.sql,
             agreeing=self.shards is not None and self.shards.agreeing,
             strict_collations=self.source.config.strict_collations,
+            overwrites=self.source.config.overwrites,
         )
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Apply | None) -> SessionDefaults:

@@ -149,6 +149,20 @@ def test_a_page_from_in_front_of_the_log_that_is_applied_is_not_written_behind_i
     one_kit.check()
 
 
+def test_tables_that_are_alike_and_change_names_are_told_apart_behind_each_page(one_kit: Kit) -> None:
+    """By their numbers, as they were made in one second: what was read of another one could never be removed."""
+    overwriting(one_kit).write(("DROP TABLE a, b, nokey",))
+    made, asked = set[object](), "SELECT create_time FROM information_schema.tables WHERE table_schema = %s"
+    while len(made) != 1:  # another second has begun between the two
+        one_kit.write(("DROP TABLE IF EXISTS a, b", "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b LIKE a"))
+        made = {when for (when,) in one_kit.source.sql(asked, [one_kit.schema])}
+    rows = ", ".join(f"({number})" for number in range(20))
+    one_kit.write((f"INSERT INTO a VALUES {rows}", "INSERT INTO b SELECT id + 100 FROM a"))
+    one_kit.copy("between pages", lambda: one_kit.write(("RENAME TABLE a TO c, b TO a, c TO b",)))
+    one_kit.sync()
+    one_kit.check()
+
+
 def test_rows_that_the_log_has_brought_go_as_it_says_when_their_table_is_altered_later(one_kit: Kit) -> None:
     """No page of it is copied yet, and it has rows all the same."""
     overwriting(one_kit)

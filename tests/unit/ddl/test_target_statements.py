@@ -158,11 +158,11 @@ def test_alters_that_are_refused(sql: str, because: str) -> None:
 
 def test_numbers_are_given_in_the_order_of_a_primary_key_within_a_family() -> None:
     sql = "ALTER TABLE a ADD id int AUTO_INCREMENT UNIQUE"
-    assert written(sql, has_primary_key=lambda table: table == ("shop", "a")) == [
+    assert written(sql, numbers_alike=lambda table: table == ("shop", "a")) == [
         "ALTER TABLE one.a ADD COLUMN id int AUTO_INCREMENT UNIQUE KEY"
     ]
     with pytest.raises(NotCopyable):
-        carried(sql, (MYSQL, MARIADB), has_primary_key=lambda _: True)
+        carried(sql, (MYSQL, MARIADB), numbers_alike=lambda _: True)
 
 
 def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:

@@ -99,6 +99,14 @@ def test_what_the_source_has_passed_over_is_nothing_for_the_target() -> None:
     assert sql_of(found) == ["ALTER TABLE one.a MODIFY COLUMN v int ( 11 ) NULL"]
 
 
+def test_rows_are_numbered_anew_only_where_the_target_has_all_of_them_and_no_others() -> None:
+    sql = "ALTER TABLE a ADD n int AUTO_INCREMENT UNIQUE"
+
+    assert sql_of(change(sql, tables("a")))
+    with pytest.raises(CannotFollow, match="whose order only the source knows"):
+        change(sql, tables("a"), replace(AROUND, overwrites=True))
+
+
 def test_a_default_that_is_set_by_a_column_s_new_name_is_the_column_s() -> None:
     known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
 

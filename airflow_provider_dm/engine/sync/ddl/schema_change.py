@@ -411,8 +411,8 @@ class _Change:
         """Add what the target is to execute for it. `before`: the tables in front of it."""
         around, mode = self.around, self.around.session.sql_mode
 
-        def has_primary_key(name: TableName) -> bool:
-            return any(key.primary for key in before.table(name).unique_keys)
+        def numbers_alike(name: TableName) -> bool:
+            return not around.overwrites and any(key.primary for key in before.table(name).unique_keys)
 
         way = Way(
             sql_mode=mode,
@@ -422,7 +422,7 @@ class _Change:
             allows=around.allows,
             resolve=self._resolve,
             collation=self._collation,
-            has_primary_key=has_primary_key,
+            numbers_alike=numbers_alike,
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
         )

@@ -89,7 +89,8 @@ class Surroundings:
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
     the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
-    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
+    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
+    have rows of others, and not all of the source's yet (copy/by_log.py).
     """
 
     rules: SubtaskRules
@@ -101,6 +102,7 @@ class Surroundings:
     sql: str = ""
     agreeing: bool = False
     strict_collations: bool = False
+    overwrites: bool = False
 
     def unfiltered(self) -> Surroundings:
         """Return the same without the binlog event filter, for what a person has decided."""
