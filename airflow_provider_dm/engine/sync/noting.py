@@ -84,6 +84,8 @@ class Notes:
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
             told = applied if self.unit is Unit.SYNC else None
+            if self.unit is Unit.LOAD and stage is Stage.STOPPED:
+                stage = Stage.RUNNING  # the load goes on
             self.store.put_subtask(*ref.key, unit=self.unit, stage=stage, needed=needed, applied=told)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)

@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.copy import by_log
 from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.job import ChunkResult
 from airflow_provider_dm.engine.copy.migration import CopyLane, Lane, Stopped
+from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.sync.following import Following
@@ -159,6 +160,8 @@ def test_tables_that_are_alike_and_change_names_are_told_apart_behind_each_page(
     rows = ", ".join(f"({number})" for number in range(20))
     one_kit.write((f"INSERT INTO a VALUES {rows}", "INSERT INTO b SELECT id + 100 FROM a"))
     one_kit.copy("between pages", lambda: one_kit.write(("RENAME TABLE a TO c, b TO a, c TO b",)))
+    (said,) = one_kit.store.list_subtasks()
+    assert (said.unit, said.stage) == (Unit.LOAD, Stage.RUNNING)  # its log is applied, and the load goes on
     one_kit.sync()
     one_kit.check()
 
