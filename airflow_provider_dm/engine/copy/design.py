@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.copier import paging_order
-from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
+from airflow_provider_dm.engine.copy.keyless import MOST_ROWS, paging_order
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope

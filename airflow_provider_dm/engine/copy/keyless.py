@@ -27,14 +27,24 @@ from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, c
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import check_born_so
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy, source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
 from airflow_provider_dm.engine.target.statements import Dialect, write_rows
 from airflow_provider_dm.engine.target.table_schema import set_skip_until
+
+
+def paging_order(mapping: TableMapping) -> KeyOrder | None:
+    """Return the order by which a table is copied page by page; None: it needs one snapshot (`keyless`).
+
+    A target without a key cannot take the repeated changes of catch-up either, however good the source's key is.
+    """
+    return None if mapping.target.identity is None else KeyOrder.of(mapping.source)
 
 
 @dataclass(eq=False)
