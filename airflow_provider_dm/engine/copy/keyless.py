@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -47,7 +47,6 @@ def paging_order(mapping: TableMapping) -> KeyOrder | None:
     return None if mapping.target.identity is None else KeyOrder.of(mapping.source)
 
 
-@dataclass(eq=False)
 class SnapshotElsewhere(DmError):
     """The source failed over during the load, and a table without a key to page by is still to be copied."""
 
@@ -56,13 +55,13 @@ class SnapshotElsewhere(DmError):
     began: str
     now: str
 
-    code: ClassVar[str] = "DM-7026"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7026"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: the load began on server {began}, and server {now} answers now. {table} is copied from one "
         "snapshot, whose place would be in another server's log."
     )
-    hint: ClassVar[str] = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
+    hint = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
 
 
 AS_PLANNED: Final = "as planned"
