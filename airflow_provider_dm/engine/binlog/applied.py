@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import bisect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 from uuid import UUID
 
 from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
@@ -25,7 +24,6 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid
 _MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
 
-@dataclass(eq=False)
 class HistoryGap(DmError):
     """The new server's log begins behind transactions that the old one's does not hold."""
 
@@ -35,19 +33,18 @@ class HistoryGap(DmError):
     newer: str
     directory: str
 
-    code: ClassVar[str] = "DM-4044"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-4044"
+    scope = Scope.UPSTREAM
+    what = (
         "the relay log in {directory} goes on with {newer}, before which the transactions {missing} were committed; "
         "{older} does not hold them (it is read up to {here})."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "They were written to the new server alone, or purged there. If it still has the files that hold them, remove "
         "the newer sub-directory and start the relay again; else: " + _MIGRATE_AGAIN
     )
 
 
-@dataclass(eq=False)
 class HistoryDiverged(DmError):
     """Two servers of one source were written to apart from each other."""
 
@@ -55,27 +52,26 @@ class HistoryDiverged(DmError):
     gtid: str
     left: str
 
-    code: ClassVar[str] = "DM-4045"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-4045"
+    scope = Scope.UPSTREAM
+    what = (
         "the transaction {gtid} at {at} was committed by a server that had not all that is applied (it lacks {left})."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "The old and the new server were written to apart from each other, so their changes have no common order. "
         + _MIGRATE_AGAIN
     )
 
 
-@dataclass(eq=False)
 class NotNumbered(DmError):
     """A transaction without a GTID, which alone tells behind a failover whether it is applied already."""
 
     at: str
 
-    code: ClassVar[str] = "DM-4046"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "behind a failover every transaction needs a GTID, and {at} has none."
-    hint: ClassVar[str] = "Both servers must have had gtid_mode=ON from before the failover on. " + _MIGRATE_AGAIN
+    code = "DM-4046"
+    scope = Scope.UPSTREAM
+    what = "behind a failover every transaction needs a GTID, and {at} has none."
+    hint = "Both servers must have had gtid_mode=ON from before the failover on. " + _MIGRATE_AGAIN
 
 
 class Left(ABC):

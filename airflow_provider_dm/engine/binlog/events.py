@@ -8,9 +8,8 @@ what it says, we cannot know. A person who does knows the location from the erro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
@@ -175,7 +174,6 @@ DO: Final = bytes(kind.do for kind in EVENTS)
 """`DO[code]`: what hot loops and kernels index; derived, so that it cannot drift."""
 
 
-@dataclass(eq=False)
 class UnknownEvent(DmError):
     """An event that must not be passed over and cannot be applied."""
 
@@ -184,10 +182,10 @@ class UnknownEvent(DmError):
     name: str
     why: str
 
-    code: ClassVar[str] = "DM-3001"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
-    hint: ClassVar[str] = f"Everything before it is applied. Make its change by hand, then {GO_ON_BEHIND}."
+    code = "DM-3001"
+    scope = Scope.UPSTREAM
+    what = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
+    hint = f"Everything before it is applied. Make its change by hand, then {GO_ON_BEHIND}."
 
     @classmethod
     def of(cls, at: str, kind: int) -> UnknownEvent:

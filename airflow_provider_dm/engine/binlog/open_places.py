@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Planned, UpToDate
@@ -49,7 +48,6 @@ def half_epoch(source: str, edge: Location) -> OpenPlace:
     return OpenPlace(source, edge, "a part of the rows up to there is written")
 
 
-@dataclass(eq=False)
 class OldLogNotHeld(DmError):
     """The log goes on in another server's, and a part of the old one that is needed is nowhere."""
 
@@ -59,13 +57,13 @@ class OldLogNotHeld(DmError):
     open: str
     newer: str
 
-    code: ClassVar[str] = "DM-4068"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-4068"
+    scope = Scope.UPSTREAM
+    what = (
         "the sync of {source} stands at {here}. Another server has taken over ({newer}), and the old one's log from "
         "there to {place} is not held: {open}, and at what places the new server has the same is not known."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Put the old server's relay log back if there is a copy of it, or point the source to the old server again, "
         f"with a new relay-dir, until that place is passed; else {MIGRATE_AGAIN}."
     )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice, pairwise
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -58,7 +58,6 @@ _NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
 _NOWHERE: Final = (splitting.NO_ROW, splitting.NO_ROW)
 
 
-@dataclass(eq=False)
 class PartialRowImage(DmError):
     """A row event that leaves columns out whose values are needed."""
 
@@ -66,17 +65,16 @@ class PartialRowImage(DmError):
     table: str
     columns: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-3020"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the rows of {table} at {at} lack columns: {columns}."
-    hint: ClassVar[str] = (
+    code = "DM-3020"
+    scope = Scope.UPSTREAM
+    what = "the rows of {table} at {at} lack columns: {columns}."
+    hint = (
         "Set binlog_row_image=FULL for every session of the source, leave the table out by block-allow-list, and "
         "migrate it with another task. MariaDB 11.8 leaves generated columns out even then, which stops only where "
         "they are part of a key, or where the target does not compute them."
     )
 
 
-@dataclass(eq=False)
 class MalformedRows(DmError):
     """Row images that do not fit their table's columns."""
 
@@ -84,10 +82,10 @@ class MalformedRows(DmError):
     table: str
     reason: str
 
-    code: ClassVar[str] = "DM-3021"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the rows of {table} at {at} cannot be decoded: {reason}."
-    hint: ClassVar[str] = "The relay's copy is damaged, or the table's definition is not the one of this location."
+    code = "DM-3021"
+    scope = Scope.UPSTREAM
+    what = "the rows of {table} at {at} cannot be decoded: {reason}."
+    hint = "The relay's copy is damaged, or the table's definition is not the one of this location."
 
 
 def decode_range(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from pymysqlreplication.constants import FIELD_TYPE
 
@@ -34,7 +34,6 @@ _HASH_NAME: Final = "DB_ROW_HASH_"
 _HASH_SIZE: Final = 8
 
 
-@dataclass(eq=False)
 class SchemaMismatch(DmError):
     """The log's columns are not the catalogue's."""
 
@@ -43,10 +42,10 @@ class SchemaMismatch(DmError):
     log: str
     catalogue: str
 
-    code: ClassVar[str] = "DM-5010"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{table} has changed: at {at} the log has {log}, the definition at hand has {catalogue}."
-    hint: ClassVar[str] = "Start behind the DDL that changed it, or give the definition that was valid here."
+    code = "DM-5010"
+    scope = Scope.UPSTREAM
+    what = "{table} has changed: at {at} the log has {log}, the definition at hand has {catalogue}."
+    hint = "Start behind the DDL that changed it, or give the definition that was valid here."
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
@@ -34,7 +34,6 @@ _END: Final = re.compile(
 )
 
 
-@dataclass(eq=False)
 class XaRowsGone(DmError):
     """A prepared transaction is committed, and the log no longer has its rows."""
 
@@ -42,32 +41,31 @@ class XaRowsGone(DmError):
     xid: str
     prepared: str
 
-    code: ClassVar[str] = "DM-3012"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-3012"
+    scope = Scope.UPSTREAM
+    what = (
         "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, and no log that is held "
         "has that place any more."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Everything before it is applied. If there is a copy of that file, put it back into the relay directory; else "
         f"make the changes by hand and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
     )
 
 
-@dataclass(eq=False)
 class XaNotSeen(DmError):
     """The commit of a transaction that was prepared before everything that can be read."""
 
     at: str
     xid: str
 
-    code: ClassVar[str] = "DM-3013"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-3013"
+    scope = Scope.UPSTREAM
+    what = (
         "the XA transaction {xid} is committed at {at}, and was prepared before the log begins that is held, so its "
         "rows are not known."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "It was prepared before the task began. Begin again when the source has no prepared transaction (`XA RECOVER` "
         "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, everything before it is applied, "
         f"make its changes by hand and {GO_ON_BEHIND}."

@@ -31,7 +31,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
@@ -107,7 +107,6 @@ WAIT_SECONDS: Final = 600.0
 RECORDS_OF_A_TRANSACTION: Final = 10_000
 
 
-@dataclass(eq=False)
 class ShardsUnlike(DmError):
     """The source tables of a merged table have not been altered alike for long."""
 
@@ -115,14 +114,14 @@ class ShardsUnlike(DmError):
     why: str
     seconds: float
 
-    code: ClassVar[str] = "DM-7023"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-7023"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "tables that are merged into {target} were altered while they were copied, and are not alike since: {why}. "
         "Nothing else is left to copy, and they have been waited for {seconds:.0f} s."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "They are copied again when all of them have made the same DDL: make it in the others too, or undo it. Sources "
         "that sync already make it in the target when their shards have. The next run waits for that as well."
     )

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
@@ -80,7 +80,6 @@ RELAY_LOOK_SECONDS: Final = 0.5
 SURVEY_ATTEMPTS: Final = 5
 
 
-@dataclass(eq=False)
 class RelayNotRunning(DmError):
     """Nothing keeps the binlog from P0 on."""
 
@@ -88,11 +87,11 @@ class RelayNotRunning(DmError):
     directory: str
     waited_seconds: float
 
-    code: ClassVar[str] = "DM-7014"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: no relay log of this server began in {directory} within {waited_seconds:.0f} s."
-    hint: ClassVar[str] = "Start the relay of this source first: what is written during the copy has to be kept."
+    code = "DM-7014"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: no relay log of this server began in {directory} within {waited_seconds:.0f} s."
+    hint = "Start the relay of this source first: what is written during the copy has to be kept."
 
 
 def finished(target: Endpoint, source: Source) -> bool:
@@ -101,7 +100,6 @@ def finished(target: Endpoint, source: Source) -> bool:
     return found is not None and found.unit == UNIT_SYNC
 
 
-@dataclass(eq=False)
 class SourceMoved(DmError):
     """The source's address led to another server while the copy began."""
 
@@ -109,14 +107,13 @@ class SourceMoved(DmError):
     before: str
     now: str
 
-    code: ClassVar[str] = "DM-7020"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: server {before} answered first, then server {now}; nothing was begun."
-    hint: ClassVar[str] = "Give the source an address that leads to one server, and begin again."
+    code = "DM-7020"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: server {before} answered first, then server {now}; nothing was begun."
+    hint = "Give the source an address that leads to one server, and begin again."
 
 
-@dataclass(eq=False)
 class SurveyOutdated(DmError):
     """A table was created or altered between the survey and the low watermark, which no copy and no log would have."""
 
@@ -124,13 +121,11 @@ class SurveyOutdated(DmError):
     table: str
     target: str
 
-    code: ClassVar[str] = "DM-7025"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
-        "{source}: nothing was begun, as {table} was created or altered just then, whose rows go to {target}."
-    )
-    hint: ClassVar[str] = "Begin again; if it comes again, let DDL rest for a moment."
+    code = "DM-7025"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: nothing was begun, as {table} was created or altered just then, whose rows go to {target}."
+    hint = "Begin again; if it comes again, let DDL rest for a moment."
 
 
 Begun = Callable[[str, Location], None]

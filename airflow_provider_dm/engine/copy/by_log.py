@@ -31,8 +31,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design, TargetTableGone, design
+from airflow_provider_dm.engine.copy.keyless import paging_order
 from airflow_provider_dm.engine.copy.watch import Seen, Stand, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.mysql.connection import Connection

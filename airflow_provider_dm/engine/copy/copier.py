@@ -10,15 +10,13 @@ from typing import Final
 
 from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
-from airflow_provider_dm.engine.copy.keyless import copy_whole_table
+from airflow_provider_dm.engine.copy.keyless import copy_whole_table, paging_order
 from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
 from airflow_provider_dm.engine.copy.writing import Contested, check_absent, copy_merged, key_literals, write_all
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_born_so
-from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
@@ -27,14 +25,6 @@ from airflow_provider_dm.engine.target.tuples import write_values
 
 ROWS_OF_A_STATEMENT: Final = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""
-
-
-def paging_order(mapping: TableMapping) -> KeyOrder | None:
-    """Return the order by which a table is copied page by page; None: it needs one snapshot (`keyless`).
-
-    A target without a key cannot take the repeated changes of catch-up either, however good the source's key is.
-    """
-    return None if mapping.target.identity is None else KeyOrder.of(mapping.source)
 
 
 def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.copier import paging_order
-from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
+from airflow_provider_dm.engine.copy.keyless import MOST_ROWS, paging_order
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
@@ -32,33 +31,31 @@ MOST_SCANNED: Final = 10_000
 """Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
 
 
-@dataclass(eq=False)
 class TargetNotEmpty(DmError):
     """A table that is about to be filled has rows already."""
 
     target: str
     sources: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-7013"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target} already has rows, and none of them was copied by this task."
-    hint: ClassVar[str] = (
+    code = "DM-7013"
+    scope = Scope.DOWNSTREAM
+    what = "the target table {target} already has rows, and none of them was copied by this task."
+    hint = (
         "Empty it, or route to another table. If the copy is meant to overwrite rows of the same key, set the loader's "
         "on-duplicate-logical to replace; rows that only the target has then stay."
     )
 
 
-@dataclass(eq=False)
 class TargetTableGone(DmError):
     """A table that a copy has begun to fill is no longer there."""
 
     target: str
     source: str
 
-    code: ClassVar[str] = "DM-7015"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target}, into which {source} has begun to write, is gone."
-    hint: ClassVar[str] = f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}."
+    code = "DM-7015"
+    scope = Scope.DOWNSTREAM
+    what = "the target table {target}, into which {source} has begun to write, is gone."
+    hint = f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -27,8 +27,10 @@ from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, c
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import check_born_so
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy, source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunk
@@ -37,7 +39,14 @@ from airflow_provider_dm.engine.target.statements import Dialect, write_rows
 from airflow_provider_dm.engine.target.table_schema import set_skip_until
 
 
-@dataclass(eq=False)
+def paging_order(mapping: TableMapping) -> KeyOrder | None:
+    """Return the order by which a table is copied page by page; None: it needs one snapshot (`keyless`).
+
+    A target without a key cannot take the repeated changes of catch-up either, however good the source's key is.
+    """
+    return None if mapping.target.identity is None else KeyOrder.of(mapping.source)
+
+
 class SnapshotElsewhere(DmError):
     """The source failed over during the load, and a table without a key to page by is still to be copied."""
 
@@ -46,13 +55,13 @@ class SnapshotElsewhere(DmError):
     began: str
     now: str
 
-    code: ClassVar[str] = "DM-7026"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7026"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: the load began on server {began}, and server {now} answers now. {table} is copied from one "
         "snapshot, whose place would be in another server's log."
     )
-    hint: ClassVar[str] = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
+    hint = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
 
 
 AS_PLANNED: Final = "as planned"

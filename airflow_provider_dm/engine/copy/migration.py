@@ -24,8 +24,9 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.again import Watches
 from airflow_provider_dm.engine.copy.begin import Begun, begin, finished, log_needed
-from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
+from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.keyless import paging_order
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.design import design
@@ -27,18 +25,15 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class TableNotCopied(DmError):
     """A table that the task's load was completed without: its rules have grown, or the table was created since."""
 
     source: str
     table: str
 
-    code: ClassVar[str] = "DM-7018"
-    what: ClassVar[str] = (
-        "{source}: {table} is selected by the rules, and the task's full load was completed without it."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-7018"
+    what = "{source}: {table} is selected by the rules, and the task's full load was completed without it."
+    hint = (
         "If it was created since, the sync creates it where the log says so. Else leave it out by block-allow-list, or "
         "migrate it with another task (another name)."
     )

@@ -12,8 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 
@@ -29,21 +28,20 @@ LOOK_SECONDS: Final = 0.5
 _NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # what MySQL says without XA_RECOVER_ADMIN
 
 
-@dataclass(eq=False)
 class PreparedAtStart(DmError):
     """A transaction was prepared before the copy began, and has not ended."""
 
     source: str
     xids: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-7022"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-7022"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: nothing was begun, as XA transactions have been prepared there whose rows no read shows, and do not "
         "end: {xids}."
     )
-    hint: ClassVar[str] = "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and begin again."
+    hint = "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and begin again."
 
 
 def wait_for_prepared(

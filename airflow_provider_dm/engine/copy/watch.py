@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.copy.altered import Altered, altered
@@ -31,7 +31,6 @@ from airflow_provider_dm.engine.target.table_definitions import Definition, load
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, load_feeders, load_table_schemas
 
 
-@dataclass(eq=False)
 class OthersToCopyAgain(DmError):
     """A merged table that was to be copied again for all its sources, of which this run has only some."""
 
@@ -39,14 +38,14 @@ class OthersToCopyAgain(DmError):
     table: str
     target: str
 
-    code: ClassVar[str] = "DM-7024"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-7024"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: {table} was altered while it was copied, and {target} is to be copied again with the rows of all "
         "its sources. Some of them are no part of this run."
     )
-    hint: ClassVar[str] = f"Run the task with all sources of the merged table. If they cannot be, {MIGRATE_AGAIN}."
+    hint = f"Run the task with all sources of the merged table. If they cannot be, {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 import pymysql
 
@@ -56,7 +55,6 @@ _LOCK_WAIT_TIMEOUT: Final = 1205
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
 class WatermarkBlocked(DmError):
     """Commits or long statements on the source did not let us take a safe location in time."""
 
@@ -64,14 +62,13 @@ class WatermarkBlocked(DmError):
     waited_for: str
     seconds: float
 
-    code: ClassVar[str] = "DM-7001"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: no safe binlog location in {seconds:.0f} s, waiting for {waited_for}."
-    hint: ClassVar[str] = "Look for transactions that hang in commit, and for long-running statements or locks."
+    code = "DM-7001"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: no safe binlog location in {seconds:.0f} s, waiting for {waited_for}."
+    hint = "Look for transactions that hang in commit, and for long-running statements or locks."
 
 
-@dataclass(eq=False)
 class WatermarkNotPermitted(DmError):
     """The account may not take the short lock that this source needs."""
 
@@ -79,10 +76,10 @@ class WatermarkNotPermitted(DmError):
     privilege: str
     reason: str
 
-    code: ClassVar[str] = "DM-7002"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{source}: the privilege {privilege} is missing ({reason})."
-    hint: ClassVar[str] = "Grant it to the replication account, or set gtid_mode=ON where only the location is needed."
+    code = "DM-7002"
+    scope = Scope.UPSTREAM
+    what = "{source}: the privilege {privilege} is missing ({reason})."
+    hint = "Grant it to the replication account, or set gtid_mode=ON where only the location is needed."
 
 
 def low_watermark(endpoint: Endpoint) -> Location:

@@ -12,8 +12,6 @@ release has begun the copy, they are written like tables of one owner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.copy.job import ChunkJob
@@ -27,16 +25,14 @@ from airflow_provider_dm.engine.target.session import count, execute
 from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb
 
 
-@dataclass(eq=False)
 class Contested(DmError):
     """A REPLACE removed rows, of which some may be those that another shard committed a moment ago. Rolls back."""
 
-    code: ClassVar[str] = "DM-7016"
-    what: ClassVar[str] = "rows were replaced that had not been there before."
-    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."
+    code = "DM-7016"
+    what = "rows were replaced that had not been there before."
+    hint = "Nothing was written; it is tried in another way by itself."
 
 
-@dataclass(eq=False)
 class DuplicateDuringCopy(DmError):
     """A row of the copy has the key of a row that is already in the target."""
 
@@ -46,13 +42,13 @@ class DuplicateDuringCopy(DmError):
     key: str
     siblings: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-7006"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7006"
+    scope = Scope.DOWNSTREAM
+    what = (
         "{source}: a row of {table} has the same {key} key as a row that is already in {target}, which also takes the "
         "rows of: {siblings}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing was replaced. Make the keys of the shards distinct, give the target another key, or route to "
         "different tables. If the rows are meant to overwrite each other, set the loader's on-duplicate-logical to "
         "replace."

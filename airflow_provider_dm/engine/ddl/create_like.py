@@ -15,7 +15,7 @@ option stops with CannotCreateTarget, and a person creates the table. What is ch
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, check_copyable
 from airflow_provider_dm.engine.ddl.dialects import adapted
@@ -50,7 +50,6 @@ COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
 }
 
 
-@dataclass(eq=False)
 class CannotCreateTarget(DmError):
     """The source's table has something that the target's table cannot be created with."""
 
@@ -58,12 +57,10 @@ class CannotCreateTarget(DmError):
     target: str
     found: str
 
-    code: ClassVar[str] = "DM-7010"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
-        "the target table {target} does not exist and is not created after {source}, which has {found}."
-    )
-    hint: ClassVar[str] = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
+    code = "DM-7010"
+    scope = Scope.DOWNSTREAM
+    what = "the target table {target} does not exist and is not created after {source}, which has {found}."
+    hint = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
 
 
 @dataclass(frozen=True)

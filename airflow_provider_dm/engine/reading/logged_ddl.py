@@ -7,8 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
@@ -32,18 +31,17 @@ Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
 """Plans the next piece of the log behind a place where these XA transactions are prepared."""
 
 
-@dataclass(eq=False)
 class LogNotSeen(DmError):
     """The sync was asked to stop while it looked for DDL between its start and today."""
 
     source: str
     until: str
 
-    code: ClassVar[str] = "DM-6038"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: nothing was begun, as the log has not come to {until} yet."
-    hint: ClassVar[str] = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+    code = "DM-6038"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: nothing was begun, as the log has not come to {until} yet."
+    hint = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
 
 
 def statements_between(

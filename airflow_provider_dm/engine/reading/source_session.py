@@ -10,8 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 
 import pymysql
 
@@ -32,7 +31,6 @@ _CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
 class SchemaChangedDuringCopy(DmError):
     """A table is no longer what it was when the copy was planned."""
 
@@ -40,13 +38,12 @@ class SchemaChangedDuringCopy(DmError):
     table: str
     reason: str
 
-    code: ClassVar[str] = "DM-7003"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{source}: {table} was changed while it was copied ({reason})."
-    hint: ClassVar[str] = f"Let the table rest, and {MIGRATE_AGAIN}."
+    code = "DM-7003"
+    scope = Scope.UPSTREAM
+    what = "{source}: {table} was changed while it was copied ({reason})."
+    hint = f"Let the table rest, and {MIGRATE_AGAIN}."
 
 
-@dataclass(eq=False)
 class SourceReadFailed(DmError):
     """The source does not answer a SELECT."""
 
@@ -54,14 +51,13 @@ class SourceReadFailed(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-7004"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: reading failed: {number} {reason}."
-    hint: ClassVar[str] = "The copy goes on from the last committed page when it is started again."
+    code = "DM-7004"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: reading failed: {number} {reason}."
+    hint = "The copy goes on from the last committed page when it is started again."
 
 
-@dataclass(eq=False)
 class SourceRefused(DmError):
     """The source answers a SELECT with an error that will not pass."""
 
@@ -69,10 +65,10 @@ class SourceRefused(DmError):
     number: int
     reason: str
 
-    code: ClassVar[str] = "DM-7005"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{source} refuses a SELECT: {number} {reason}."
-    hint: ClassVar[str] = "Change what the server names, then start it again: what is copied already stays."
+    code = "DM-7005"
+    scope = Scope.UPSTREAM
+    what = "{source} refuses a SELECT: {number} {reason}."
+    hint = "Change what the server names, then start it again: what is copied already stays."
 
 
 class _Cache(threading.local):

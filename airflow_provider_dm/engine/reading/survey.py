@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 import pymysql
 from pymysql.constants import ER
@@ -33,22 +33,18 @@ TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
 _BATCH: Final = 500
 
 
-@dataclass(eq=False)
 class NoTablesSelected(DmError):
     """The block-allow list leaves nothing of a source."""
 
     source: str
     present: int
 
-    code: ClassVar[str] = "DM-7011"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
-        "the block-allow-list selects none of the {present} tables that {source} shows to this account."
-    )
-    hint: ClassVar[str] = "Check do-dbs and do-tables, and the SELECT privilege."
+    code = "DM-7011"
+    scope = Scope.UPSTREAM
+    what = "the block-allow-list selects none of the {present} tables that {source} shows to this account."
+    hint = "Check do-dbs and do-tables, and the SELECT privilege."
 
 
-@dataclass(eq=False)
 class EngineNotTransactional(DmError):
     """A table whose rows do not appear and vanish with transactions."""
 
@@ -56,9 +52,9 @@ class EngineNotTransactional(DmError):
     table: str
     engine: str
 
-    code: ClassVar[str] = "DM-7012"
-    what: ClassVar[str] = "{table} on {server} has the engine {engine}, which knows no transactions."
-    hint: ClassVar[str] = "Change it to InnoDB, or leave the table out by block-allow-list."
+    code = "DM-7012"
+    what = "{table} on {server} has the engine {engine}, which knows no transactions."
+    hint = "Change it to InnoDB, or leave the table out by block-allow-list."
 
 
 @dataclass(frozen=True)

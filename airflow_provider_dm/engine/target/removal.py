@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -33,7 +32,6 @@ _KEPT: Final = "dm_subtask"
 """Has the generation."""
 
 
-@dataclass(eq=False)
 class SharedProgress(DmError):
     """Sources of a task that share what one of them is to forget."""
 
@@ -41,13 +39,13 @@ class SharedProgress(DmError):
     sources: tuple[str, ...]
     others: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6084"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6084"
+    scope = Scope.DOWNSTREAM
+    what = (
         "task {task}: {sources} cannot be forgotten alone, as merged tables take the rows of {others} as well, which "
         "would go on beside them."
     )
-    hint: ClassVar[str] = "Leave -s out, so that all sources of the task begin anew."
+    hint = "Leave -s out, so that all sources of the task begin anew."
 
 
 def remove_progress(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_dm.engine.copy.copier import paging_order
+from airflow_provider_dm.engine.copy.keyless import paging_order
 from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables

@@ -130,6 +130,19 @@ def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None
     assert folded.changes == 6
 
 
+def test_what_is_held_is_no_larger_than_its_rows(tmp_path: Path) -> None:
+    ranges = log_of([[(table, None, key) for table in range(len(TABLES))] for key in range(1, 4)], tmp_path)
+    plan = plan_of(*TABLES)
+    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
+    for one in ranges:
+        compactor.add_all(tasks._changes(plan, one, inserting.take))
+
+    held = [cells.text for pieces in inserting._held.values() for cells in pieces]
+
+    assert len(held) >= len(TABLES)
+    assert all(memoryview(text).obj is text for text in held)  # no part of a larger buffer
+
+
 def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
     target = replace(ONE, columns=(*ONE.columns, Column("own", 2, "int", "int", nullable=True)))
     in_place = plan_of(ONE, target=target)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -53,7 +53,6 @@ rows, but not less than SMALL_BATCH and no more than BATCH_ROWS. Measured: trans
 fifth more CPU. Those in which rows may meet others' or have to be named stay small."""
 
 
-@dataclass(eq=False)
 class MissingRow(DmError):
     """The log changes or deletes rows that the target does not have. Key values are left out on purpose."""
 
@@ -64,13 +63,13 @@ class MissingRow(DmError):
     lo: str
     hi: str
 
-    code: ClassVar[str] = "DM-6021"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6021"
+    scope = Scope.DOWNSTREAM
+    what = (
         "{operation} on {table} should have met {expected} rows and met {found} (log from {lo} to {hi}). "
         "The transaction was rolled back."
     )
-    hint: ClassVar[str] = "Somebody else changes the target's rows, or they were never copied: run verify to see which."
+    hint = "Somebody else changes the target's rows, or they were never copied: run verify to see which."
 
 
 @dataclass(frozen=True)
@@ -430,10 +429,9 @@ def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterat
         yield tuple(batch)
 
 
-@dataclass(eq=False)
 class CountsDiffer(DmError):
     """An UPSERT did not change exactly its rows. Rolls the transaction back."""
 
-    code: ClassVar[str] = "DM-6022"
-    what: ClassVar[str] = "an upsert changed fewer rows than it was given."
-    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."
+    code = "DM-6022"
+    what = "an upsert changed fewer rows than it was given."
+    hint = "Nothing was written; it is tried in another way by itself."

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -97,7 +97,10 @@ class Inserting:
         self._give_back(others)
         taken = [number for number in numbers.tolist() if batch.layouts[number].table in self._open]
         for number in taken:
-            self._held.setdefault(batch.layouts[number].table, []).append(batch.inserted(number))
+            cells = batch.inserted(number)
+            # The buffer that they were written to has room for twice the log's bytes there, whatever table's those are.
+            alone = replace(cells, text=bytes(cells.text))
+            self._held.setdefault(batch.layouts[number].table, []).append(alone)
         return batch.only(~np.isin(layouts, taken)) if taken else batch
 
     def folded(self) -> Folded:
