@@ -242,13 +242,13 @@ class _Copying:
                 if not (self._excused(error) or _may_pass(error, failures)):
                     self.sharing.explain(error)
                     raise
-                log.warning("copied on after: %s", error)
+                log.info("copied on after %s: %s", error.code, error.happened())
             try:
                 self.sharing.look()
             except DmError as error:
                 if not self._excused(error):
                     raise
-                log.warning("copied on after: %s", error)
+                log.info("copied on after %s: %s", error.code, error.happened())
             if self.watches.look_now_and_then():
                 self._share()
 
@@ -274,7 +274,7 @@ class _Copying:
         except DmError as error:
             if not self._excused(error):
                 raise
-            log.warning("copied on after: %s", error)
+            log.info("copied on after %s: %s", error.code, error.happened())
             return None
         ends = {watch.source.id: watch.end() for watch in watches}
         if self.watches.merged and self._look(closing=True):

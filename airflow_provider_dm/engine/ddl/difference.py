@@ -1,10 +1,11 @@
 """The ALTER TABLE that makes of one table another one that was made from it, by their definitions. Pure.
 
-    t (id, a int, b int, KEY k (a))  ─▶  t (id, x int, a bigint)
-    DROP b, ADD x int AFTER id, MODIFY a bigint AFTER x, DROP KEY k
+    t (id, a int, b int, KEY k (a))  ─▶  t (id, a bigint, b int, x int)
+    MODIFY a bigint, ADD x int, DROP KEY k
 
 Columns are the same by their names, as a tool that copies rows from one table to the other has to take them. Only where
-columns have gone and others have come at once, definitions do not tell a renamed one from a dropped and a new one.
+columns have gone and others have come at once, definitions do not tell a renamed one from a dropped and a new one; nor,
+where they stand in another order, those that were moved from those that have given each other their names.
 
 It is said as a person would say it, columns in front of keys: shards of a merged table have to make the same statement,
 and that of another one may be in the log. What is found is not trusted: it is made to the one table in the model, which
@@ -17,7 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.expressions import mentions
@@ -81,17 +81,17 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     if None not in stored:
         raise NotTold(f"whether its column {stored[1]} has the values of {stored[0]} is not told by its definition")
     yield from (DropColumn(one.name) for one in gone)
-    common = SequenceMatcher(None, list(theirs), list(ours), autojunk=False).get_matching_blocks()
-    stays = {name for block in common for name in list(ours)[block.b : block.b + block.size]}
     for number, (name, column) in enumerate(ours.items()):
-        before, place = theirs.get(name), None if name in stays else _place(new, number)
+        before = theirs.get(name)
         if before is None:
             last = theirs.keys().isdisjoint(list(ours)[number:])
-            yield AddColumn(_said_column(column, old, new), None if last else place)
-        elif before != column or place is not None:
+            yield AddColumn(_said_column(column, old, new), None if last else _place(new, number))
+        elif before != column:
             if (before.generated is None) != (column.generated is None):
                 raise NotTold(f"its column {column.name} is computed, or is so no more")
-            yield ChangeColumn(before.name, _said_column(column, old, new), place)
+            yield ChangeColumn(before.name, _said_column(column, old, new), None)
+    if [name for name in theirs if name in ours] != [name for name in ours if name in theirs]:
+        raise NotTold("whether its columns were moved or have changed names is not told by their order")
 
 
 def _said_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:
@@ -115,11 +115,9 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     for one in (made[name] for name in made if name in shown and made[name] != keys[name]):
         yield SetKeyVisibility(str(one.name), one != _visible(one))
     checks, wanted = _checks(old), _checks(new)
-    gone = {one.name.lower() for one in old.columns} - {
-        one.name.lower() for one in new.columns
-    }  # what is about these goes with them
+    gone = {one.name.lower() for one in old.columns} - {one.name.lower() for one in new.columns}
     lost = [one for code, one in checks.items() if code not in wanted]
-    yield from (
+    yield from (  # what is about a column that is gone goes with it
         DropConstraint(str(one.constraint)) for one in lost if not any(mentions(one.expression, n) for n in gone)
     )
     yield from (AddConstraint(replace(one, constraint=None)) for code, one in wanted.items() if code not in checks)

@@ -162,7 +162,7 @@ GHOSTS = (
     "CREATE TABLE _nokey_gho LIKE nokey",
     "CREATE TABLE _m_gho LIKE m",
     (
-        "ALTER TABLE _m_gho DROP KEY k, DROP d, MODIFY e enum('p','q','r') NOT NULL DEFAULT 'r' AFTER s, ADD KEY z (y),"
+        "ALTER TABLE _m_gho DROP KEY k, DROP d, MODIFY e enum('p','q','r') NOT NULL DEFAULT 'r', ADD KEY z (y),"
         " CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, COMMENT ''"
     ),
     "CREATE TABLE _b_new (x int)",

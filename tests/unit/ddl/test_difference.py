@@ -25,9 +25,9 @@ TOLD = (
     "ADD x int",
     "ADD x int NOT NULL DEFAULT 4 FIRST, ADD y datetime AFTER a, ADD KEY (y, x)",
     "DROP a, DROP c, DROP KEY u",
-    "DROP v, MODIFY e varchar(9) FIRST",
-    "MODIFY p int AFTER id, MODIFY at datetime(3) AFTER p, MODIFY a bigint unsigned NOT NULL DEFAULT 7",
-    "CHANGE e E enum('p', 'q') NOT NULL AFTER at",
+    "DROP v, MODIFY e varchar(9)",
+    "MODIFY at datetime(3), MODIFY a bigint unsigned NOT NULL DEFAULT 7",
+    "CHANGE e E enum('p', 'q') NOT NULL",
     "DROP PRIMARY KEY, MODIFY id bigint NOT NULL, ADD PRIMARY KEY (e, id)",
     "DROP KEY k, ADD UNIQUE KEY k (e, id), RENAME KEY u TO w",
     "CONVERT TO CHARACTER SET latin1",
@@ -41,6 +41,8 @@ LEFT_OPEN = {
     "CHANGE a b int": "b has the values of a",
     "DROP a, DROP c, ADD b varchar(9) DEFAULT 'b'": "b has the values of a",
     "DROP c, ADD c int": "c is computed, or is so no more",
+    "CHANGE a p int, CHANGE p a int": "moved or have changed names",
+    "MODIFY e varchar(9) NOT NULL FIRST": "moved or have changed names",
     "ADD FOREIGN KEY (a) REFERENCES parent (id)": "foreign keys",
 }
 
