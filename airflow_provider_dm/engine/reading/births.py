@@ -44,7 +44,8 @@ _NOT_THERE: Final = frozenset({1049, 1146})
 _NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
 _SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
 _ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-_NUMBERS: Final = "SELECT name, table_id FROM information_schema.innodb_tables"
+_NUMBERS: Final = "SELECT /*+ MAX_EXECUTION_TIME(1000) */ name, table_id FROM information_schema.innodb_tables"
+"""It waits for DDL that waits: for a snapshot of ours, which would wait for this in turn."""
 _NUMBER: Final = f"{_NUMBERS} WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
 _PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
@@ -129,7 +130,7 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
     """Check, behind a page of a table, that it was read of the table of this birth. Raises SchemaChangedDuringCopy, and
     what `with_retries` raises.
 
-    Also one that is alike to the letter and the second, where its number is known.
+    Also one that is alike to the letter and the second, where its number is known, and no DDL holds up who asks for it.
     """
     expected = Birth.of(birth)
 
