@@ -44,9 +44,12 @@ _NOT_THERE: Final = frozenset({1049, 1146})
 _NOW: Final = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)"
 _SECOND: Final = "COALESCE(UNIX_TIMESTAMP(create_time), 0)"
 _ONE_SECOND: Final = f"SELECT {_SECOND} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-_NUMBERS: Final = "SELECT /*+ MAX_EXECUTION_TIME(1000) */ name, table_id FROM information_schema.innodb_tables"
-"""It waits for DDL that waits: for a snapshot of ours, which would wait for this in turn."""
-_NUMBER: Final = f"{_NUMBERS} WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
+_NUMBERS: Final = "SELECT name, table_id FROM information_schema.innodb_tables"
+_NUMBER: Final = (
+    "SELECT /*+ MAX_EXECUTION_TIME(5000) */ name, table_id FROM information_schema.innodb_tables "
+    "WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
+)
+"""It waits for DDL that waits; asked beside a snapshot of ours, for which that waits, it has to end by itself."""
 _PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
 

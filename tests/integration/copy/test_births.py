@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+
+import pytest
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.births import Birth, Births, read_births
+from airflow_provider_dm.engine.reading import births as births_room
+from airflow_provider_dm.engine.reading.births import Birth, Births, check_born_so, read_births
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -56,3 +61,30 @@ def test_tables_that_look_the_same_and_change_names_are_told_apart(
     older = Birth.of(str(before.tables[names[0]]).rpartition(" ")[0])
     assert older.number == 0
     assert older.is_same(after.tables[names[0]])
+
+
+def test_who_asks_beside_a_snapshot_does_not_wait_for_ddl_that_waits_for_it(
+    mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that a table's number is done without, as innodb_tables waits for DDL of any table."""
+    monkeypatch.setattr(births_room, "_NUMBER", births_room._NUMBER.replace("5000", "200"))
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE a (id int); CREATE TABLE b (id int)", database=schema)
+    name, one = TableName(schema, "b"), endpoint("one", mysql_source)
+    birth = read_births(one, NOTHING, [name]).tables[name]
+    assert birth.number
+
+    altering = (
+        "SELECT 1 FROM information_schema.processlist WHERE db = %s AND state LIKE 'Waiting for table metadata%%'"
+    )
+    with ThreadPoolExecutor(1) as pool, closing(mysql_source.connect(database=schema)) as snapshot:
+        with snapshot.cursor() as cursor:
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            cursor.execute("SELECT * FROM a")
+        altered = pool.submit(mysql_source.sql, "ALTER TABLE a ADD b int", database=schema)
+        while not mysql_source.sql(altering, [schema]):
+            assert not altered.done()
+        check_born_so(one, name, str(birth))
+        assert not altered.done()
+        snapshot.rollback()
+        altered.result()
