@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.engine.relay.process import wait_for_end_of
 from airflow_provider_dm.engine.reported import (
     EXIT_ERROR,
@@ -96,6 +97,11 @@ class App:
     """What the metadata DB said then, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
 
+    @property
+    def holder(self) -> Holder:
+        """The holder of the run and its leases: the launcher's identity, and this process."""
+        return Holder(**self.spec.holder.model_dump(), process=this_process())
+
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
         context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
@@ -157,14 +163,13 @@ class App:
 
         Raises LeaseHeld, RunOvertaken.
         """
-        holder = Holder(**self.spec.holder.model_dump())
         deadline = time.monotonic() + LEASE_SECONDS + BEAT_SECONDS
         while True:
             try:
                 return self.store.acquire_lease(
                     self.spec.task.name,
                     source_id,
-                    holder,
+                    self.holder,
                     ttl_seconds=LEASE_SECONDS,
                     at_least=known,
                     launched_behind=self.spec.launched_behind.get(source_id),
@@ -205,7 +210,7 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
     spec = app.spec
     if spec.task.metrics_addr:
         serve(spec.task.metrics_addr, lambda: exposition(spec.task.name, spec.holder.host, app.stages, app.seen))
-    app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
+    app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=app.holder)
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
     beat.start()

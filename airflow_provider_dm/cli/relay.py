@@ -25,8 +25,8 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import AskedAgain, DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import process_exists
 from airflow_provider_dm.engine.relay import health
-from airflow_provider_dm.engine.relay.process import process_exists
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped
 from airflow_provider_dm.launch.workdir import private_directory, shared_relay

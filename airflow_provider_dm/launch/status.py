@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
 from airflow_provider_dm.launch.ddl_locks import locks_of
 
@@ -78,8 +79,14 @@ def last_run(store: MetaStore, task: str) -> Run | None:
 
 
 def lives(run: Run) -> bool:
-    """Tell whether an app stands behind a run."""
-    return run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS
+    """Return True if the process of a run works: it reported lately and is not known to have ended."""
+    return run.stage is Stage.RUNNING and not _is_gone(run)
+
+
+def _is_gone(run: Run) -> bool:
+    """Return True if a run has not reported for a while, or its process died on this machine without an outcome."""
+    died = run.stage is Stage.RUNNING and has_ended(run.holder.process)
+    return died or run.heartbeat_age_seconds > SILENT_SECONDS
 
 
 def host_of(run: Run | None) -> str:
@@ -232,7 +239,7 @@ def relay_stage(relay: RelayStatus) -> Stage:
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
-    silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
+    silent = run is None or _is_gone(run)
     works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if works and silent else subtask.stage
 

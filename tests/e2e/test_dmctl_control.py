@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,19 @@ def until(true: Callable[[], bool], dmctl: Dmctl, task: str) -> None:
     while not true():
         assert time.monotonic() < deadline, (dmctl.work / "tasks" / task / "start-task.log").read_text()[-4000:]
         time.sleep(0.2)
+
+
+def kill_all_of(folder: Path) -> None:
+    """Kill with SIGKILL every process whose arguments name a file in the folder: launcher, relays, JVM and driver."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.fsencode(folder) in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    assert len(found) >= 4, found
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -99,6 +115,12 @@ def test_a_task_from_its_start_to_its_stop(
         ask("pause-task", "-s", SOURCE)
         mysql_source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
         assert ask("start-task", *files.arguments)["result"] is True
+        until(equal, dmctl, schema)
+
+        kill_all_of(tmp_path)
+        mysql_source.sql("INSERT INTO t VALUES (4, 4)", database=schema)
+        assert stage() == "Sync Stopped"
+        assert ask("start-task", *files.arguments)["result"] is True  # at once: no heartbeat has to grow old
         until(equal, dmctl, schema)
     finally:
         stopped = dmctl("stop-task", schema, "--json")

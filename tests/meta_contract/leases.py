@@ -1,6 +1,12 @@
 """Leases: who may run a subtask, as which generation."""
 
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +22,7 @@ from airflow_provider_dm.engine.meta.model import (
 )
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url
+from airflow_provider_dm.engine.processes import this_process
 from tests.meta_contract.opened import ANNA, BEN, OpenStore
 from tests.meta_contract.races import PROCESSES, race
 
@@ -95,6 +102,22 @@ class LeaseContract(OpenStore):
             store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=1)
         assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=2).generation == 3
 
+    def test_a_holder_killed_on_this_machine_is_replaced_at_once(self, meta_url: str, store: MetaStore) -> None:
+        with killed_later("import sys, tests.meta_contract.leases as l; l.hold(sys.argv[1])", meta_url) as alive:
+            with pytest.raises(LeaseHeld, match="dag/anna"):
+                store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
+            assert store.lease_held("t", "s", BEN) is not None
+            alive.kill()
+            alive.wait()
+            assert store.lease_held("t", "s", BEN) is None
+            assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0).generation == 2
+
+    def test_a_holder_of_another_machine_keeps_its_lease(self, store: MetaStore) -> None:
+        elsewhere = replace(ANNA, process="another-boot pid:[1] 4194305 1")
+        store.acquire_lease("t", "s", elsewhere, ttl_seconds=15, at_least=0)
+        with pytest.raises(LeaseHeld, match="dag/anna"):
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
+
     def test_one_who_read_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
         """The holder came back between reading an expired lease and taking it."""
         database = Database(parse_url(meta_url))
@@ -123,6 +146,26 @@ class LeaseContract(OpenStore):
         outcomes = race(acquire_five_times_as_one, PROCESSES, meta_url)
         generations = [int(generation) for outcome in outcomes for generation in outcome.split()]
         assert sorted(generations) == list(range(1, 5 * PROCESSES + 1))
+
+
+def hold(meta_url: str) -> None:
+    """Acquire a lease for a minute, print a line, and wait to be killed."""
+    with MetaStore.open(meta_url) as store:
+        store.acquire_lease("t", "s", replace(ANNA, process=this_process()), ttl_seconds=60, at_least=0)
+        print("held", flush=True)
+        signal.pause()
+
+
+@contextmanager
+def killed_later(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a Python process that has printed its first line, and kill it at the end of the block."""
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
 
 
 def acquire_as_oneself(meta_url: str, number: int) -> str:

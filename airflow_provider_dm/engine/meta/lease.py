@@ -3,7 +3,8 @@
 A run may claim what nobody has claimed since it was launched. A process that slept through a later run's life (a frozen
 driver, of an attempt that the scheduler has given up) finds a newer generation than it was launched behind, and ends.
 
-A lease says who may work; it expires by the DB's clock, unless renewed. It is not the fence: a holder may sleep through
+A lease says who may work; it expires by the DB's clock, unless renewed, or when its holder's process is seen to have
+ended, which only a process on the same machine can see. It is not the fence: a holder may sleep through
 its expiry. The fence is the generation, which every acquisition raises and every transaction on the target checks.
 `decide` is pure; `acquire_lease` reads, decides, and writes only if nobody wrote in between."""
 
@@ -19,6 +20,7 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import LostRace, StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
 from airflow_provider_dm.engine.meta.model import Holder, Lease
+from airflow_provider_dm.engine.processes import has_ended
 
 ROUNDS: Final = 100
 """A lost round means that somebody else won it, so this many losses in a row mean that something is wrong."""
@@ -81,15 +83,18 @@ class LeaseLost(DmError):
     hint = "Another run has taken the task over: look at that one. Nothing was written twice."
 
 
-def decide(found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None) -> int:
-    """Return the generation with which to take the lease of a row (with the DB's `now`): expired, released or our own.
+def decide(
+    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None, holder_died: bool = False
+) -> int:
+    """Return the generation with which to take the lease of a row (with the DB's `now`): expired, released, our own, or
+    of a holder that died.
 
     Raises LeaseHeld, RunOvertaken.
     """
     if found is None:
         return at_least + 1
     other = Holder(found.identity, found.attempt, found.host)
-    if other.identity != holder.identity and found.expires_at > found.now:
+    if other.identity != holder.identity and found.expires_at > found.now and not holder_died:
         age, remaining = (found.now - found.acquired_at) / SECOND, (found.expires_at - found.now) / SECOND
         raise LeaseHeld(found.task, found.source, str(other), other.host, age, remaining)
     if launched_behind is not None and found.generation > launched_behind:
@@ -115,7 +120,9 @@ class Leases(StorePart):
         """
         for _ in range(ROUNDS):
             found = self._lease(task, source)
-            generation = decide(found, holder, at_least=at_least, launched_behind=launched_behind)
+            generation = decide(
+                found, holder, at_least=at_least, launched_behind=launched_behind, holder_died=_has_died(found)
+            )
             wanted = Lease(task, source, generation, holder, ttl_seconds)
             if self._take(wanted, found):
                 return wanted
@@ -150,7 +157,8 @@ class Leases(StorePart):
         written.
         """
         try:
-            decide(self._lease(task, source), holder, at_least=0, launched_behind=None)
+            found = self._lease(task, source)
+            decide(found, holder, at_least=0, launched_behind=None, holder_died=_has_died(found))
         except LeaseHeld as held:
             return held
         return None
@@ -172,6 +180,11 @@ class Leases(StorePart):
     def release_lease(self, lease: Lease) -> None:
         """Release the lease: the next one need not wait. Nothing happens if it is no longer ours."""
         self._database.write(lambda tx: _update_own(tx, lease, expires_at=0))
+
+
+def _has_died(row: Row[Any] | None) -> bool:
+    """Return True if the holder ran on this machine and its process has ended: its lease need not expire first."""
+    return row is not None and has_ended(row.process)
 
 
 def _version(row: Row[Any] | None) -> int | None:

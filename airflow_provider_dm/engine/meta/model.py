@@ -45,6 +45,8 @@ class Holder:
     identity: str
     attempt: str
     host: str
+    process: str = ""
+    """The process that works, as `processes.this_process` returns it; empty where it is unknown."""
 
     def __str__(self) -> str:
         return f"{self.identity} (attempt {self.attempt})"

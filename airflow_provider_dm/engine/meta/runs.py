@@ -112,7 +112,7 @@ def _run(row: Row[Any]) -> Run:
         run_id=row.run_id,
         task=row.task,
         app=row.app,
-        holder=Holder(row.identity, row.attempt, row.host),
+        holder=Holder(row.identity, row.attempt, row.host, row.process),
         stage=Stage(row.stage),
         started_at=moment(row.started_at),
         heartbeat_at=moment(row.heartbeat_at),

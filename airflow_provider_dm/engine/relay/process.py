@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.processes import start_of
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 
@@ -124,26 +125,6 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
 
 def wait_for_end_of(pid: int) -> None:
     """Return when this process is gone."""
-    born = _start_of(pid)
-    while born is not None and _start_of(pid) == born:
+    born = start_of(pid)
+    while born is not None and start_of(pid) == born:
         time.sleep(_WATCH_SECONDS)
-
-
-def _start_of(pid: int) -> str | None:
-    """Return when a process was started, in ticks: its pid may be given to another one. None: it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rsplit(")", 1)[1].split()
-    return None if fields[0] == "Z" else fields[19]
-
-
-def process_exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    return True

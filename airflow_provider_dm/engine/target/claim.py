@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef, TargetWentBack
@@ -66,7 +67,7 @@ def claimed_for_a_moment(store: MetaStore, target: Endpoint, ref: SubtaskRef, *,
     """
     known = generation_before_claim(store, target, ref)
     # An identity of its own: attempts of one identity take over from each other.
-    holder = Holder(f"{who} {uuid.uuid4()}", "1", socket.gethostname())
+    holder = Holder(f"{who} {uuid.uuid4()}", "1", socket.gethostname(), this_process())
     lease = store.acquire_lease(ref.task, ref.source, holder, ttl_seconds=MOMENT_SECONDS, at_least=known)
     try:
         fence = Fence(ref, lease.generation)

@@ -1,0 +1,66 @@
+"""Processes of this machine: an identity that another process can check, and whether a process has ended.
+
+A pid alone is not an identity: the kernel gives it to another process later, and each container counts its own pids.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE: Final = Path("/proc/self/ns/pid")
+
+
+def this_process() -> str:
+    """Return an identity of the calling process: boot id, PID namespace, pid and start time, separated by spaces.
+
+    An empty string where the system has no /proc.
+    """
+    machine, born = _machine(), start_of(os.getpid())
+    return f"{machine} {os.getpid()} {born}" if machine and born is not None else ""
+
+
+def has_ended(process: str) -> bool:
+    """Return True if `process`, a result of `this_process`, ran on this machine and has ended.
+
+    False for a process that runs, for one of another machine or container, and for an empty identity: nobody here
+    can know.
+    """
+    if not process:
+        return False
+    machine, pid, born = process.rsplit(" ", 2)
+    if machine != _machine():
+        return False
+    hidden = not Path(f"/proc/{pid}").exists()  # a mount option hides the processes of other users
+    return not process_exists(int(pid)) or (not hidden and start_of(int(pid)) != born)
+
+
+def start_of(pid: int) -> str | None:
+    """Return the start time of a process, in clock ticks since boot; None if it has ended or is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return None if fields[0] == "Z" else fields[19]
+
+
+def process_exists(pid: int) -> bool:
+    """Return True if the pid is in use, also by a process of another user."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _machine() -> str:
+    """Return an identity of the space of pids that this process sees; empty where the system has no /proc."""
+    try:
+        return f"{_BOOT.read_text(encoding='ascii').strip()} {_NAMESPACE.readlink()}"
+    except OSError:
+        return ""
