@@ -68,7 +68,7 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     note_intent,
 )
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
-from airflow_provider_dm.engine.target.left_behind import left_behind
+from airflow_provider_dm.engine.target.left_behind import left_behind, tables_with_rows
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers
@@ -191,8 +191,8 @@ class Following:
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
         `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
         be in the target yet, else a shard's cannot be held back. `overlaps`: the log overlaps what the target has.
-        Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
-        executing and planning raise.
+        Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
+        executed), and what executing and planning raise.
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
@@ -220,12 +220,12 @@ class Following:
         if operator is None or operator.kind is OperatorKind.INJECT:
             journal.check_same(in_front, statements)
         journal.take_over()
-        if operator is None:
-            self._check_left_behind(step, statements)
         if statements or in_front or ddl.rows is not None:
             journal.note_identity(step.lo)
         target, session = self.source.target, self._session(ddl)
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
+        if operator is None or operator.kind is OperatorKind.INJECT:
+            self._check_left_behind(step, statements)
         executed += execute_ddl(target, step.fence, position, statements, session)
         became = plan_for(
             target_connection(self.source.target),
@@ -427,10 +427,19 @@ class Following:
         return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
 
     def _check_left_behind(self, step: Step, statements: Sequence[TargetDdl]) -> None:
-        """Refuse to take what a filter has kept in the target for what a statement makes. Raises CannotFollow."""
+        """Refuse to take what the target has already for what a statement makes, if it may differ. Raises CannotFollow.
+
+        It may have been kept by a filter; or it is a table with rows of somebody else's.
+        """
+        connection = target_connection(self.source.target)
+        filled = tables_with_rows(connection, step.fence.ref, step.hi, statements)
+        if filled:
+            raise CannotFollow(
+                f"the target has the table {', '.join(map(str, filled))} already, and it has rows, which are not the "
+                "new table's. Drop or rename it in the target, or adopt it with its rows by `dmctl binlog skip`"
+            )
         if not self.source.rules.events.may_keep_names():
             return
-        connection = target_connection(self.source.target)
         found = left_behind(connection, step.fence.ref, step.hi, statements)
         if found:
             raise CannotFollow(

@@ -1,22 +1,25 @@
-"""What the target has still that a statement is to make: something took it away at the source, and was left out.
+"""What the target has already that a statement is to make, and that may not be the same: the values of its rows differ.
 
-Where no filter leaves out DDL, a column or a table that is there already is one that a person has made, or that this
-subtask has made before it died: that is the same. Where one may, it can be an old one with old values, which the rows
-at the source have not got; nothing in the target tells the two apart.
+A new table has no rows at its source. If the target's table has some, they belong to somebody else, unless another
+source table of the task feeds it or has fed it. A column, or a table without rows, that exists already was made by a
+person, or by this subtask before it died, and is the same. But where a filter may leave out the DDL that drops it, it
+can be an old one with old values; nothing in the target tells the two apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pymysql
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.target.ddl_journal import read_entries
+from airflow_provider_dm.engine.target.ddl_journal import IN_FRONT, read_entries
 from airflow_provider_dm.engine.target.errors import NOT_THERE, number_of
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.shard_groups import merged_targets
+from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 
 def left_behind(connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]) -> str:
@@ -24,14 +27,45 @@ def left_behind(connection: Connection, ref: SubtaskRef, position: str, statemen
 
     What was begun is not looked at: the journal has it, and it may have been made by then.
     """
-    new = [one for statement in statements for one in statement.new]
-    if not new or read_entries(connection, ref, position):
-        return ""
+    new = _not_begun(connection, ref, position, statements)
     there = {name: _columns(connection, name) for name in dict.fromkeys(name for name, _ in new)}
     found = (
         f"column {column} of {name}" if column else f"table {name}" for name, column in new if column in there[name]
     )
     return ", ".join(found)
+
+
+def tables_with_rows(
+    connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
+) -> list[TableName]:
+    """Return the tables that the statements of the DDL at `position` create, and that have rows which are not the
+    task's. A statement that was begun is passed over. Raises AnswerCut."""
+    created = [name for name, column in _not_begun(connection, ref, position, statements) if not column]
+    filled = [name for name in created if _has_rows(connection, name)]
+    if not filled:
+        return []
+    # Read behind the rows: another source may have created and filled the table meanwhile.
+    fed = {one.target for one in load_feeders(connection, ref)} | merged_targets(connection, ref)
+    return [name for name in filled if name not in fed]
+
+
+def _not_begun(
+    connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
+) -> Collection[tuple[TableName, str]]:
+    """Return what the statements make; nothing if the journal has some of them: it may have been made by then."""
+    new = [one for statement in statements for one in statement.new]
+    if new and any(number < IN_FRONT for number in read_entries(connection, ref, position)):
+        return []
+    return new
+
+
+def _has_rows(connection: Connection, name: TableName) -> bool:
+    try:
+        return bool(query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1"))
+    except pymysql.err.MySQLError as error:
+        if number_of(error) in NOT_THERE:
+            return False
+        raise
 
 
 def _columns(connection: Connection, name: TableName) -> frozenset[str]:
