@@ -46,6 +46,7 @@ from airflow_provider_dm.engine.copy.renewal import (
     dropped,
     renewed_together,
 )
+from airflow_provider_dm.engine.copy.snapshot import WatermarkBlocked
 from airflow_provider_dm.engine.copy.visiting import (
     check_may_enter,
     is_fed_by_others,
@@ -57,7 +58,6 @@ from airflow_provider_dm.engine.copy.visiting import (
     widen,
 )
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
-from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.copy.whole import got_rows
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.server import server_of

@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.copy.creation import create, schemas_to_create, 
 from airflow_provider_dm.engine.copy.design import Design, design
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
+from airflow_provider_dm.engine.copy.snapshot import ReadUnderLock
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, check_none_in_doubt, enter_tables, read_others
@@ -366,8 +367,8 @@ def _begin_source(
         newest = wait_for_relay(source, survey.server_uuid)
         _announce(target, source, newest, begun)
         suffix = newest.suffix
-    place, beside = _start(source)
-    start = replace(place, suffix=suffix)
+    found, beside = _start(source, [one.table.name for one in survey.tables])
+    start = replace(found.value, suffix=suffix)
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
@@ -394,7 +395,8 @@ def _begin_source(
 
     numbers = run_transaction(target, body)
     log.info("%s: %d tables in %d chunks, from %s on", source.id, len(survey.tables), len(chunks), start)
-    return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes, births=births)
+    blocked = found.blocked_seconds
+    return Loading(source, made, start, False, numbers, notes, births, blocked)
 
 
 def _check_surveys(beginning: Sequence[tuple[Source, _Surveyed]], made: Design, target: Endpoint) -> None:
@@ -450,13 +452,15 @@ class _Beside:
             return cls(schema_collations(connection), ghosts_there(connection, source.rules.block_allow))
 
 
-def _start(source: Source) -> tuple[Location, _Beside]:
-    """Return a low watermark, and what is beside the tables there."""
+def _start(source: Source, tables: Collection[TableName]) -> tuple[ReadUnderLock[Location], _Beside]:
+    """Return a low watermark of these tables, and what is beside the tables there."""
+    longest = 0.0
     while True:
         before = _Beside.of(source)
-        place = low_watermark(source.endpoint)
+        found = low_watermark(source.endpoint, tables)
+        longest = max(longest, found.blocked_seconds)
         if _Beside.of(source) == before:
-            return place, before
+            return replace(found, blocked_seconds=longest), before
 
 
 def _births(surveyed: _Surveyed, behind: Births) -> dict[TableName, str]:

@@ -33,8 +33,8 @@ from typing import Final
 
 from airflow_provider_dm.engine.copy.design import Design, TargetTableGone, design
 from airflow_provider_dm.engine.copy.keyless import paging_order
+from airflow_provider_dm.engine.copy.snapshot import WatermarkBlocked
 from airflow_provider_dm.engine.copy.watch import Seen, Stand, Watch
-from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -111,9 +111,9 @@ class _Step:
 
 def _step(watch: Watch, seen: Seen) -> _Step | None:
     source, before, found = watch.source, seen.births, seen.side.found
-    place = watch.watermark()
     unfinished = {chunk.table for chunk in seen.stand.chunks if not chunk.done}
     wanted = sorted((found.names | unfinished) & before.tables.keys())
+    place = watch.watermark(wanted)
     try:
         survey = survey_tables(source.endpoint, wanted, source.rules)
     except TableNotFound:

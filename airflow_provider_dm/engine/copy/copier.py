@@ -35,13 +35,15 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
     began = time.monotonic()
     before = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk.number))
     order = paging_order(job.mapping)
+    blocked = 0.0
     if before.done:
         after = before
     elif order is None:
-        after = copy_whole_table(job, before, source, target)
+        after, blocked = copy_whole_table(job, before, source, target)
     else:
         after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order), target)
-    return ChunkResult(job.fence.ref.source, after, after.rows_copied - before.rows_copied, time.monotonic() - began)
+    copied, seconds = after.rows_copied - before.rows_copied, time.monotonic() - began
+    return ChunkResult(job.fence.ref.source, after, copied, seconds, blocked)
 
 
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:

@@ -53,3 +53,5 @@ class ChunkResult:
     progress: ChunkProgress
     rows: int
     seconds: float
+    blocked_seconds: float = 0.0
+    """The longest time that a lock of this job blocked writers of the source."""

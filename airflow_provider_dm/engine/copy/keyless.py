@@ -19,7 +19,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.watermark import table_snapshot
+from airflow_provider_dm.engine.copy.snapshot import table_snapshot
 from airflow_provider_dm.engine.copy.writing import copy_merged, write_all
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
@@ -70,8 +70,12 @@ MOST_ROWS: Final = 500_000
 """Estimated. More would be one transaction of minutes, all lost when it breaks."""
 
 
-def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint) -> ChunkProgress:
+def copy_whole_table(
+    job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint
+) -> tuple[ChunkProgress, float]:
     """Write all rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
+
+    Returns the chunk's progress, and the longest time in seconds that a lock blocked writers of the table.
 
     Raises SnapshotElsewhere, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked,
     WatermarkNotPermitted, AnswerCut, and what reading and writing raise.
@@ -79,14 +83,16 @@ def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, targe
 
     dialect = target_dialect(target)
 
-    def attempt() -> ChunkProgress:
-        with table_snapshot(source, job.mapping.source.name) as (snapshot, location):
+    def attempt() -> tuple[ChunkProgress, float]:
+        with table_snapshot(source, job.mapping.source.name) as snapshot:
+            location = snapshot.location
             if job.server_uuid and location.server_uuid != job.server_uuid:
                 name = str(job.mapping.source.name)
                 raise SnapshotElsewhere(job.fence.ref.source, name, job.server_uuid, location.server_uuid)
             at = replace(location, suffix=job.suffix)
-            run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
-        return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen.number))
+            run_transaction(target, lambda into: _copy(into, snapshot.connection, job, seen, source, dialect, at))
+        progress = run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen.number))
+        return progress, snapshot.blocked_seconds
 
     return with_retries(source, attempt)
 

@@ -56,3 +56,5 @@ class Loading:
     notes: tuple[str, ...] = ()
     births: Mapping[TableName, str] = field(default_factory=dict)
     """What the tables are told from by which its rows are read (reading/births.py, by_log.py)."""
+    blocked_seconds: float = 0.0
+    """The longest time that the lock of its start blocked writers of the source."""

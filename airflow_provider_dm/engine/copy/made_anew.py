@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.copy.loading import Source
-from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
+from airflow_provider_dm.engine.copy.snapshot import WatermarkBlocked
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import server_of

@@ -128,7 +128,8 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     """Copy all sources of the job. `fences`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
-    "resumed", "copied_again", "written_to_meanwhile", "contested_rows"}}}; "copied_again": {table: how often}.
+    "resumed", "copied_again", "writers_blocked_seconds", "written_to_meanwhile", "contested_rows"}}}. "copied_again":
+    {table: how often}; "writers_blocked_seconds": the longest time that a lock of this run blocked writers at a time.
     Raises the typed errors of the copy's modules.
     """
     began = time.monotonic()
@@ -235,7 +236,8 @@ class _Copying:
                 self._wait()
                 continue
             try:
-                hooks.run_lanes(work, lanes)
+                for results in hooks.run_lanes(work, lanes):
+                    self._note_blocked(results)
                 failures = 0
             except DmError as error:
                 failures += 1
@@ -251,6 +253,11 @@ class _Copying:
                 log.info("copied on after %s: %s", error.code, error.happened())
             if self.watches.look_now_and_then():
                 self._share()
+
+    def _note_blocked(self, results: Sequence[ChunkResult]) -> None:
+        for watch in self.watches.each:
+            of_source = (one.blocked_seconds for one in results if one.source == watch.source.id)
+            watch.blocked_seconds = max(watch.blocked_seconds, *of_source, 0.0)
 
     def _wait(self) -> None:
         """Wait where nothing is left to copy but tables that wait for others, some of which may be of this run."""
@@ -374,6 +381,7 @@ def _so_far(target: Endpoint, watch: Watch) -> Json:
         "start": str(loading.start),
         "resumed": loading.resumed,
         "copied_again": dict(Counter(map(str, watch.again))),
+        "writers_blocked_seconds": round(max(loading.blocked_seconds, watch.blocked_seconds), 3),
     }
 
 

@@ -140,6 +140,8 @@ class Watch:
     last_chunk: int = -1
     looked_before: bool = False
     """Somebody has looked since the run began."""
+    blocked_seconds: float = 0.0
+    """The longest time that a lock of the copy blocked writers, after that of the start."""
 
     @property
     def source(self) -> Source:
@@ -217,17 +219,21 @@ class Watch:
         Raises TableNotFound, WatermarkBlocked, and what connecting raises.
         """
         source, before = self.source, seen.births
-        place = self.watermark()
+        place = self.watermark(found.there)
         survey = survey_tables(source.endpoint, sorted(found.there), source.rules)
         behind = read_births(source.endpoint, source.rules.block_allow, also=found.names)
         if before.same(behind, found.names) and not (before.young & found.names):
             return Settled(seen, place, survey, behind, tuple(sorted(found.vanished)))
         return None
 
-    def watermark(self) -> Location:
-        """Return a low watermark in the log that the load reads. Raises WatermarkBlocked, RelayNotRunning, …"""
+    def watermark(self, tables: Collection[TableName]) -> Location:
+        """Return a low watermark of these tables in the log that the load reads.
+
+        Raises WatermarkBlocked, RelayNotRunning, …
+        """
         source, start = self.source, self.loading.start
-        place = low_watermark(source.endpoint)
+        found = low_watermark(source.endpoint, tables)
+        self.blocked_seconds, place = max(self.blocked_seconds, found.blocked_seconds), found.value
         if not self.reads_log or place.server_uuid == start.server_uuid:
             return replace(place, suffix=start.suffix)
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile

@@ -7,17 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
-
-from airflow_provider_dm.engine.copy import watermark
-from airflow_provider_dm.engine.copy.watermark import (
-    WatermarkBlocked,
-    WatermarkNotPermitted,
-    high_watermark,
-    low_watermark,
-    table_snapshot,
-)
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.copy.snapshot import table_snapshot
+from airflow_provider_dm.engine.copy.watermark import high_watermark, low_watermark
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
@@ -57,14 +49,22 @@ def commits(server: Server, since: Location) -> list[int]:
     return [event[4] for event in events if event[2] == "Xid"]
 
 
-def missed(server: Server, schema: str, ask: Callable[[Endpoint], Location], times: int) -> list[int]:
+def marked(endpoint: Endpoint, table: TableName) -> Location:
+    return low_watermark(endpoint, [table]).value
+
+
+def unmarked(endpoint: Endpoint, _table: TableName) -> Location:
+    return high_watermark(endpoint)
+
+
+def missed(server: Server, schema: str, ask: Callable[[Endpoint, TableName], Location], times: int) -> list[int]:
     """Return of each of `times` watermarks how many transactions before it were not visible right after."""
     here = endpoint("one", server)
     since = high_watermark(here)
     found: list[tuple[Location, int]] = []
     with writers(server, schema):
         for _ in range(times):
-            location = ask(here)
+            location = ask(here, TableName(schema, "t"))
             found.append((location, server.sql("SELECT COUNT(*) FROM t", database=schema)[0][0]))
             time.sleep(0.07)
     ends = commits(server, since)
@@ -72,15 +72,15 @@ def missed(server: Server, schema: str, ask: Callable[[Endpoint], Location], tim
 
 
 def test_mariadb_and_mysql_show_all_that_lies_before(source: Server, fresh_schema: FreshSchema) -> None:
-    assert missed(source, fresh_schema(source), low_watermark, 20) == [0] * 20
+    assert missed(source, fresh_schema(source), marked, 20) == [0] * 20
 
 
 def test_slow_commits_with_gtids(start_own: StartServers) -> None:
     (server,) = start_own(ServerSpec("slow", "mysql", SLOW_COMMITS))
     server.sql("CREATE DATABASE a; CREATE DATABASE b")
 
-    bare = missed(server, "a", high_watermark, 15)
-    safe = missed(server, "b", low_watermark, 15)
+    bare = missed(server, "a", unmarked, 15)
+    safe = missed(server, "b", marked, 15)
 
     assert any(bare), "the danger that low_watermark is made for was not there"
     assert safe == [0] * 15
@@ -91,11 +91,7 @@ def test_slow_commits_without_gtids(start_own: StartServers) -> None:
     (server,) = start_own(ServerSpec("slow", "mysql", SLOW_COMMITS + off))
     server.sql("CREATE DATABASE a")
 
-    assert missed(server, "a", low_watermark, 10) == [0] * 10
-
-    server.create_user("plain", "pw", privileges="SELECT, REPLICATION CLIENT")
-    with pytest.raises(WatermarkNotPermitted, match="RELOAD"):
-        low_watermark(Endpoint("one", server.host, server.port, "plain", Secret("pw")))
+    assert missed(server, "a", marked, 10) == [0] * 10
 
 
 def test_a_snapshot_shows_the_table_exactly_at_its_location(source: Server, fresh_schema: FreshSchema) -> None:
@@ -105,24 +101,10 @@ def test_a_snapshot_shows_the_table_exactly_at_its_location(source: Server, fres
     found = []
     with writers(source, schema):
         for _ in range(8):
-            with table_snapshot(here, TableName(schema, "t")) as (connection, location):
-                with connection.cursor() as cursor:
+            with table_snapshot(here, TableName(schema, "t")) as taken:
+                with taken.connection.cursor() as cursor:
                     cursor.execute(f"SELECT COUNT(*) FROM {schema}.t")
-                    found.append((location, int(cursor.fetchall()[0][0])))
+                    found.append((taken.location, int(cursor.fetchall()[0][0])))
 
     ends = commits(source, since)
     assert [visible for _, visible in found] == [bisect_right(ends, at.position) for at, _ in found]
-
-
-def test_a_lock_that_is_not_granted_is_given_up(
-    mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schema = fresh_schema(mysql_source)
-    mysql_source.sql("CREATE TABLE t (v INT)", database=schema)
-    monkeypatch.setattr(watermark, "LOCK_WAIT_SECONDS", 1)
-    monkeypatch.setattr(watermark, "LOCK_ATTEMPTS", 2)
-    monkeypatch.setattr(watermark, "LOCK_PAUSE_SECONDS", 0.0)
-    with mysql_source.connect(database=schema, autocommit=False) as holder, holder.cursor() as cursor:
-        cursor.execute("INSERT INTO t VALUES (1)")
-        with pytest.raises(WatermarkBlocked), table_snapshot(endpoint("one", mysql_source), TableName(schema, "t")):
-            pass

@@ -387,9 +387,9 @@ def test_a_shard_that_is_created_as_the_copy_begins_is_copied(
         one_pair.write("b", *seventh)
         return create(*arguments)
 
-    def marked(of: Endpoint) -> Any:
+    def marked(of: Endpoint, *tables: Any) -> Any:
         one_pair.write("b", *(eighth if of.name == "b" else ()))
-        return low_watermark(of)
+        return low_watermark(of, *tables)
 
     if alone:
         one_pair.load(["a"])

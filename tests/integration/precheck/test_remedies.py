@@ -12,7 +12,10 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.precheck.result import PrecheckFailed, PrecheckReport, State
+from airflow_provider_dm.engine.copy.snapshot import WatermarkNotPermitted
+from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from testbed import Server, ServerSpec
@@ -54,6 +57,23 @@ def test_grants_are_given_as_they_are_written(
         steps += 1
         assert steps < 3, report
     assert steps
+
+
+def test_a_source_without_gtids_can_be_locked_after_the_grant(start_own: StartServers, mysql_target: Server) -> None:
+    (server,) = start_own(ServerSpec("bare", "mysql", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")))
+    server.sql("CREATE DATABASE bare; CREATE TABLE bare.t (id INT PRIMARY KEY)")
+    server.create_user("dm_poor", "", privileges="REPLICATION SLAVE, REPLICATION CLIENT")
+    server.sql("GRANT SELECT ON bare.* TO dm_poor")
+    poor, table = endpoint("one", replace(server, user="dm_poor")), TableName("bare", "t")
+
+    def checked() -> CheckResult:
+        return result(check(server, mysql_target, ["bare"], account=("dm_poor", "")), "dump_privilege")
+
+    with pytest.raises(WatermarkNotPermitted, match="LOCK TABLES or RELOAD and PROCESS"):
+        low_watermark(poor, [table])
+    follow(checked().remedy, server)
+    assert checked().state is State.OK
+    low_watermark(poor, [table])
 
 
 def test_a_column_that_is_added_as_it_is_written_takes_every_value(

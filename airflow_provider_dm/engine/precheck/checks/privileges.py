@@ -15,7 +15,7 @@ DDL = ("CREATE", "ALTER", "DROP", "INDEX")
 
 
 def check_dump(facts: SourceFacts) -> Findings:
-    """Check SELECT on what is copied, and the short locks that some sources need (copy/watermark.py)."""
+    """Check SELECT on what is copied, and the short locks that some sources need (copy/snapshot.py)."""
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
         grants = _grants(facts, ("SELECT",), {name.schema for name in missing})
@@ -60,14 +60,15 @@ def _unseen(facts: SourceFacts) -> list[str]:
 
 
 def _locks(facts: SourceFacts) -> Findings:
-    if facts.binlog.gtid_mode.upper() != "ON" and not facts.grants.allow("RELOAD"):
-        remedy = f"GRANT RELOAD ON *.* TO {facts.account}; or set gtid_mode=ON."
-        yield State.FAIL, "RELOAD is missing, which a source without GTIDs needs for a moment's read lock", remedy
-    for table in facts.tables:
-        schema = table.name.schema
-        if KeyOrder.of(table) is None and not facts.grants.allow("LOCK TABLES", schema):
-            what = f"LOCK TABLES is missing, which copying {table.name} (no usable key) needs"
-            yield State.FAIL, what, _grants(facts, ("LOCK TABLES",), {schema})
+    if all(facts.grants.allow(one) for one in ("RELOAD", "PROCESS")):
+        return
+    gtids = facts.binlog.gtid_mode.upper() == "ON"
+    locked = [table.name for table in facts.tables if not gtids or KeyOrder.of(table) is None]
+    missing = {name.schema for name in locked if not facts.grants.allow("LOCK TABLES", name.schema)}
+    if missing:
+        why = "tables without a usable key are" if gtids else "a source without GTIDs is"
+        what = f"LOCK TABLES is missing on {named(sorted(missing))}: {why} copied under a momentary read lock"
+        yield State.FAIL, what, _grants(facts, ("LOCK TABLES",), missing)
 
 
 def check_replication(facts: SourceFacts) -> Findings:

@@ -1,0 +1,262 @@
+"""The momentary read lock of a copy never leaves writers blocked.
+
+A writer's `lock_wait_timeout` is the clock: an INSERT that waits longer fails with error 1205.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.copy import snapshot
+from airflow_provider_dm.engine.copy.snapshot import (
+    WatermarkBlocked,
+    WatermarkNotPermitted,
+    read_under_lock,
+    table_snapshot,
+)
+from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.copy.migrations import Migration, endpoint
+
+WRITER_SECONDS = 3
+"""One request for a lock waits for one second."""
+_LONG_SELECT = "FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
+
+
+@pytest.fixture
+def tables(mysql_source: Server, fresh_schema: FreshSchema) -> list[TableName]:
+    return made(mysql_source, fresh_schema(mysql_source))
+
+
+def made(server: Server, schema: str) -> list[TableName]:
+    server.sql("CREATE TABLE t (v INT); CREATE TABLE u (v INT); INSERT INTO t VALUES (1)", database=schema)
+    return [TableName(schema, "t"), TableName(schema, "u")]
+
+
+def insert(server: Server, table: TableName, seconds: int = WRITER_SECONDS) -> None:
+    server.sql(f"SET SESSION lock_wait_timeout = {seconds}; INSERT INTO {table.quoted()} VALUES (1)")
+
+
+def running(server: Server) -> list[int]:
+    """Return the sessions in which `long_select` runs."""
+    return [one for (one,) in server.sql(f"SELECT id {_LONG_SELECT}")]
+
+
+@contextmanager
+def long_select(server: Server, table: TableName) -> Iterator[int]:
+    """A SELECT that runs until the end of the block; yields its session once it is a second old."""
+
+    def select() -> None:
+        with server.connect() as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(f"SELECT SLEEP(1000), COUNT(*) FROM {table.quoted()} WHERE v < 2")
+            except pymysql.err.OperationalError as error:
+                assert error.args[0] in {1317, 2013}  # noqa: PT017 - killed, which MySQL and MariaDB report differently
+
+    thread = threading.Thread(target=select)
+    thread.start()
+    while not (found := server.sql(f"SELECT id {_LONG_SELECT} AND time >= 1")):
+        pass
+    try:
+        yield found[0][0]
+    finally:
+        for session in running(server):
+            server.sql(f"KILL QUERY {session}")
+        thread.join()
+
+
+@contextmanager
+def open_transaction(server: Server, table: TableName) -> Iterator[Callable[[], None]]:
+    """A transaction that has written to `table`; yields what commits it."""
+    with server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {table.quoted()} VALUES (2)")
+        yield connection.commit
+
+
+@contextmanager
+def writing(server: Server, table: TableName) -> Iterator[list[Exception]]:
+    """One INSERT after the other by another session; yields what went wrong."""
+    ended, failed = threading.Event(), list[Exception]()
+
+    def write() -> None:
+        while not ended.is_set():
+            try:
+                insert(server, table)
+            except pymysql.err.MySQLError as error:
+                failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield failed
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(snapshot, "TABLES_ATTEMPTS", 1)
+    monkeypatch.setattr(snapshot, "LOCK_ATTEMPTS", 4)
+
+
+def test_a_flush_that_gives_up_stays_behind_on_mysql_alone(source: Server, fresh_schema: FreshSchema) -> None:
+    """The facts that the order of the locks rests on: what a request leaves behind a SELECT, and what ends it."""
+    table, _ = made(source, fresh_schema(source))
+    with long_select(source, table) as select:
+        source.sql(f"SET SESSION lock_wait_timeout = 1; LOCK TABLES {table.quoted()} READ")
+        insert(source, table, 1)
+        with source.connect() as flusher, flusher.cursor() as cursor:
+            cursor.execute("SET SESSION lock_wait_timeout = 1")
+            if source.flavour == "mariadb":
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+            else:
+                with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
+                    cursor.execute("FLUSH TABLES WITH READ LOCK")
+        if source.flavour == "mysql":
+            for release in ("FLUSH TABLES", "UNLOCK TABLES"):  # and the flusher's session has ended
+                with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
+                    source.sql(f"SET SESSION lock_wait_timeout = 1; {release}; INSERT INTO {table.quoted()} VALUES (1)")
+            source.sql(f"KILL QUERY {select}")
+        insert(source, table)
+
+
+def test_writers_go_on_while_a_lock_is_not_granted(mysql_source: Server, tables: list[TableName], hurry: None) -> None:
+    """Neither lock can be granted: one waits for the transaction, the other would wait for the SELECT."""
+    t, u = tables
+    with long_select(mysql_source, t), open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
+        with pytest.raises(WatermarkBlocked, match="a momentary read lock"):
+            read_under_lock(endpoint("one", mysql_source), tables, current_location)
+        assert running(mysql_source)
+        insert(mysql_source, t)
+        insert(mysql_source, u)
+    assert failed == []
+
+
+def test_a_long_select_does_not_delay_the_start_without_gtids(start_own: StartServers) -> None:
+    (server,) = start_own(ServerSpec("bare", "mysql", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")))
+    server.sql("CREATE DATABASE a")
+    tables = made(server, "a")
+    with long_select(server, tables[0]), writing(server, tables[0]) as failed:
+        found = low_watermark(endpoint("one", server), tables)
+        assert running(server)
+        insert(server, tables[0])
+    assert failed == []
+    assert 0 < found.blocked_seconds < WRITER_SECONDS
+
+
+def test_a_long_select_does_not_delay_a_snapshot(source: Server, fresh_schema: FreshSchema) -> None:
+    table, _ = made(source, fresh_schema(source))
+    with long_select(source, table), table_snapshot(endpoint("one", source), table) as taken:
+        assert running(source)
+        insert(source, table)
+        with taken.connection.cursor() as cursor:
+            cursor.execute(f"SELECT COUNT(*) FROM {table.quoted()}")
+            assert cursor.fetchall() == ((1,),)
+        assert (taken.blocked_seconds > 0) == (source.flavour == "mysql")
+
+
+def test_an_open_transaction_does_not_stop_an_account_that_may_flush(
+    mysql_source: Server, tables: list[TableName], hurry: None
+) -> None:
+    t, u = tables
+    with open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
+        found = read_under_lock(endpoint("one", mysql_source), tables, current_location)
+    assert failed == []
+    assert found.blocked_seconds >= snapshot.LOCK_SECONDS  # the request for LOCK TABLES that came first
+
+
+def test_a_lock_is_granted_once_the_transaction_has_ended(
+    mysql_source: Server, tables: list[TableName], hurry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mysql_source.create_user("dm_tables", "pw", privileges="SELECT, LOCK TABLES, REPLICATION CLIENT")
+    here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_tables", Secret("pw"))
+    with open_transaction(mysql_source, tables[1]) as commit:
+        monkeypatch.setattr("airflow_provider_dm.engine.copy.snapshot.time.sleep", lambda _seconds: commit())
+        read_under_lock(here, tables, current_location)
+
+
+def test_the_session_is_named_that_a_flush_left_behind_waits_for(
+    mysql_source: Server, tables: list[TableName], hurry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A SELECT that begins between the look and the flush. The remedy that the error names lets the writers go on."""
+    t, u = tables
+    monkeypatch.setattr(snapshot._Locker, "_may_flush", lambda _locker: True)
+    with long_select(mysql_source, t) as session, open_transaction(mysql_source, u):
+        with pytest.raises(WatermarkBlocked, match=f"KILL QUERY {session}") as blocked:
+            read_under_lock(endpoint("one", mysql_source), tables, current_location)
+        assert blocked.value.seconds >= snapshot.LOCK_SECONDS
+        with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
+            insert(mysql_source, t, 1)
+        mysql_source.sql(f"KILL QUERY {session}")
+        insert(mysql_source, t)
+
+
+def test_the_whole_request_is_bounded(mysql_source: Server) -> None:
+    """`lock_wait_timeout` counts for each table; here a statement without a table stands for many of them."""
+    here = endpoint("one", mysql_source)
+    with connected(here) as guard:
+        locker = snapshot._Locker(here, guard)
+        with pytest.raises(snapshot._NotGranted):
+            locker._request(snapshot._Lock.TABLES, "DO SLEEP(100000)", current_location)
+
+
+def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: list[TableName], hurry: None) -> None:
+    """And what was read under the lost lock is read again."""
+    reads = list[Any]()
+
+    def read(locker: Any) -> Any:
+        reads.append(locker)
+        if len(reads) == 1:
+            insert(mysql_source, tables[0], 60)  # granted when the server has closed the lock's session
+        return current_location(locker)
+
+    found = read_under_lock(endpoint("one", mysql_source), tables, read)
+    assert len(reads) == 2
+    assert found.blocked_seconds >= snapshot.LOCK_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("privileges", "missing"),
+    [
+        ("LOCK TABLES", ""),
+        ("RELOAD, PROCESS", ""),
+        ("RELOAD", "LOCK TABLES or RELOAD and PROCESS"),
+        ("PROCESS", "LOCK TABLES or RELOAD and PROCESS"),
+    ],
+)
+def test_one_of_two_locks_has_to_be_permitted(
+    mysql_source: Server, tables: list[TableName], hurry: None, privileges: str, missing: str
+) -> None:
+    mysql_source.create_user("dm_locker", "pw", privileges=f"SELECT, REPLICATION CLIENT, {privileges}")
+    here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_locker", Secret("pw"))
+    if missing:
+        with pytest.raises(WatermarkNotPermitted, match=missing):
+            read_under_lock(here, tables, current_location)
+    else:
+        read_under_lock(here, tables, current_location)
+
+
+def test_tables_that_are_gone_need_no_lock(mysql_source: Server, tables: list[TableName]) -> None:
+    gone = TableName(tables[0].schema, "gone")
+    read_under_lock(endpoint("one", mysql_source), [*tables, gone], current_location)
+    assert read_under_lock(endpoint("one", mysql_source), [gone], current_location).blocked_seconds == 0
+
+
+def test_the_result_has_how_long_writers_were_blocked(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    made(source, schema)
+    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    assert (result["sources"]["one"]["writers_blocked_seconds"] > 0) == (source.flavour == "mysql")
