@@ -33,7 +33,8 @@ TARGET = "dm_target_default"
 
 LOCKS = "{% set locks = ti.xcom_pull(task_ids='agreed', key='dm_ddl_locks') or [] %}"
 _DIFFERS = (
-    "((locks | selectattr('phase', 'equalto', 'conflict') | list)[0] | default({'ID': 'that differs', 'number': 0}))"
+    "((locks | selectattr('phase', 'in', ['conflict', 'differs']) | list)[0] "
+    "| default({'ID': 'that differs', 'number': 0}))"
 )
 DECIDED: dict[str, Any] = {
     key: LOCKS + f"{{{{ {_DIFFERS}.{name} }}}}" for key, name in (("lock_id", "ID"), ("number", "number"))

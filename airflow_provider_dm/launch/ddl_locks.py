@@ -26,7 +26,7 @@ def locks_document(store: MetaStore, task: str | None = None, sources: Sequence[
 
 def lock_json(lock: Lock, age: float) -> Json:
     """Return one lock with DM's keys; those behind `unsynced` are ours."""
-    sides = {one.source: list(one.ddls) for one in lock.infos} if lock.phase is Phase.CONFLICT else {}
+    sides = {one.source: list(one.ddls) for one in lock.infos} if lock.phase in (Phase.CONFLICT, Phase.DIFFERS) else {}
     return {
         "ID": lock.id,
         "task": lock.task,
@@ -55,7 +55,7 @@ def unlock(
     there = [lock for lock, _ in locks_of(store) if lock.id == lock_id]
     if not there:
         raise LockRefuses(lock_id, "there is no lock with this id")
-    open_ones = [lock for lock in there if not lock.executed]
+    open_ones = [lock for lock in there if lock.phase is not Phase.SKIP]
     if not open_ones:
         raise LockRefuses(lock_id, "its DDL has been run")
     meant = min(open_ones, key=lambda lock: lock.number)

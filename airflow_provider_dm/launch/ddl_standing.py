@@ -4,8 +4,8 @@ Two levels: the locks, by which sources wait for each other, and the groups in w
 there is no lock until all of them have made the DDL; what the last sync of a source has said of it counts.
 
     standing    when
-    Differs     two sources have reported different DDL and nobody has decided, or a source has stopped as its shards'
-                DDL is different or out of order
+    Differs     two sources have reported different DDL and nobody has decided, a source has reported other DDL than was
+                run without it, or a source has stopped as its shards' DDL is different or out of order
     Waits       a lock is not resolved, a source holds rows back, or nobody has said that it does not: no run yet,
                 one that was killed (it may have met a DDL since), or a load
     Resolved    otherwise
@@ -83,7 +83,8 @@ def standing_among(known: Known, lock_id: str | None, *, now: float) -> Standing
     """Return how it stands. `lock_id` None: all merged tables. `now`: in seconds since 1970."""
     open_locks = [(lock, age) for lock, age in known.locks if lock_id in (None, lock.id) and _is_waited_for(lock)]
     shown = tuple(lock_json(lock, age) for lock, age in open_locks)
-    conflicts = [_said_of(lock, age) for lock, age in open_locks if lock.phase is Phase.CONFLICT]
+    differing = (Phase.CONFLICT, Phase.DIFFERS)
+    conflicts = [_said_of(lock, age) for lock, age in open_locks if lock.phase in differing]
     conflicts += _out_of_order(known.subtasks, lock_id)
     if conflicts:
         return Differs("; ".join(conflicts), shown)
@@ -118,7 +119,7 @@ def _said_of(lock: Lock, age: float) -> str:
 
 def _how(lock: Lock) -> str:
     match lock.phase:
-        case Phase.CONFLICT:
+        case Phase.CONFLICT | Phase.DIFFERS:
             sides = (f"{one.source} has made {', '.join(one.ddls)}" for one in lock.infos)
             return f"is different: {'; '.join(sides)}"
         case Phase.WAITING:

@@ -85,5 +85,5 @@ def _said(lock: Lock) -> str:
             return f"all sources have made it; {lock.owner} runs it in the target"
         case Phase.SKIP:
             return "it has been run in the target; the others go on without running it"
-        case Phase.CONFLICT:
+        case Phase.CONFLICT | Phase.DIFFERS:
             return "the sources have made different DDL"

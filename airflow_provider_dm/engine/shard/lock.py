@@ -9,20 +9,25 @@ shards have made it (shard/group.py); the first to report is the owner.
     exec        all have reported the same, or a          runs the DDL      wait
                 person wants it so
     skip        the DDL has been run                      goes on           go on without running it
+    differs     it has been run, and a source that was    goes on           that source stops, until a person takes
+                not waited for reports another DDL                          its DDL for the one that was run (`wish`)
     (removed)   every source has gone on
 
     event                   waiting      conflict     exec         skip
     reported by a source    waiting/     conflict     exec (told   skip (it comes late
-                            exec/confl.               again)       and goes on)
-    a person's wish         exec         exec         exec, of     refused: it has been run
+                            exec/confl.               again)       and goes on), or differs
+    a person's wish         exec         exec         exec, of     refused: it has been run; in `differs`: skip
                                                       that owner
     executed by the owner   refused      refused      skip         skip (told again)
     gone on, a source       refused      refused      refused      skip, or removed by the last one
     withdrawn, a source     waiting, or removed with the last one  skip, or removed with the last one
 
+A decision covers the DDL texts that were reported when the person decided (`settled`), and no text that is reported
+later. So a source that was not waited for passes the number with a settled text only.
+
 Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock is for coming to an agreement
-and for people. That a DDL has been run is known in the target: a metadata DB that is lost, or restored, can delay a DDL
-and never have it run twice (target/shard_groups.py).
+and for people. That a DDL has been run, and which texts it settles, is recorded in the target: a metadata DB that is
+lost, or restored, can delay a DDL and never have it run twice (target/shard_groups.py).
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -38,6 +43,8 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 Json = dict[str, Any]
+Ddls: TypeAlias = tuple[str, ...]
+"""What the target has to run for one DDL of a shard: the same texts for all shards that have made the same DDL."""
 
 WAITING_FOR_LOCK: Final = "waiting for lock"
 """The status of a run with an end that has nothing else left to do. Rows are held back, and the next run goes on."""
@@ -48,6 +55,7 @@ class Phase(StrEnum):
     CONFLICT = "conflict"
     EXEC = "exec"
     SKIP = "skip"
+    DIFFERS = "differs"
 
 
 class Action(StrEnum):
@@ -77,6 +85,29 @@ class ShardDdlConflict(DmError):
     )
 
 
+class ShardDdlRunWithoutSource(DmError):
+    """A source that a person did not wait for has made other DDL than the target has run under that number."""
+
+    lock: str
+    number: int
+    source: str
+    mine: tuple[str, ...]
+    decided: tuple[str, ...]
+
+    code = "DM-6060"
+    scope = Scope.UPSTREAM
+    what = (
+        "DDL number {number} of ddl lock {lock} has been decided without {source}: {decided}. {source} has made {mine} "
+        "in its place."
+    )
+    hint = (
+        "1. Make the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided one, and its rows are "
+        "applied. 3. Run the task again. DDL that other sources then wait for in vain: `dmctl shard-ddl-lock unlock ID "
+        "--force-remove`."
+    )
+
+
 class LockRefuses(DmError):
     lock: str
     why: str
@@ -100,7 +131,10 @@ class Info:
 
 @dataclass(frozen=True)
 class Lock:
-    """One lock. `infos` in the order in which they came. `expected`: the sources that feed the merged table."""
+    """One lock. `infos` in the order in which they came. `expected`: the sources that feed the merged table.
+
+    `settled`: the DDL texts that the decision, or the run in the target, covers.
+    """
 
     task: str
     target: TableName
@@ -110,6 +144,7 @@ class Lock:
     expected: tuple[str, ...]
     wish: Action | None = None
     executed: bool = False
+    settled: tuple[Ddls, ...] = ()
 
     @property
     def id(self) -> str:
@@ -135,7 +170,8 @@ class Lock:
     @property
     def phase(self) -> Phase:
         if self.executed:
-            return Phase.SKIP
+            differs = any(not one.done and one.ddls not in self.settled for one in self.infos)
+            return Phase.DIFFERS if differs else Phase.SKIP
         if self.wish is not None:
             return Phase.EXEC
         if len({one.ddls for one in self.infos}) > 1:
@@ -171,27 +207,44 @@ def lock_id(task: str, target: TableName) -> str:
 
 
 def reported(
-    lock: Lock | None, task: str, target: TableName, number: int, info: Info, expected: Collection[str]
+    lock: Lock | None,
+    task: str,
+    target: TableName,
+    number: int,
+    info: Info,
+    expected: Collection[str],
+    decided: Collection[Ddls] | None = None,
 ) -> Lock:
     """Return the lock after a source has reported. To report again is to be heard again. A lock in which the source
-    stands with another place is of another life of the task, and begins anew: whoever else is in it reports again."""
+    stands with another place is of another life of the task, and begins anew: whoever else is in it reports again.
+
+    `decided`: the texts that the target has settled; None: it has not run the DDL.
+    """
     names = tuple(sorted({*expected, info.source}))
-    if lock is None:
-        return Lock(task, target, number, info.source, (info,), names)
-    before = lock.info(info.source)
-    if before is not None and before.at != info.at:
-        return reported(None, task, target, number, info, expected)
-    if before is not None and before.ddls == info.ddls:
-        return replace(lock, expected=names)
-    kept = tuple(one for one in lock.infos if one.source != info.source)
-    return replace(lock, infos=(*kept, info), expected=names)
+    before = lock.info(info.source) if lock is not None else None
+    if lock is None or (before is not None and before.at != info.at):
+        became = Lock(task, target, number, info.source, (info,), names)
+    elif before is not None and before.ddls == info.ddls:
+        became = replace(lock, expected=names)
+    else:
+        kept = tuple(one for one in lock.infos if one.source != info.source)
+        became = replace(lock, infos=(*kept, info), expected=names)
+    if decided is None:
+        return became
+    return replace(became, executed=True, settled=tuple(sorted({*became.settled, *decided})))
 
 
 def wished(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
     """Return the lock after a person has decided. `force`: also while a source has not reported, or is to do it by an
     earlier decision: it may be altering the table, and is killed at that if another one is chosen. Its own action may
-    be changed, as it does one behind the other. Raises LockRefuses.
+    be changed, as it does one behind the other. Where the DDL has been run, the decision can only be to take the DDL of
+    a source that differs for it (`skip`). Raises LockRefuses.
     """
+    settled = tuple(sorted({*lock.settled, *(one.ddls for one in lock.infos)}))
+    if lock.phase is Phase.DIFFERS:
+        if action is not Action.SKIP:
+            raise LockRefuses(lock.id, "its DDL has been run; `--action skip` takes the other source's DDL for it")
+        return replace(lock, settled=settled)
     if lock.executed:
         raise LockRefuses(lock.id, "its DDL has been run")
     chosen = owner or lock.owner
@@ -202,7 +255,7 @@ def wished(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Loc
         raise LockRefuses(lock.id, f"{by}; --force-remove decides anew")
     if lock.unsynced and not force:
         raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove goes on without them")
-    return replace(lock, owner=chosen, wish=action)
+    return replace(lock, owner=chosen, wish=action, settled=settled)
 
 
 def executed(lock: Lock, source: str) -> Lock:
@@ -211,7 +264,7 @@ def executed(lock: Lock, source: str) -> Lock:
         return lock
     if lock.phase is not Phase.EXEC or lock.owner != source:
         raise LockRefuses(lock.id, f"{source} has run its DDL, and {lock.owner} is its owner ({lock.phase.value})")
-    return replace(lock, executed=True)
+    return replace(lock, executed=True, settled=tuple(sorted({*lock.settled, lock.ddls})))
 
 
 def gone_on(lock: Lock, source: str) -> Lock | None:
@@ -231,4 +284,6 @@ def withdrawn(lock: Lock, source: str) -> Lock | None:
     if not infos or len(infos) == len(lock.infos):
         return lock if infos else None
     owner = infos[0].source if lock.owner == source else lock.owner
-    return replace(lock, infos=infos, owner=owner, wish=lock.wish if lock.executed else None)
+    if lock.executed:
+        return replace(lock, infos=infos, owner=owner)
+    return replace(lock, infos=infos, owner=owner, wish=None, settled=())

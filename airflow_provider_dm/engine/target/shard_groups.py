@@ -4,8 +4,9 @@ Both are written by the transaction that moves the frontier over a shard's DDL, 
 held and where the log was passed over is always told together.
 
 That the DDL of a merged table has been run in the target is known to dm_ddl, in a lane that all sources share: the
-note COMMITTED at its number. It is written behind the statements, by the one that has run them. Whoever comes to run
-the same number again finds it there; who died in between left the statements' own notes (ddl_journal.py).
+note COMMITTED at its number, with the DDL texts that it settles. It is written behind the statements, by the source
+that has run them. Whoever comes to run the same number again finds it there; who died in between left the statements'
+own notes (ddl_journal.py).
 
 dm_shard_look: how often a source has looked whether rows that it holds back give places of a merged table free. Whoever
 waits for such a place learns from it that its holder's source has looked since, and has not made room.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
+from airflow_provider_dm.engine.shard.lock import Ddls
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, JOURNAL, note_intent
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import FRONTIER, OF_TABLE, OF_TARGET, MetaRows, name_of
@@ -162,9 +165,21 @@ def executed_ddls(connection: Connection, ref: SubtaskRef, target: TableName) ->
     return int(text(place)) + 1 if place else 0
 
 
-def note_executed(connection: Connection, fence: Fence, target: TableName, number: int) -> None:
-    """Note, as a transaction of its own, that a DDL has been run. Raises Fenced or TargetWentBack."""
-    note_intent(connection, fence.in_lane(ddl_lane(target)), ddl_place(number), COMMITTED, "", {})
+def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, number: int) -> frozenset[Ddls] | None:
+    """Return the texts that the DDL of this number settles, in the life of the task; None: it has not been run."""
+    where = "number = %s AND position = %s"
+    found = JOURNAL.select(
+        connection, ref.in_lane(ddl_lane(target)), "statement", where, (COMMITTED, ddl_place(number))
+    )
+    return frozenset(map(tuple, json.loads(text(found[0][0])))) if found else None
+
+
+def note_executed(
+    connection: Connection, fence: Fence, target: TableName, number: int, settled: Collection[Ddls]
+) -> None:
+    """Note, as a transaction of its own, that a DDL has been run. `settled`: its texts, and those that a person has
+    decided to take for it. Raises Fenced or TargetWentBack."""
+    note_intent(connection, fence.in_lane(ddl_lane(target)), ddl_place(number), COMMITTED, _json(sorted(settled)), {})
 
 
 def _json(value: object) -> str:

@@ -22,6 +22,16 @@ def columns(shops: Shops) -> list[str]:
     return [name for (name,) in found]
 
 
+def keys(shops: Shops) -> set[str]:
+    """Return the names of the merged table's keys, but for the primary key."""
+    found = shops.target.sql(
+        "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = 'o' "
+        "AND index_name <> 'PRIMARY'",
+        [shops.schema],
+    )
+    return {name for (name,) in found}
+
+
 def locks(shops: Shops) -> list[tuple[str, int, list[str]]]:
     return [
         (one["owner"], one["number"], [info["source"] for info in one["infos"]]) for one, _ in shops.store.ddl_locks()

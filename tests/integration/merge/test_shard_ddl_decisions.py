@@ -9,15 +9,16 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
-from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, Phase, ShardDdlConflict, ShardDdlRunWithoutSource
 from airflow_provider_dm.engine.sync.shard_ddl import shards
 from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
 from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.shard_groups import ddl_lane
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
+from airflow_provider_dm.launch.ddl_standing import Differs, standing_in
 from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, locks
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks
 
 
 def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None:
@@ -121,3 +122,63 @@ def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, d
     with pytest.raises(NotSupportedYet, match=why):
         one_source.sync()
     assert one_source.meta_rows("dm_shard_member") == 0
+
+
+def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallowed(one_pair: Shops) -> None:
+    """A decision without `b` is about the text that was decided: another one of `b` stops, and has a remedy."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.sync("a", "b")
+    lock = f"test-`{shops.schema}`.`o`"
+    unlock(shops.store, lock, owner=None, action=Action.EXEC, force=True)
+    shops.sync("a")
+    assert columns(shops) == ["id", "v", "c"]
+
+    shops.write("b", "INSERT INTO o_3 VALUES (3, 'b')", "ALTER TABLE o_3 ADD KEY k (v)")
+    shops.write("a", "ALTER TABLE o_1 ADD KEY k (v)", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.write("b", "INSERT INTO o_3 VALUES (4, 'b')")
+    shops.sync("a")
+    for _ in range(2):
+        with pytest.raises(ShardDdlRunWithoutSource, match=r"number 0 .*without b: .*`c`.*b has made .*ADD KEY `k`"):
+            shops.sync("b")
+    assert keys(shops) == set()
+    ((number_0, _), _) = locks_of(shops.store)
+    assert (number_0.phase, lock_json(number_0, 0)["conflict"].keys()) == (Phase.DIFFERS, {"a", "b"})
+    assert isinstance(standing_in(shops.store, "test", lock), Differs)
+
+    # The remedies of the error: the DDL of `b` counts as the decided one, and `a` need not wait for what b has made.
+    with pytest.raises(LockRefuses, match="has been run"):
+        unlock(shops.store, lock, owner=None, action=Action.EXEC, force=True)
+    unlock(shops.store, lock, owner=None, action=Action.SKIP, force=False)
+    shops.sync("b")
+    unlock(shops.store, lock, owner=None, action=Action.EXEC, force=True)
+    shops.sync("a", "b")
+    assert keys(shops) == {"k"}
+    assert shops.rows() == [(1, "a", 1), (3, "b", None), (4, "b", None)]
+
+
+def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(one_pair: Shops) -> None:
+    """`b` reports other DDL between the decision and its execution, and a metadata DB that was lost changes nothing."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.write("b", "ALTER TABLE o_3 ADD d int", "INSERT INTO o_3 VALUES (3, 'b', 3)")
+    shops.sync("a")
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
+    shops.sync("b")
+    shops.sync("a")
+    assert columns(shops) == ["id", "v", "c"]
+    shops.store.change_ddl_lock("test", lock.id, 0, lambda _found: None)
+    with pytest.raises(ShardDdlRunWithoutSource, match="`d`"):
+        shops.sync("b")
+    shops.target.sql("ALTER TABLE o ADD d int", database=shops.schema)
+    unlock(shops.store, lock.id, owner=None, action=Action.SKIP, force=False)
+    shops.sync("b", "a")
+    assert shops.rows() == [(3, "b", None, 3)]
+    assert shops.meta_rows("dm_shard_member") == 0

@@ -7,6 +7,8 @@ that dies in the middle of running the DDL leaves it `run` and not noted. All st
 Of three sources with three DDL these are 844,239 (`docker/local chaos shard-model`, most of a minute); the tests go
 random ways through them.
 
+What people decide without a source that makes other DDL then is in test_decisions_model.py.
+
 Held against each: a row is applied when the merged table has the row's form, and once; a DDL is run once. Where nothing
 more can be done everything has been.
 """
@@ -179,7 +181,9 @@ def resolved(source: Source, rules: Rules) -> Source:
 
 @lru_cache(None)
 def turn(source: Source, number: int, noted: int, lock: int, rules: Rules) -> Turn:
-    return turn_of(source.group, shards_of(source, rules), noted, LOCKS[lock], str(number))
+    resolved = source.group.resolved
+    decided = frozenset({(f"DDL {resolved}",)}) if noted > resolved else None
+    return turn_of(source.group, shards_of(source, rules), decided, LOCKS[lock], str(number))
 
 
 def shards_of(source: Source, rules: Rules) -> tuple[TableName, ...]:
@@ -245,7 +249,7 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
             yield from execute(world, number, at, rules)
         case Turn.EXECUTE | Turn.OWNER | Turn.SOURCES | Turn.SHARDS:
             pass
-        case Turn.CONFLICT:
+        case Turn.CONFLICT | Turn.DIFFERS:
             raise Broken("all have made the same")
 
 

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.shard_groups import executed_ddls, held_shards, read_groups
+from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
@@ -44,9 +44,10 @@ class ShardLocks:
     _untold: set[tuple[TableName, int]] = field(default_factory=set, init=False)
     """DDL that this source has behind it and whose lock does not know, by merged table and number."""
 
-    def executed(self, group: Group) -> int:
-        """Return how many DDL of the merged table have been run, as the target knows it."""
-        return executed_ddls(target_connection(self.source.target), self.source.fence.ref, group.target)
+    def decided(self, group: Group) -> frozenset[locks.Ddls] | None:
+        """Return the texts that the target has settled for the next DDL of the group; None: it has not been run."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        return decided_ddls(connection, ref, group.target, group.resolved)
 
     def report(self, group: Group, names: Collection[TableName]) -> locks.Lock:
         """Report that all shards of the source have made the next DDL; return the lock behind that."""
@@ -56,16 +57,17 @@ class ShardLocks:
         info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
-            if lock is not None and lock.executed and self.executed(group) <= group.resolved:
+            decided = self.decided(group)
+            if lock is not None and lock.executed and decided is None:
                 lock = None  # of a task of this name that is no more
-            return locks.reported(lock, ref.task, group.target, group.resolved, info, expected)
+            return locks.reported(lock, ref.task, group.target, group.resolved, info, expected, decided)
 
         became = self._change(group.target, group.resolved, how)
         assert became is not None
         return became
 
     def why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
-        """Return what is waited for; "": nothing. Raises ShardDdlConflict."""
+        """Return what is waited for; "": nothing. Raises ShardDdlConflict, ShardDdlRunWithoutSource."""
         match turn:
             case Turn.SHARDS:
                 return f"for {', '.join(map(str, missing(group, names)))} of this source"
@@ -81,6 +83,10 @@ class ShardLocks:
                 if conflict is not None:
                     raise conflict
                 return "for a person to decide what is run"
+            case Turn.DIFFERS:
+                mine, decided = item_due(group, names).ddls, sorted(self.decided(group) or ())
+                texts = tuple("; ".join(one) for one in decided)
+                raise locks.ShardDdlRunWithoutSource(lock.id, lock.number, self.source.fence.ref.source, mine, texts)
             case Turn.SOURCES:
                 return f"for {', '.join(lock.unsynced)}"
             case Turn.OWNER:

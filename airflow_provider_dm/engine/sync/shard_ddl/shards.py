@@ -209,6 +209,8 @@ class Shards:
         longest, turn = group.longest(), len(member.items) if member is not None else 0
         if taken_for_made and longest is not None and turn < len(longest.items):
             item = replace(item, ddls=longest.items[turn].ddls, how=longest.items[turn].how)
+        elif taken_for_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
+            item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
         found[schema.target] = made(group, ref.source, schema.table.name, base.table, item)
         log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
@@ -275,7 +277,8 @@ class Shards:
     def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
         """Look whether a DDL can be run or has been. Return the group that has rows to be applied now, if one has.
 
-        `here`: where all buckets stand. Raises ShardDdlConflict, and what executing DDL raises.
+        `here`: where all buckets stand. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what executing DDL
+        raises.
         """
         for group in self.unresolved:
             if group.resync is not None:
@@ -292,11 +295,11 @@ class Shards:
     def _look_at(self, group: Group, here: Location, buckets: int) -> Group | None:
         names, me = self._shards_of(group.target), self.source.fence.ref.source
         lock = None
-        turn = turn_of(group, names, self.locks.executed(group), None, me)
+        turn = turn_of(group, names, self.locks.decided(group), None, me)
         if turn is Turn.REPORT:
             lock = self.locks.report(group, names)
             # Asked behind the lock, which knows it later.
-            turn = turn_of(group, names, self.locks.executed(group), lock, me)
+            turn = turn_of(group, names, self.locks.decided(group), lock, me)
         why = self.locks.why_not(group, turn, names, lock)
         if why:
             if self.waits.get(group.target) != why:
@@ -323,7 +326,9 @@ class Shards:
                 execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
             except DdlRefused as error:
                 raise ShardDdlRefused(error.sql, error.number, error.reason) from None
-        run_transaction(target, partial(note_executed, fence=fence, target=group.target, number=group.resolved))
+        settled = {item.ddls, *lock.settled}
+        note = partial(note_executed, fence=fence, target=group.target, number=group.resolved, settled=settled)
+        run_transaction(target, note)
         log.info("DDL number %d of %s has been run", group.resolved, group.target)
         self.locks.tell_executed(group)
 
