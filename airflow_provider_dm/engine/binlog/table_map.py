@@ -45,7 +45,10 @@ class SchemaMismatch(DmError):
     code = "DM-5010"
     scope = Scope.UPSTREAM
     what = "{table} has changed: at {at} the log has {log}, the definition at hand has {catalogue}."
-    hint = "Start behind the DDL that changed it, or give the definition that was valid here."
+    hint = (
+        "Give the definition that the table had here by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "
+        "the task again; or begin behind the DDL that changed the table."
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ have been wrong before (CannotTrack).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -175,7 +176,7 @@ def _fates_of(
 def _in_order(
     table: ddl.TableDefinition, specs: Sequence[ddl.Spec], said: Said, fates: Fates
 ) -> list[ddl.ColumnDefinition]:
-    """Return the columns in their new order."""
+    """Return the columns in their new order. Raises CannotTrack."""
     columns = [column for one in table.columns if (column := fates[one.name.lower()]) is not None]
     for number, spec in enumerate(specs):
         if not isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) or (
@@ -196,6 +197,9 @@ def _in_order(
                 columns.insert(places[0] + 1, column)
             case None:
                 columns.append(column)
+    twice = [name for name, number in Counter(one.name.lower() for one in columns).items() if number > 1]
+    if twice:
+        raise CannotTrack(f"the column {twice[0]} is known already")
     return columns
 
 

@@ -492,6 +492,7 @@ def test_what_is_not_there_may_be_dropped_if_exists() -> None:
         ("CREATE TABLE u (a char CHARSET klingon)", "character set klingon is not known"),
         ("ALTER TABLE t DROP x", "column x is not known"),
         ("ALTER TABLE t ADD x int AFTER y", "column y is not known"),
+        ("ALTER TABLE t ADD a int", "column a is known already"),
         ("ALTER TABLE t DROP KEY x", "key or constraint x is not known"),
         ("ALTER TABLE t MODIFY a int, CHANGE a b int", "changed twice"),
         ("ALTER TABLE t ADD KEY (x)", "key's column x is not known"),

@@ -44,12 +44,12 @@ from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.states import log_seconds
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_import import DmExtent, DmStart, Given, keyless_of
 from airflow_provider_dm.engine.sync.start.past import (
-    First,
     Known,
     Today,
-    first_statements,
+    read_log,
     tables_of_target,
 )
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
@@ -295,28 +295,27 @@ class _Found:
         target = target_connection(one.source.target)
         source = {it.table.name: Known(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
         there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
-        today = Today(source, there, (self.server, server_of(target)), one.by_hand().keys())
+        servers, collations = (self.server, server_of(target)), self.definitions.collations
+        today = Today(source, there, servers, one.by_hand().keys(), collations)
         name = one.source.config.source_id
         if one.dm is not None:
             given = Given.of(one.dm.checkpoint, today)
-            tables = given.tables_at(name, today, lambda: self._first_statements(start, stop))
-        elif today.is_certain:
-            return self
+            tables = given.tables_at(name, today, lambda: self._ddl_since(start, stop))
         else:
-            tables = today.at_start(name, self._first_statements(start, stop))
+            tables = today.at_start(name, self._ddl_since(start, stop))
         log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
         schemas, keyed = one._schemas(tables)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
         return replace(self, schemas=schemas, keyed=keyed, definitions=definitions).behind(start)
 
-    def _first_statements(self, start: Location, stop: threading.Event) -> Mapping[TableName, First]:
-        """Read the log between `start` and today for the first statement about each table."""
+    def _ddl_since(self, start: Location, stop: threading.Event) -> Sequence[Logged]:
+        """Read the DDL of the log between `start` and today."""
         source = self.beginning.source
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(self.beginning.tail()) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
             statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            return first_statements(statements, self.server)
+            return read_log(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
         """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""

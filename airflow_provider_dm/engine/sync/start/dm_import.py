@@ -32,8 +32,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import First, Known, Today, alike
+from airflow_provider_dm.engine.sync.start.past import Known, Today, alike, first_statements
 from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint, seconds_since_written
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -279,11 +280,9 @@ class Given:
                 refused[name] = str(error)
         return cls(known, refused)
 
-    def tables_at(
-        self, source: str, today: Today, first: Callable[[], Mapping[TableName, First]]
-    ) -> dict[TableName, Known]:
-        """Return the tables where DM stands. `first`: reads the log for the first statement about each table; asked
-        only where that is needed. Raises TableInfoNotRead, PastUnknown.
+    def tables_at(self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]) -> dict[TableName, Known]:
+        """Return the tables where DM stands. `read_log`: reads the DDL of the log since; called only where that is
+        needed. Raises TableInfoNotRead, PastUnknown.
         """
         servers = (today.servers[0], today.servers[0])
         found = {}
@@ -295,13 +294,14 @@ class Given:
             source={name: one for name, one in today.source.items() if name not in found},
             target={name: one for name, one in today.target.items() if name not in found},
         )
-        if rest.is_certain:
-            return found | dict(rest.source)
-        statements = first()
+        if not (rest.source or rest.target):
+            return found
+        log_since = read_log()
+        statements = first_statements(log_since)
         for name, why in self.refused.items():
             if name in statements and statements[name].there and name not in today.by_hand:
                 raise TableInfoNotRead(source, str(name), str(statements[name].at), why)
-        return found | rest.at_start(source, statements)
+        return found | rest.at_start(source, log_since)
 
 
 def source_name(told: TableName, tables: Collection[TableName]) -> TableName:

@@ -1,50 +1,57 @@
 """The tables of a source as they were where an incremental task begins, which may lie in the past.
 
-`meta` says that the target stands at the start. So if a table was altered since, its definition there is the target's
-of today, as DM takes it; else the source's of today. Whether it was altered the log tells, in which all of it stands:
+`meta` says that the target has the rows of the start. So a column that was altered since had the target's definition
+(DM takes the target's for the whole table), and the others had the source's of today. The log has all that was altered:
 
     the first statement about a table, behind the start   the table at the start
     none                                                  the source's of today
-    ALTER, DROP, TRUNCATE, RENAME to another name …       the target's of today, under the source's name
+    ALTER, DROP, TRUNCATE, RENAME to another name …       before_ddl.py: made from both, held against all DDL since
     CREATE, RENAME from another name                      not there; it comes by that statement
 
-The log is only looked into where the source's tables of today are not those of the target: a start at the end of the
-log, or behind all DDL, costs nothing. Where it cannot be seen whole (a private log is bounded) what is held is looked
-at; what that does not show, the table maps of the log do (DM-5010).
+The log is read for DDL, by its headers, from the start to its end of today; that both servers have the same table today
+does not show that the table was the same at the start. Where the log cannot be seen whole (a private log is bounded)
+what is held is read; what that does not show, the table maps of the log do (DM-5010).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     CreateTable,
     CreateTableLike,
     CreateTableSelect,
-    Key,
     RenameTables,
     RenameTo,
     Statement,
-    TableDefinition,
 )
-from airflow_provider_dm.engine.ddl.stored_names import stored_name
+from airflow_provider_dm.engine.ddl.stored_names import as_stored, stored_name
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
-from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
-from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.start.before_ddl import (
+    History,
+    Logged,
+    Shown,
+    Undecided,
+    definition_before,
+    key_names,
+    row_form,
+)
 from airflow_provider_dm.engine.target.schema_by_hand import definition_at
 from airflow_provider_dm.engine.target.table_definitions import said
 
@@ -55,12 +62,13 @@ class PastUnknown(DmError):
     source: str
     table: str
     where: str
+    why: str
 
     code = "DM-6037"
     scope = Scope.UPSTREAM
     what = (
-        "{source}: {table} was altered since the start of the task (`meta`), at {where}, and the target's table is of "
-        "another kind of server: what its rows were at the start is not known."
+        "{source}: {table} was altered since the start of the task (`meta`), at {where}, and neither server's table "
+        "shows its definition at the start: {why}."
     )
     hint = (
         "Give its definition at the start by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the task "
@@ -109,22 +117,32 @@ def _known(connection: Connection, name: TableName, table: Table) -> Known:
     return Known(replace(table, name=name), said(found))
 
 
-def first_statements(statements: Iterable[DdlStatement], server: Server) -> dict[TableName, First]:
-    """Return for each table the first statement about it, by the name that the source's server has for it.
+def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
+    """Return the DDL of a part of the log, with the names that the source's server has for its tables.
 
-    What is not understood stops the sync where it lies.
+    A statement of which not even the tables are known is left out: the sync stops where it lies.
     """
-    found: dict[TableName, First] = {}
+    found = []
     for ddl in statements:
         said = read_ddl(ddl)
+        # What a session decides besides its mode (collations, NULL for a TIMESTAMP) is in no row image.
+        session = SessionDefaults(ddl.sql_mode, explicit_timestamp_defaults=True)
         if isinstance(said, NotRead):
-            touched: Iterable[tuple[TableName, bool]] = [(name, True) for name in said.about.tables]
-        elif isinstance(said, Unreadable):
-            continue
-        else:
-            touched = _touched(said)
+            tables = tuple(stored_name(name, server) for name in said.about.tables)
+            found.append(Logged(ddl.at, None, tables, session))
+        elif not isinstance(said, Unreadable):
+            statement = as_stored(said, server)
+            found.append(Logged(ddl.at, statement, statement.tables, session))
+    return tuple(found)
+
+
+def first_statements(log: Iterable[Logged]) -> dict[TableName, First]:
+    """Return for each table the first statement about it."""
+    found: dict[TableName, First] = {}
+    for one in log:
+        touched = ((name, True) for name in one.tables) if one.statement is None else _touched(one.statement)
         for name, there in touched:
-            found.setdefault(stored_name(name, server), First(there, ddl.at))
+            found.setdefault(name, First(there, one.at))
     return found
 
 
@@ -153,27 +171,19 @@ def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
 
 
 def alike(ours: Known, theirs: Known, servers: tuple[Server, Server]) -> bool:
-    """Tell whether two tables have the same columns in one order, and the same keys by name."""
-    sides = [[(one.name.lower(), *_row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
+    """Return True if two tables have the same columns in one order, and the same keys by name."""
+    sides = [[(one.name.lower(), *row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
     if sides[0] != sides[1]:
         return False
     try:
-        keys = [_keys(known, server) for known, server in zip((ours, theirs), servers, strict=True)]
+        keys = [key_names(_shown(known, server)) for known, server in zip((ours, theirs), servers, strict=True)]
     except CannotTrack:
         return ours.table.unique_keys == theirs.table.unique_keys
     return keys[0] == keys[1]
 
 
-def _row_form(column: Column) -> tuple[object, ...]:
-    """Return what a column's value in a row image is read by, as far as a table map need not say it."""
-    numbered = column.data_type.lower() in ("enum", "set")  # the image has numbers of members
-    return (*value_signature(column), column.column_type if numbered else "")
-
-
-def _keys(known: Known, server: Server) -> set[tuple[object, ...]]:
-    definition: TableDefinition = Tracker.of(server, {known.table.name: known.create}, {}).definition(known.table.name)
-    keys = [one for one in definition.constraints if isinstance(one, Key)]
-    return {(str(one.name).lower(), tuple(str(part.column).lower() for part in one.parts)) for one in keys}
+def _shown(known: Known, server: Server) -> Shown:
+    return Shown.of(server, known.table.name, known.create)
 
 
 @dataclass(frozen=True)
@@ -184,20 +194,16 @@ class Today:
     target: Mapping[TableName, Known]
     servers: tuple[Server, Server]
     by_hand: Collection[TableName] = ()
+    collations: Mapping[str, str] = field(default_factory=dict)
+    """The default collation of each schema of the source."""
 
     @property
     def one_family(self) -> bool:
         return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
 
-    @property
-    def is_certain(self) -> bool:
-        """Tell whether both servers have the same tables: no DDL behind the start makes a difference."""
-        return self.source.keys() == self.target.keys() and all(
-            alike(one, self.target[name], self.servers) for name, one in self.source.items()
-        )
-
-    def at_start(self, source: str, first: Mapping[TableName, First]) -> dict[TableName, Known]:
-        """Return the tables at the start. Raises PastUnknown."""
+    def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, Known]:
+        """Return the tables at the start. `log`: the DDL since. Raises PastUnknown."""
+        first = first_statements(log)
         found: dict[TableName, Known] = {}
         for name in sorted({*self.source, *self.target}):
             statement = first.get(name)
@@ -205,20 +211,30 @@ class Today:
                 if name in self.source:
                     found[name] = self.source[name]
             elif statement.there:
-                altered = self._altered(source, name, statement)
+                altered = self._altered(source, name, statement, log)
                 if altered is not None:
                     found[name] = altered
         return found
 
-    def _altered(self, source: str, name: TableName, statement: First) -> Known | None:
-        ours, theirs = self.source.get(name), self.target.get(name)
+    def _altered(self, source: str, name: TableName, statement: First, log: Sequence[Logged]) -> Known | None:
+        theirs = self.target.get(name)
         if theirs is None or name in self.by_hand:
-            return ours or theirs
-        if self.one_family:
-            return self._as_of_source(theirs)
-        if ours is not None and alike(ours, theirs, self.servers):
-            return ours
-        raise PastUnknown(source, str(name), str(statement.at))
+            return self.source.get(name) or theirs
+        try:
+            return self._before(History.of(name, log), theirs)
+        except (Undecided, CannotTrack) as error:
+            if self.one_family:
+                return self._as_of_source(theirs)
+            raise PastUnknown(source, str(name), str(statement.at), str(error)) from None
+
+    def _before(self, history: History, theirs: Known) -> Known:
+        """Return the table before its history. Raises Undecided, CannotTrack."""
+        ours = None if history.last is None else self.source.get(history.last)
+        today = None if ours is None else _shown(ours, self.servers[0])
+        target = _shown(theirs, self.servers[1])
+        definition = definition_before(self.servers[0], history, today, target, self.collations)
+        create = create_table_sql(history.name, definition)
+        return Known(Tracker.of(self.servers[0], {history.name: create}, {}).table(history.name), create)
 
     def _as_of_source(self, known: Known) -> Known:
         """Return the target's table as the source's catalogue would show it."""

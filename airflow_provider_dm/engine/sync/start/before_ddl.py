@@ -1,0 +1,419 @@
+"""The definition that a table had before the DDL of a part of the log, if servers show only that of today. Pure.
+
+    the first clause about a column        the column before the DDL
+    none, or a rename                      the source's column of today, under its old name
+    DROP, MODIFY, CHANGE, CONVERT TO …     the target's column
+    ADD                                    no column
+
+Keys and the order of the columns are the target's or, where those do not fit, the source's of today. A definition
+counts only if the DDL makes of it the source's table of today. A table that the source does not have any more has no
+such proof: its definition is the target's. IF EXISTS has found what the target has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.column_types import MEMBERS, OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
+from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
+from airflow_provider_dm.engine.ddl.dialects import adapted
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import (
+    AddColumn,
+    AddConstraint,
+    AlterTable,
+    ChangeColumn,
+    ColumnDefinition,
+    Constraint,
+    ConvertCharset,
+    CreateIndex,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropColumn,
+    DropDatabase,
+    DropIndex,
+    DropKey,
+    DropTables,
+    Key,
+    KeyKind,
+    Options,
+    RenameColumn,
+    RenameKey,
+    RenameTables,
+    RenameTo,
+    SetOptions,
+    Spec,
+    Statement,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write import create_table_sql
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import value_signature
+from airflow_provider_dm.engine.schema.model import Column
+
+_PRIMARY: Final = "primary"
+
+
+class Undecided(Exception):
+    """No definition is certain; the argument is the reason."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A statement of the log, with the names of tables as the server keeps them.
+
+    `at`: where its transaction begins. `statement`: None if it is not understood to its end. `tables`: those that it
+    changes. `session`: the session that ran it.
+    """
+
+    at: Location
+    statement: Statement | None
+    tables: tuple[TableName, ...]
+    session: SessionDefaults
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as one server shows it today."""
+
+    server: Server
+    name: TableName
+    definition: TableDefinition
+
+    @classmethod
+    def of(cls, server: Server, name: TableName, create: str) -> Shown:
+        """Read a SHOW CREATE TABLE. Raises CannotTrack."""
+        return cls(server, name, Tracker.of(server, {name: create}, {}).definition(name))
+
+
+@dataclass(frozen=True)
+class History:
+    """The statements about one table, each as if the table had been alone. `last`: its name today; None: dropped."""
+
+    name: TableName
+    parts: tuple[tuple[Statement, SessionDefaults], ...]
+    last: TableName | None
+
+    @classmethod
+    def of(cls, name: TableName, log: Iterable[Logged]) -> History:
+        """Return the history of the table that had this name in front of the log. Raises Undecided."""
+        parts: list[tuple[Statement, SessionDefaults]] = []
+        current = name
+        for one in log:
+            if one.statement is None:
+                if current in one.tables:
+                    raise Undecided("a statement about it is not understood")
+                continue
+            if _replaces(one.statement, current):
+                return cls(name, tuple(parts), None)
+            for part in _alone(one.statement, current):
+                parts.append((part, one.session))
+                current = _name_after(part, current)
+        return cls(name, tuple(parts), current)
+
+    def specs(self) -> Iterator[tuple[Spec, ...]]:
+        """Yield the clauses of each statement, those of CREATE INDEX and DROP INDEX as ALTER TABLE has them."""
+        for statement, _ in self.parts:
+            match statement:
+                case AlterTable(_, specs):
+                    yield specs
+                case CreateIndex(_, key, if_not_exists):
+                    yield (AddConstraint(key, if_not_exists),)
+                case DropIndex(_, name, if_exists):
+                    yield (DropKey(name, if_exists),)
+
+    def applied_to(self, shown: Shown, collations: Mapping[str, str]) -> tuple[Tracker, TableName]:
+        """Return what the statements make of a table, and its name then. Raises CannotTrack."""
+        text = create_table_sql(self.name, shown.definition)
+        tracker, current = Tracker.of(shown.server, {self.name: text}, collations), self.name
+        for statement, session in self.parts:
+            tracker = tracker.after(statement, session)
+            current = _name_after(statement, current)
+        return tracker, current
+
+
+def definition_before(
+    server: Server, history: History, today: Shown | None, target: Shown, collations: Mapping[str, str]
+) -> TableDefinition:
+    """Return a table's definition before its history, as the source's server would show it.
+
+    `today`: the source's table under its last name; None: the source has none. `target`: the target's, under the
+    table's first name. `collations`: the default collation of each schema of the source. Raises Undecided.
+    """
+    theirs = _as_of(server, target)
+    trace = _Trace.of(history, {*theirs.columns, *map(_key_name, theirs.keys)})
+    if today is None:
+        columns = {name: one() for name, one in theirs.columns.items() if name not in trace.added}
+        keys = tuple(one for one in theirs.keys if _fits(one, columns) and trace.had_key(one))
+        return TableDefinition(tuple(columns.values()), keys, theirs.options)
+    columns = _columns_before(trace, today, theirs)
+    options = theirs.options if trace.defaults else today.definition.options
+    reason = "the DDL behind it does not make the source's table of today"
+    for order in _orders(trace, columns, today, theirs):
+        for constraints in _constraints(trace, columns, today, theirs):
+            found = replace(today.definition, columns=order, constraints=constraints, options=options)
+            candidate = Shown(server, history.name, found)
+            try:
+                tracker, last = history.applied_to(candidate, collations)
+                if same_rows(Shown(server, last, tracker.definition(last)), today):
+                    return found
+            except CannotTrack as error:
+                reason = str(error)
+    raise Undecided(reason)
+
+
+def same_rows(one: Shown, other: Shown) -> bool:
+    """Return True if two tables have the same columns in one order, and the same keys by name. Raises CannotTrack."""
+    return _forms(one) == _forms(other) and key_names(one) == key_names(other)
+
+
+def row_form(column: Column) -> tuple[object, ...]:
+    """Return the properties by which a column's value in a row image is read, as far as a table map need not have
+    them."""
+    numbered = column.data_type.lower() in MEMBERS  # the image has numbers of members
+    return (*value_signature(column), column.column_type if numbered else "")
+
+
+def key_names(shown: Shown) -> set[tuple[object, ...]]:
+    """Return the keys as (name, columns…), in lower case."""
+    keys = [one for one in shown.definition.constraints if isinstance(one, Key)]
+    return {(str(one.name).lower(), *(str(part.column).lower() for part in one.parts)) for one in keys}
+
+
+def _forms(shown: Shown) -> list[tuple[object, ...]]:
+    text = create_table_sql(shown.name, shown.definition)
+    columns = Tracker.of(shown.server, {shown.name: text}, {}).table(shown.name).columns
+    return [(one.name.lower(), *row_form(one)) for one in columns]
+
+
+# Statements
+
+
+def _replaces(statement: Statement, table: TableName) -> bool:
+    """Return True if a statement drops a table, or puts another one into its place."""
+    match statement:
+        case DropTables(tables):
+            return table in tables
+        case DropDatabase(name):
+            return name == table.schema
+        case CreateTable(name) | CreateTableLike(name) | CreateTableSelect(name):
+            return name == table and statement.or_replace
+    return False
+
+
+def _alone(statement: Statement, table: TableName) -> Iterator[Statement]:
+    """Yield the parts of a statement that change the definition or the name of one table."""
+    match statement:
+        case AlterTable(name) | CreateIndex(name) | DropIndex(name) if name == table:
+            yield statement
+        case RenameTables(pairs):
+            for old, new in pairs:
+                if old == table:
+                    yield RenameTables(((old, new),))
+                    table = new
+
+
+def _name_after(statement: Statement, table: TableName) -> TableName:
+    match statement:
+        case RenameTables(((_, new),)):
+            return new
+        case AlterTable(_, specs):
+            return next((one.table for one in specs if isinstance(one, RenameTo)), table)
+    return table
+
+
+# Columns and keys
+
+
+@dataclass
+class _Trace:
+    """The columns and keys before a history, as far as its clauses name them. All names are in lower case."""
+
+    theirs: Collection[str]
+    """The columns and keys of the target."""
+    altered: set[str] = field(default_factory=set)
+    """The columns, by their first names, of which today's definition is another one or none."""
+    added: set[str] = field(default_factory=set)
+    """The names that no column had before the history."""
+    first: dict[str, str | None] = field(default_factory=dict)
+    """The first name of each column that the clauses name; None: the column was added since."""
+    keys: dict[str, str | None] = field(default_factory=dict)
+    """The same of keys."""
+    converted: bool = False
+    """All text columns are altered."""
+    defaults: bool = False
+    """The table's default charset was changed."""
+
+    @classmethod
+    def of(cls, history: History, theirs: Collection[str]) -> _Trace:
+        trace = cls(theirs)
+        for specs in history.specs():
+            trace._columns(specs)
+            trace._keys(specs)
+            trace.converted |= any(isinstance(one, ConvertCharset) for one in specs)
+            said = {name for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
+            trace.defaults |= trace.converted or not said.isdisjoint(("CHARSET", "COLLATE"))
+        return trace
+
+    def had_key(self, key: Key) -> bool:
+        """Return True unless the first clause about a key of this name adds it."""
+        return self.keys.get(_key_name(key), "") is not None
+
+    def origin(self, name: str) -> str | None:
+        """Return the first name of a column by its name now; None for a column that was added since."""
+        return self.first.setdefault(name.lower(), name.lower())
+
+    def _lacks(self, column: str) -> bool:
+        """Return True if a column is not there, as far as the clauses before and the target show."""
+        name = column.lower()
+        return self.first[name] is None if name in self.first else name not in self.theirs
+
+    def _columns(self, specs: Sequence[Spec]) -> None:
+        gone: set[str] = set()
+        made: dict[str, str | None] = {}
+        for one in specs:  # all clauses name the columns as they were in front of the statement
+            if not isinstance(one, DropColumn | ChangeColumn | RenameColumn) or (
+                one.if_exists and self._lacks(one.name)
+            ):
+                continue
+            first = self.origin(one.name)
+            gone.add(one.name.lower())
+            if first is not None and not isinstance(one, RenameColumn):
+                self.altered.add(first)
+            if isinstance(one, ChangeColumn):
+                made[one.column.name.lower()] = first
+            elif isinstance(one, RenameColumn):
+                made[one.to.lower()] = first
+        for one in specs:
+            if isinstance(one, AddColumn) and (not one.if_not_exists or self._lacks(one.column.name)):
+                made[one.column.name.lower()] = None
+        self.added |= {name for name in made if name not in self.first}
+        self.first |= dict.fromkeys(gone) | made
+
+    def _keys(self, specs: Sequence[Spec]) -> None:
+        for one in specs:
+            match one:
+                case DropKey(name):
+                    self.keys.setdefault(name.lower(), name.lower())
+                case RenameKey(name, to):
+                    self.keys[to.lower()] = self.keys.setdefault(name.lower(), name.lower())
+                case AddConstraint(Key() as key, if_not_exists) if (
+                    not if_not_exists or _key_name(key) not in self.theirs
+                ):
+                    self.keys.setdefault(_key_name(key), None)
+                case AddColumn(column) | ChangeColumn(_, column) if column.key is not None:
+                    primary = column.key is KeyKind.PRIMARY
+                    self.keys.setdefault(_PRIMARY if primary else column.name.lower(), None)
+
+
+@dataclass(frozen=True)
+class _Theirs:
+    """The target's table as the source's flavour has it. `columns`: by names in lower case, each raises Undecided if
+    the source's flavour has no counterpart."""
+
+    columns: Mapping[str, Callable[[], ColumnDefinition]]
+    keys: tuple[Key, ...]
+    options: Options
+
+    def column(self, name: str) -> ColumnDefinition:
+        """Return a column by its name in lower case. Raises Undecided."""
+        if name not in self.columns:
+            raise Undecided(f"the target has no column {name}")
+        return self.columns[name]()
+
+
+def _as_of(server: Server, target: Shown) -> _Theirs:
+    definition = target.definition
+    columns = {one.name.lower(): partial(_as_column_of, server, target.server, one) for one in definition.columns}
+    keys = tuple(one for one in definition.constraints if isinstance(one, Key))
+    swaps = COLLATIONS.get((target.server.flavour, server.flavour), {})
+    options = tuple(
+        (name, swaps.get(value, value) if name == "COLLATE" else value) for name, value in definition.options
+    )
+    return _Theirs(columns, keys, options)
+
+
+def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) -> ColumnDefinition:
+    """Return a column of one server's table as another server would have it. Raises Undecided."""
+    if server.mariadb is shown_by.mariadb:
+        return column
+    if is_json_check(column):
+        return replace(column, type=replace(column.type, name="json", charset=None, collation=None), checks=())
+    try:
+        made, _ = adapted(TableDefinition((column,)), shown_by.flavour, server.flavour)
+    except NotCopyable as error:
+        raise Undecided(f"the source has no counterpart of the target's column {column.name}: {error}") from None
+    (column,) = made.columns
+    collation = column.type.collation
+    swapped = COLLATIONS.get((shown_by.flavour, server.flavour), {}).get(collation or "", collation)
+    return replace(column, type=replace(column.type, collation=swapped))
+
+
+def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, ColumnDefinition]:
+    """Return the columns by their first names, those first that the source still has. Raises Undecided."""
+    found: dict[str, ColumnDefinition] = {}
+    for column in today.definition.columns:
+        first = trace.origin(column.name)
+        if first is None:
+            continue
+        if first in trace.altered or (trace.converted and column.type.name in OF_CHARACTERS):
+            found[first] = theirs.column(first)
+        else:
+            found[first] = column if column.name.lower() == first else replace(column, name=first)
+    return found | {first: theirs.column(first) for first in sorted(trace.altered - found.keys())}
+
+
+def _orders(
+    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
+) -> Iterator[tuple[ColumnDefinition, ...]]:
+    """Yield the orders that the columns may have had: the target's; the source's of today, with each dropped column
+    behind the column that it follows in the target."""
+    of_target = [name for name in theirs.columns if name in columns]
+    if len(of_target) == len(columns):
+        yield tuple(columns[name] for name in of_target)
+    firsts = (trace.origin(one.name) for one in today.definition.columns)
+    order = [first for first in firsts if first is not None]
+    for number, name in enumerate(of_target):
+        if name not in order:
+            order.insert(order.index(of_target[number - 1]) + 1 if number else 0, name)
+    yield tuple(columns[name] for name in order)
+
+
+def _constraints(
+    trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
+) -> Iterator[tuple[Constraint, ...]]:
+    """Yield the keys that the table may have had, each time with the source's other constraints: the target's; the
+    source's of today that were not added since, with the target's that were dropped."""
+    others = tuple(one for one in today.definition.constraints if not isinstance(one, Key))
+    fitting = [one for one in theirs.keys if _fits(one, columns) and trace.had_key(one)]
+    yield (*fitting, *others)
+    names = {now: first for now, first in trace.first.items() if first is not None}
+    kept = [
+        replace(
+            one,
+            name=one.name if one.kind is KeyKind.PRIMARY else trace.keys.get(_key_name(one), one.name),
+            parts=tuple(replace(part, column=names.get(str(part.column).lower(), part.column)) for part in one.parts),
+        )
+        for one in today.definition.constraints
+        if isinstance(one, Key) and trace.had_key(one)
+    ]
+    there = set(map(_key_name, kept))
+    dropped = [one for one in fitting if _key_name(one) in trace.keys and _key_name(one) not in there]
+    yield (*(one for one in kept if _fits(one, columns)), *dropped, *others)
+
+
+def _fits(key: Key, columns: Mapping[str, ColumnDefinition]) -> bool:
+    return all(part.column is None or part.column.lower() in columns for part in key.parts)
+
+
+def _key_name(key: Key) -> str:
+    if key.kind is KeyKind.PRIMARY:
+        return _PRIMARY
+    return str(key.name or key.constraint or key.parts[0].column).lower()
