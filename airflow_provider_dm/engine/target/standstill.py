@@ -72,6 +72,7 @@ def standstill(connection: Connection, ref: SubtaskRef, seconds: int) -> Iterato
     Raises NoStandstill.
     """
     try:
+        query(connection, f"SET {', '.join(f'@dm_{name} = @@SESSION.{name}' for name in _TIMEOUTS)}")
         query(connection, f"SET SESSION {', '.join(f'{name} = {seconds}' for name in _TIMEOUTS)}")
         _hold_up_all(connection, ref)
         yield
@@ -81,7 +82,7 @@ def standstill(connection: Connection, ref: SubtaskRef, seconds: int) -> Iterato
         raise
     finally:
         with suppress(pymysql.err.Error, OSError):  # of no use any more
-            query(connection, f"SET SESSION {', '.join(f'{name} = DEFAULT' for name in _TIMEOUTS)}")
+            query(connection, f"SET SESSION {', '.join(f'{name} = @dm_{name}' for name in _TIMEOUTS)}")
 
 
 def _hold_up_all(connection: Connection, ref: SubtaskRef) -> None:

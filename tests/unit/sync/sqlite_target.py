@@ -180,7 +180,7 @@ _DELETE_SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE owner = \? LIMIT \?")
 @lru_cache(2048)
 def in_sqlite(sql: str) -> str:
     """Return a statement about the engine's own tables as SQLite writes it."""
-    if sql.startswith("SET SESSION "):
+    if sql.startswith("SET "):
         return "SELECT 0"
     sql = sql.replace("%s", "?").replace(" FOR UPDATE", "").replace("INTERVAL ? SECOND", "?")
     return _DELETE_SOME.sub(r"DELETE FROM \1 WHERE rowid IN (SELECT rowid FROM \1 WHERE owner = ? LIMIT ?)", sql)
