@@ -400,6 +400,8 @@ class Following:
         if not self.collation_names:
             with connected(self.source.spec.endpoint.resolve()) as connection:
                 self.collation_names = _collation_names(connection)
+        if number not in self.collation_names:
+            raise CannotFollow(f"the source knows no collation with the number {number}")
         return self.collation_names[number]
 
     def _session(self, ddl: DdlStatement) -> list[Setting]:
@@ -478,15 +480,16 @@ def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, Copied
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:
-    rows = query(connection, "SELECT id, collation_name FROM information_schema.collations WHERE id IS NOT NULL")
-    found = {int(number): text(name) for number, name in rows}
-    try:  # MariaDB's UCA 14 collations have a number for each charset
-        more = query(
-            connection,
-            "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability",
-        )
-    except DmError:
-        raise
-    except Exception:  # noqa: BLE001 (older servers have no such columns)
-        more = []
-    return found | {int(number): text(name) for number, name in more if number is not None}
+    """Return the names of a server's collations by number."""
+    tables = [("collation_name", "collations")]
+    applicability = "collation_character_set_applicability"
+    has_full_names = (
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = 'information_schema' "
+        f"AND LOWER(table_name) = '{applicability}' AND LOWER(column_name) = 'full_collation_name'"
+    )
+    if query(connection, has_full_names):  # MariaDB's UCA 14 collations have a number for each charset
+        tables.append(("full_collation_name", applicability))
+    asked = [
+        f"SELECT id, {name} FROM information_schema.{table} WHERE id IS NOT NULL" for name, table in tables
+    ]
+    return {int(number): text(name) for sql in asked for number, name in query(connection, sql)}
