@@ -88,6 +88,8 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_database")
     if not connection.host:
         raise ConnectionUnusable(connection.conn_id, "it has no host")
+    if not connection.login:
+        raise ConnectionUnusable(connection.conn_id, "it has no login")
     extra = extra_of(connection)
     session = extra.get("session") or {}
     if not isinstance(session, dict):
@@ -96,7 +98,7 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         name=name,
         host=connection.host,
         port=connection.port or DEFAULT_PORT,
-        user=connection.login or "root",
+        user=connection.login,
         password=Secret(connection.password or ""),
         tls=tls_of(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),

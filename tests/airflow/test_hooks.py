@@ -52,10 +52,11 @@ def test_a_connection_becomes_an_endpoint() -> None:
     [
         ({"conn_type": "http", "host": "x"}, "its type is http"),
         ({"conn_type": "mysql"}, "it has no host"),
-        ({"conn_type": "mysql", "host": "x", "extra": '{"tls_ca": "/ca.pem",}'}, "its extra is not a JSON object"),
-        ({"conn_type": "mysql", "host": "x", "extra": '["/ca.pem"]'}, "its extra is not a JSON object"),
-        ({"conn_type": "mysql", "host": "x", "extra": '{"ssl": {"ca": "/ca.pem"}}'}, "its extra `ssl` is not known"),
-        ({"conn_type": "mysql", "host": "x", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
+        ({"conn_type": "mysql", "host": "x"}, "it has no login"),
+        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls_ca": "/ca.pem",}'}, "its extra is not a JSON object"),
+        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '["/ca.pem"]'}, "its extra is not a JSON object"),
+        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"ssl": {"ca": "/ca.pem"}}'}, "its extra `ssl` is not known"),
+        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
     ],
 )
 def test_an_unusable_connection_says_why(parts: dict[str, Any], reason: str) -> None:
@@ -95,7 +96,7 @@ def test_a_wrong_password_is_told_without_it(source: Server, connection: Define)
 
 
 def test_a_server_that_is_not_there(connection: Define) -> None:
-    connection("replica", conn_type="dm_database", host="127.0.0.1", port=1, password=CANARY)
+    connection("replica", conn_type="dm_database", host="127.0.0.1", port=1, login="dm", password=CANARY)
     ok, said = DmDatabaseHook("replica").test_connection()
     assert not ok
     assert "cannot connect" in said

@@ -146,7 +146,7 @@ def test_a_mistake_in_the_task_stops_before_anything_runs(
     run_dag: RunDag,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    connection("dm_target", conn_type="dm_database", host="127.0.0.1", port=1)
+    connection("dm_target", conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     with DAG("mistaken") as dag:
         DmFullMigrationOperator(task_id="copy", task=task_of("x") | change, target_conn_id="dm_target", retries=2)
 

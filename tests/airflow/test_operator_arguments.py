@@ -157,7 +157,7 @@ def test_what_a_template_has_made_of_an_argument_is_told_before_anything_runs(
     arguments: dict[str, Any], said: str, connection: Callable[..., None], work_dir: Path
 ) -> None:
     for conn_id in ("one", "there"):
-        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1)
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     made = DmIncrementalSyncOperator(task_id="sync", **{"task": TASK, "target_conn_id": "there", **arguments})
     with pytest.raises(AirflowFailException) as raised:
         made.execute({"ti": instance()})  # type: ignore[typeddict-item]
@@ -188,7 +188,7 @@ def test_who_is_refused_takes_back_no_wish(
     """A run that a schedule starts beside one that a person has paused; and one that only reads."""
     monkeypatch.setattr(task_control, "time", SimpleNamespace(monotonic=count(0, 40).__next__, sleep=lambda _: None))
     for conn_id in ("one", "there"):
-        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1)
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
     with DmMetadataHook().get_store() as store:
         store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
         store.set_subtask_desired("shop", "one", Stage.PAUSED)
