@@ -9,6 +9,7 @@ a warning, and nothing else.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocatio
 
 log = logging.getLogger(__name__)
 
+LOOPBACK: Final = "127.0.0.1"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STATES: Final = {Stage.NEW: 1, Stage.RUNNING: 2, Stage.PAUSED: 3, Stage.STOPPED: 4, Stage.FINISHED: 5}
 """DM's numbers of stages."""
@@ -127,8 +129,14 @@ def _escaped(value: str) -> str:
 
 
 def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
-    """Serve `page()` at HOST:PORT, from threads that end with the process. None: the address cannot be had."""
+    """Serve `page()` at HOST:PORT, from threads that end with the process. None: the address cannot be had.
+
+    An empty host is this machine's loopback; only an address that is given serves others.
+    """
     host, _, port = address.rpartition(":")
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -147,7 +155,7 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
             """Say nothing of each scrape."""
 
     try:
-        server = ThreadingHTTPServer((host, int(port)), Handler)
+        server = Server((host.strip("[]") or LOOPBACK, int(port)), Handler)
     except (OSError, OverflowError) as error:
         log.warning("no metrics are shown at %s: %s", address, error)
         return None

@@ -196,8 +196,9 @@ class TaskConfig(DmModel):
     start_time: str = ""
     """Ours, as `start-task --start-time`: an incremental task without a checkpoint begins where the first transaction
     of that time is, `YYYY-MM-DD hh:mm:ss` in the source's time zone, whatever `meta` says."""
-    metrics_addr: str = Field(default="", pattern=r"^([^\s:]+|\[[0-9a-fA-F:]+\]):\d{1,5}$|^$")
-    """Ours: HOST:PORT where the task's app shows Prometheus its metrics; empty: nowhere."""
+    metrics_addr: str = Field(default="", pattern=r"^([^\s:]*|\[[0-9a-fA-F:]+\]):\d{1,5}$|^$")
+    """Ours: HOST:PORT where the task's app shows Prometheus its metrics; without HOST on this machine's loopback;
+    empty: nowhere."""
     experimental: Experimental = Experimental()
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
     tidb: TidbConfig = TidbConfig()
