@@ -15,6 +15,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.sdk import BaseHook
@@ -30,6 +31,18 @@ T = TypeVar("T")
 
 FIRST_DELAY_SECONDS: Final = 10.0
 """Time for Airflow to take down that the task is deferred."""
+STORES: Final = 8
+"""Metadata DBs that stay open; a password that is changed makes another URL."""
+
+
+@lru_cache(maxsize=STORES)
+def _store_of(url: Secret) -> MetaStore:
+    """Return the store that all triggers of this process share, with a few connections. Raises as `MetaStore.open`,
+    and then opens it again at the next call.
+    """
+    from airflow_provider_dm.engine.meta.store import MetaStore
+
+    return MetaStore.open(url)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -79,18 +92,12 @@ class MetadataTrigger(BaseTrigger):
             yield await self._look(look)
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
-        """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
+        """Look once, in a transaction of its own. None: ask again later."""
         from airflow_provider_dm.engine.errors import AskedAgain
-        from airflow_provider_dm.engine.meta.store import MetaStore
 
         with AskedAgain(self.log.warning):
             url = await self._url()
-
-            def once() -> T:
-                with MetaStore.open(url) as store:
-                    return look(store)
-
-            return await asyncio.to_thread(once)
+            return await asyncio.to_thread(lambda: look(_store_of(url)))
         return None
 
     async def _url(self) -> Secret:

@@ -53,9 +53,15 @@ def test_a_connection_becomes_an_endpoint() -> None:
         ({"conn_type": "http", "host": "x"}, "its type is http"),
         ({"conn_type": "mysql"}, "it has no host"),
         ({"conn_type": "mysql", "host": "x"}, "it has no login"),
-        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls_ca": "/ca.pem",}'}, "its extra is not a JSON object"),
+        (
+            {"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls_ca": "/ca.pem",}'},
+            "its extra is not a JSON object",
+        ),
         ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '["/ca.pem"]'}, "its extra is not a JSON object"),
-        ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"ssl": {"ca": "/ca.pem"}}'}, "its extra `ssl` is not known"),
+        (
+            {"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"ssl": {"ca": "/ca.pem"}}'},
+            "its extra `ssl` is not known",
+        ),
         ({"conn_type": "mysql", "host": "x", "login": "dm", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
     ],
 )

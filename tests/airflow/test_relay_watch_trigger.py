@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, describe
@@ -182,3 +183,27 @@ def test_an_error_fails_the_task_as_it_asks_for(work_dir: Path) -> None:
     for event in ({"status": "error", "message": "x"}, {"status": "done"}, {}):
         with pytest.raises(AirflowException, match="ended with status"):
             pull.execute_complete({}, event)
+
+
+def test_looks_share_the_connections_of_one_engine(work_dir: Path) -> None:
+    """Each look had an engine of its own: of hundreds of triggers, several a second."""
+    say(RUNS, Stage.RUNNING)
+    engines = []
+
+    def note(connection: Any) -> None:
+        engines.append(connection.engine)
+
+    async def look(times: int) -> list[Any]:
+        return [await trigger()._look(lambda store: store.relay_desired("one")) for _ in range(times)]
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "engine_connect", note)
+    try:
+        assert asyncio.run(look(2)) == [Stage.RUNNING, Stage.RUNNING]
+        ours = set(map(id, engines))
+        say(RUNS, Stage.PAUSED)  # in an engine of its own, as another process would
+        engines.clear()
+        assert asyncio.run(look(2)) == [Stage.PAUSED, Stage.PAUSED]
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "engine_connect", note)
+    assert len(ours) == 1
+    assert ours == set(map(id, engines))

@@ -25,7 +25,6 @@ from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -489,7 +488,5 @@ def _collation_names(connection: Connection) -> dict[int, str]:
     )
     if query(connection, has_full_names):  # MariaDB's UCA 14 collations have a number for each charset
         tables.append(("full_collation_name", applicability))
-    asked = [
-        f"SELECT id, {name} FROM information_schema.{table} WHERE id IS NOT NULL" for name, table in tables
-    ]
+    asked = [f"SELECT id, {name} FROM information_schema.{table} WHERE id IS NOT NULL" for name, table in tables]
     return {int(number): text(name) for sql in asked for number, name in query(connection, sql)}

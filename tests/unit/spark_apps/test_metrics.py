@@ -50,9 +50,7 @@ def test_a_load_and_a_source_that_has_said_nothing() -> None:
     assert 'dm_worker_task_state{task="t",source_id="b",worker="h"} 1\n' in page
 
 
-@pytest.mark.parametrize(
-    ("address", "bound"), [(":0", "127.0.0.1"), ("127.0.0.2:0", "127.0.0.2"), ("[::1]:0", "::1"), ("0.0.0.0:0", "0.0.0.0")]
-)
+@pytest.mark.parametrize(("address", "bound"), [(":0", "127.0.0.1"), ("127.0.0.2:0", "127.0.0.2"), ("[::1]:0", "::1")])
 def test_only_an_address_that_is_given_serves_other_machines(address: str, bound: str) -> None:
     server = serve(address, lambda: "")
     assert server is not None
