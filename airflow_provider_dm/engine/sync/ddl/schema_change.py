@@ -257,7 +257,8 @@ class _Change:
         if wanted is not None:
             self._emit(wanted, before)
         if shared:
-            check_same_everywhere(*self._definitions(name, before), self.around.session.sql_mode)
+            definitions, mode = self._definitions(name, before), self.around.session.sql_mode
+            check_same_everywhere(statement, *definitions, mode, before.server.flavour)
             self.agreed = name
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:

@@ -21,7 +21,9 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
@@ -84,19 +86,41 @@ def renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
     return ()
 
 
-def check_same_everywhere(before: TableDefinition, after: TableDefinition, sql_mode: int) -> None:
+def check_same_everywhere(
+    statement: Statement, before: TableDefinition, after: TableDefinition, sql_mode: int, flavour: Flavour
+) -> None:
     """Refuse what gives the rows that are there other values in each shard, as the target makes it once for all.
 
-    That is: a column that is filled with the moment of the statement, or with numbers. Raises CannotFollow.
+    That is: a column that is filled with the moment of the statement, or with numbers. A new column is filled with its
+    default, and NULL in a TIMESTAMP that becomes NOT NULL with the moment, whatever the column's default is; only a
+    MySQL in a strict mode refuses such rows instead. `flavour`: the source's. Raises CannotFollow.
     """
-    old = {one.name.lower(): one for one in before.columns}
+    old, names = {one.name.lower(): one for one in before.columns}, _former_names(statement)
+    strict = flavour is Flavour.MYSQL and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
     for column in after.columns:
-        was = old.get(column.name.lower())
+        name = column.name.lower()
+        was = old.get(names.get(name, name))
         if column.auto_increment and (was is None or not was.auto_increment):
             raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
-        filled = was is None or (was.nullable is not False and column.nullable is False)
-        if filled and column.default is not None and is_moment(column.default, sql_mode):
+        if was is None:
+            filled = column.default is not None and is_moment(column.default, sql_mode)
+        else:
+            nulls_end = was.nullable is not False and column.nullable is False
+            filled = nulls_end and column.type.name.lower() == "timestamp" and not strict
+        if filled:
             raise CannotFollow(f"each shard fills {column.name} with another moment")
+
+
+def _former_names(statement: Statement) -> dict[str, str]:
+    """Return new name -> former name of the columns that get another name, in lower case."""
+    found = {}
+    for spec in statement.specs if isinstance(statement, AlterTable) else ():
+        match spec:
+            case ChangeColumn(name, column):
+                found[column.name.lower()] = name.lower()
+            case RenameColumn(name, to):
+                found[to.lower()] = name.lower()
+    return found
 
 
 def check_shows(name: TableName, before: TableDefinition, after: TableDefinition) -> None:

@@ -1,0 +1,73 @@
+"""DDL of merged tables about columns that have to do with the moment: which statements give rows another value."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.merge.conftest import Shops
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN
+
+TIMES = f"{PLAIN}, t timestamp NULL, d datetime NULL, n timestamp NOT NULL DEFAULT '2001-01-01'"
+NOW = "DEFAULT CURRENT_TIMESTAMP"
+
+
+@pytest.mark.parametrize(
+    ("kind", "filled"), [("timestamp", "2020-09-13 12:26:40"), ("datetime", "0000-00-00 00:00:00")]
+)
+@pytest.mark.parametrize("default", ["", NOW, "DEFAULT '2001-01-01'"])
+def test_a_server_fills_nulls_of_a_timestamp_with_the_moment_whatever_its_default(
+    source: Server, fresh_schema: FreshSchema, kind: str, filled: str, default: str
+) -> None:
+    with source.connect(database=fresh_schema(source)) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = '', timestamp = 1600000000, time_zone = '+00:00'")
+        cursor.execute(f"CREATE TABLE p (id int PRIMARY KEY, t {kind} NULL)")
+        cursor.execute("INSERT INTO p VALUES (1, NULL), (2, '2010-01-01')")
+        cursor.execute(f"ALTER TABLE p MODIFY t {kind} NOT NULL {default}")
+        cursor.execute("SELECT CAST(t AS char) FROM p ORDER BY id")
+        assert cursor.fetchall() == ((filled,), ("2010-01-01 00:00:00",))
+
+
+def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(TIMES, "a:o_1", "a:o_2")
+    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
+    shops.load()
+    for ddl in (
+        f"MODIFY n timestamp NOT NULL {NOW} ON UPDATE CURRENT_TIMESTAMP",
+        f"CHANGE n m timestamp NOT NULL {NOW}",
+        f"CHANGE t s timestamp NULL {NOW}",
+        f"MODIFY d datetime NOT NULL {NOW}",
+        "ALTER COLUMN s SET DEFAULT '2002-02-02'",
+    ):
+        shops.write("a", *(f"ALTER TABLE o_{n} {ddl}" for n in (1, 2)))
+    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES (1{n}, '2011-01-01')" for n in (1, 2)))
+    shops.sync()
+    assert shops.compared().equal, shops.compared()
+    assert shops.meta_rows("dm_shard_member") == 0
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        f"ADD c timestamp NOT NULL {NOW}",
+        f"ADD c datetime NULL {NOW}",
+        f"MODIFY t timestamp NOT NULL {NOW}",
+        "MODIFY t timestamp NOT NULL DEFAULT '2001-01-01'",
+        "CHANGE d e timestamp NOT NULL DEFAULT '2001-01-01'",
+    ],
+)
+def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(one_source: Shops, ddl: str) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(TIMES, "a:o_1", "a:o_2")
+    shops.load()
+    with shops.sources["a"].connect(database=shops.schema) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = ''")
+        cursor.execute(f"ALTER TABLE o_1 {ddl}")
+    with pytest.raises(NotSupportedYet, match="another moment"):
+        shops.sync()
+    assert shops.meta_rows("dm_shard_member") == 0
