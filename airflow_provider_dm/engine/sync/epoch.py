@@ -74,8 +74,8 @@ class EpochSize:
     """
 
     limit: int = 8 * MIB
-    one_task: int = 4 * MIB
-    """Up to here an epoch is one task."""
+    one_task: int | None = 4 * MIB
+    """Up to here an epoch is one task. None: of any size, as the transaction that crosses `limit` is in it."""
     smallest: int = MIB
     usual: int = 8 * MIB
     largest: int = 64 * MIB
@@ -90,7 +90,11 @@ class EpochSize:
     @classmethod
     def on_one_machine(cls) -> EpochSize:
         """Return where a local Spark begins."""
-        return cls(one_task=32 * MIB, largest=32 * MIB)
+        return cls(one_task=None, largest=32 * MIB)
+
+    def tasks(self, epoch_bytes: int, slots: int) -> int:
+        """Return by how many tasks an epoch is written, of a cluster with so many slots."""
+        return 1 if self.one_task is None or epoch_bytes <= self.one_task else slots
 
     def range_bytes(self, slots: int) -> int:
         """Return the size of a range: two for each slot, if they are not too small to be worth a task or too large to

@@ -210,13 +210,12 @@ class Loop:
         self._met(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
-        tasks = 1 if epoch.bytes <= self.size.one_task else self.runner.slots
         job = EpochJob(
             self.shared_plan,
             self.source.target,
             self.position.step(epoch.hi),
             self.position.catching_up,
-            Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
+            Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.bytes, self.runner.slots)),
             self.sharing.recording,
             *self._leniency(self.position.applied),
         )

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
-from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.plan.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.run import run_sync
@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
+from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 
 WGS_84 = (
@@ -436,6 +437,26 @@ def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
         one_kit.sync(spark, size=size)
 
         assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(one_kit: SyncKit, spark: SparkRunner) -> None:
+    """An exchange would be a second stage. Each transaction is a mebibyte, so one of them crosses the epoch's limit."""
+    for server in (one_kit.source, one_kit.target):
+        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
+    one_kit.tables = ("big",)
+    one_kit.begin()
+    size = replace(EpochSize.on_one_machine(), limit=EpochSize.on_one_machine().largest, warm=True)
+    for number in range(size.limit // MIB + 2):
+        one_kit.write(f"INSERT INTO big VALUES ({number}, REPEAT('x', {MIB}))")
+    tracker = spark.context.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+
+    one_kit.sync(spark, size=size)
+
+    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
+    assert {len(job.stageIds) for job in jobs if job is not None} == {1}
+    assert one_kit.differences() == []
 
 
 @pytest.mark.spark
