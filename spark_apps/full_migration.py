@@ -43,7 +43,7 @@ def work(app: App) -> Outcome:
         return Outcome(
             {"rows": 0, "seconds": 0.0, "notes": ["the copy is DM's, whose checkpoint is there"], "sources": {}}
         )
-    check_beforehand(spec.task, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
+    check_beforehand(spec, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
     def begun(source_id: str, start: Location) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from airflow_provider_dm.engine.config.base import Strict
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
@@ -128,3 +128,12 @@ class JobSpec(SpecFile):
     def source(self, source_id: str) -> SourceSpec:
         """Return the source with this id. Raises KeyError."""
         return {source.config.source_id: source for source in self.sources}[source_id]
+
+    def subtask(self, source_id: str) -> SubtaskConfig:
+        """Return the work of a source of the task, with the rules of its source.yaml if this run has the source.
+
+        Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`).
+        """
+        subtask = self.task.subtask(source_id)
+        own = [source.config for source in self.sources if source.config.source_id == source_id]
+        return subtask.with_source(own[0]) if own else subtask

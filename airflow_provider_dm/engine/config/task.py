@@ -147,9 +147,14 @@ class SubtaskConfig:
     strict_collations: bool = False
     """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
 
-    def with_filters_of(self, source: SourceConfig) -> Self:
-        """Return the same with the binlog event filters of the source's own file behind the task's."""
-        return replace(self, filters=(*self.filters, *source.filters))
+    def with_source(self, source: SourceConfig) -> Self:
+        """Return a copy to which the rules of source.yaml are added: its binlog event filters follow the task's, and
+        names are case-sensitive if either file says so, as in DM."""
+        return replace(
+            self,
+            filters=(*self.filters, *source.filters),
+            case_sensitive=self.case_sensitive or source.case_sensitive,
+        )
 
     @property
     def overwrites(self) -> bool:

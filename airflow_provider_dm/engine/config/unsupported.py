@@ -50,13 +50,13 @@ def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotS
     validator = task.validators.get(instance.validator_config_name)
     if validator and validator.mode != "none":
         yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
-    mydumper, import_mode = task.mydumper_of(instance), task.loader_of(instance).import_mode
+    mydumper, loader = task.mydumper_of(instance), task.loader_of(instance)
     if mydumper.where:
         yield NotSupportedYet("mydumpers.where", where, "Copy whole tables.")
     if flags := parse_extra_args(mydumper.extra_args).narrowing(task.lists_of(instance).do_dbs):
         yield NotSupportedYet(f"extra-args {' '.join(flags)}", where, "Choose tables by block-allow-list.")
-    if import_mode not in LOGICAL_MODES:
-        yield NotSupportedYet(f"import-mode {import_mode.value}", where, "Use import-mode: logical.")
+    if loader.import_mode not in LOGICAL_MODES:
+        yield NotSupportedYet(f"import-mode {loader.import_mode.value}", where, "Use import-mode: logical.")
 
 
 def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupportedYet]:

@@ -137,7 +137,7 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     sources = [
         Source(
             one,
-            spec.task.subtask(source_id).with_filters_of(one.config),
+            spec.subtask(source_id),
             one.endpoint.resolve(hooks.environ),
             fences[source_id],
         )

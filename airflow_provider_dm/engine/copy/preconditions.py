@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import design
 from airflow_provider_dm.engine.copy.loading import Source
 from airflow_provider_dm.engine.errors import DmError
@@ -54,13 +55,14 @@ def check_nothing_new(target: Endpoint, source: Source) -> None:
         log.warning("%s", error)
 
 
-def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
+def check_beforehand(spec: JobSpec, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
     """Check, of a task that the target knows nothing of, what `begin` would refuse: before the target is claimed, so
     that bad input leaves no trace there. A task that has begun is not checked. Raises as `design` does.
     """
+    task = spec.task
     if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):
         return
-    subtasks = {source: task.subtask(source) for source in sources}
+    subtasks = {source: spec.subtask(source) for source in sources}
     surveys = [survey_source(endpoint, SubtaskRules.of(subtasks[source])) for source, endpoint in sources.items()]
     names = {one.target for survey in surveys for one in survey.tables}
     design(surveys, subtasks, survey_target(target, names), fresh=set(sources), copied_into=frozenset())

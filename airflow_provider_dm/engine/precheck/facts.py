@@ -86,7 +86,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def subtask(self) -> SubtaskConfig:
-        return self.task.subtask(self.id)
+        return self.task.subtask(self.id).with_source(self.config)
 
     @cached_property
     def rules(self) -> SubtaskRules:

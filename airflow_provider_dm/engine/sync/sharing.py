@@ -58,8 +58,7 @@ class Sharing:
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
         fence = source.fence
         sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
-        task = source.job.task
-        subtasks = {name: task.subtask(name) for name in task.source_ids}
+        subtasks = {name: source.job.subtask(name) for name in source.job.task.source_ids}
         routers = {name: SubtaskRules.of(one).router for name, one in subtasks.items()}
         servers = Servers(source.target, fence.ref, sources, routers)
         contests = Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC)

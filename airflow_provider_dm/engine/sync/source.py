@@ -24,7 +24,7 @@ class SyncSource:
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
         """Resolve what `fence` lets us write. Raises what `TaskConfig.subtask` does, and SecretMissing."""
-        config = job.task.subtask(fence.ref.source).with_filters_of(job.source(fence.ref.source).config)
+        config = job.subtask(fence.ref.source)
         return cls(job, config, job.target.resolve(), fence)
 
     @property

@@ -161,9 +161,7 @@ def _plan(
     spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
     """Return what is compared; and of target tables that cannot be, the tables that go there, and why."""
-    surveys = {
-        name: survey_source(endpoint, SubtaskRules.of(spec.task.subtask(name))) for name, endpoint in servers.items()
-    }
+    surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
     there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     compared: dict[TableName, Compared] = {}
     paired = _paired(surveys, there, spec, target)

@@ -53,6 +53,6 @@ def test_bad_input_is_refused_before_the_target_is_claimed(
     spec = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").spec
 
     with pytest.raises(TargetTableMismatch):
-        check_beforehand(spec.task, {"one": endpoint("one", source)}, endpoint("target", target))
+        check_beforehand(spec, {"one": endpoint("one", source)}, endpoint("target", target))
 
     assert not target.sql("SHOW DATABASES LIKE %s", [f"{schema}_meta"])

@@ -5,14 +5,17 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig, UnknownSource
 from airflow_provider_dm.engine.config.units import Apply, ImportMode, OnDuplicate
-from airflow_provider_dm.engine.config.yaml_file import task_of
+from airflow_provider_dm.engine.config.yaml_file import source_of, task_of
 from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 
 
 def a_task(instance: dict[str, object] | None = None, **sections: object) -> TaskConfig:
@@ -242,3 +245,29 @@ def test_a_rule_has_to_say_which_part_is_the_real_table(key: str, rule: str, why
 
     assert why in str(refused.value)
     assert key.replace("_", "-") in str(refused.value)
+
+
+@pytest.mark.parametrize(("of_task", "of_source"), [(False, False), (True, False), (False, True), (True, True)])
+def test_names_are_case_sensitive_if_the_task_or_the_source_says_so(of_task: bool, of_source: bool) -> None:
+    task = a_task(
+        {"block-allow-list": "l"},
+        case_sensitive=of_task,
+        block_allow_list={"l": {"do-dbs": ["Shop"]}},
+    )
+    rule = {"schema-pattern": "s", "events": ["delete"], "action": "Ignore"}
+    source = source_of({"source-id": "a", "case-sensitive": of_source, "filters": [rule]})
+    endpoint = EndpointSpec(name="a", host="h", port=1, user="u")
+    spec = JobSpec(
+        run_id="r",
+        app="incremental_sync",
+        task=task,
+        sources=(SourceSpec(config=source, endpoint=endpoint, relay_dir="/r"),),
+        target=endpoint,
+        meta_url=SecretRef(env="DM_META"),
+        holder=HolderSpec(identity="i", attempt="1", host="h"),
+    )
+    subtask = spec.subtask("a")
+
+    assert SubtaskRules.of(subtask).block_allow.allows(TableName("Shop", "t"))
+    assert SubtaskRules.of(subtask).block_allow.allows(TableName("shop", "t")) is not (of_task or of_source)
+    assert subtask.filters == source.filters

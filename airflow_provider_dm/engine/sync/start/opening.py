@@ -394,9 +394,9 @@ def plan_for(
 
 def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
     """Yield the tables of the task's other sources, with the values that the target's columns have of them."""
-    ref, task = source.fence.ref, source.job.task
+    ref, job = source.fence.ref, source.job
     for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
-        router = SubtaskRules.of(task.subtask(name)).router if name in task.source_ids else None
+        router = SubtaskRules.of(job.subtask(name)).router if name in job.task.source_ids else None
         for schema in load_table_schemas(connection, ref.of_source(name)):
             yield name, schema, router.extracted(schema.table.name) if router else {}
 
