@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
@@ -95,7 +96,7 @@ class DmError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
-        return (type(self), tuple(getattr(self, one.name) for one in fields(self)))
+        return (partial(type(self), **self.details()), ())
 
 
 def _said(value: Any) -> Any:

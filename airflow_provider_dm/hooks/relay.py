@@ -122,7 +122,10 @@ def goal_text(goal: Location) -> str:
 
 
 def goal_at_end(endpoint: Endpoint) -> Location:
-    """Return where the binlog of this server ends now. Raises ServerUnreachable, AccessDenied, BinlogDisabled."""
+    """Return where the binlog of this server ends now.
+
+    Raises ServerUnreachable, AccessDenied, BinlogDisabled, BinlogStatusDenied.
+    """
     from airflow_provider_dm.engine.mysql.binlog_status import current_location
     from airflow_provider_dm.engine.mysql.connection import connected, server_info
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerInfo, query, server_info, text
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -29,6 +29,16 @@ class BinlogDisabled(DmError):
     scope = Scope.UPSTREAM
     what = "{server} writes no binlog."
     hint = "Set log_bin and binlog_format=ROW in its configuration and restart it."
+
+
+class BinlogStatusDenied(DmError):
+    server: str
+    privilege: str
+
+    code = "DM-2111"
+    scope = Scope.UPSTREAM
+    what = "{server} does not show the account where its binlog ends: the privilege {privilege} is missing."
+    hint = "GRANT {privilege} ON *.* TO the account of the source."
 
 
 class BinlogSize(NamedTuple):
@@ -61,7 +71,7 @@ def current_location(connection: Connection) -> Location:
     """Return the end of the server's binlog, with suffix 1.
 
     The position is exact. The GTID set belongs to it, except that on MySQL it may lack transactions that are being
-    committed at this moment. Raises BinlogDisabled, AccessDenied (REPLICATION CLIENT / BINLOG MONITOR is missing).
+    committed at this moment. Raises BinlogDisabled, BinlogStatusDenied.
     """
     info = server_info(connection)
     before = _status(connection, info)
@@ -77,7 +87,7 @@ def current_location(connection: Connection) -> Location:
 
 
 def list_binlogs(connection: Connection) -> list[BinlogSize]:
-    """List the binlog files that the server still has, oldest first. Raises BinlogDisabled or AccessDenied."""
+    """List the binlog files that the server still has, oldest first. Raises BinlogDisabled, BinlogStatusDenied."""
     return [BinlogSize(text(row[0]), int(row[1])) for row in _ask(connection, "SHOW BINARY LOGS")]
 
 
@@ -125,11 +135,12 @@ def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
     try:
         return query(connection, sql)
     except pymysql.err.MySQLError as error:
-        number, reason = (*error.args, "", "")[:2]
+        number = error.args[0] if error.args else 0
         if number == _NO_BINARY_LOGGING:
             raise BinlogDisabled(_address(connection)) from error
         if number in ACCESS_DENIED:
-            raise AccessDenied(_address(connection), str(reason)) from error
+            privilege = server_info(connection).capabilities.monitor_privilege
+            raise BinlogStatusDenied(_address(connection), privilege) from error
         raise
 
 

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.sync.write.tasks import (
     FoldRange,
 )
 from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.target.errors import RowsRefused
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
@@ -37,6 +38,13 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
 
     `ship`: send the bytes along, for executors that do not see the relay directory.
     """
+    try:
+        return _applied(runner, job, epoch, ship=ship)
+    except RowsRefused as error:
+        raise replace(error, log=f"from {epoch.lo} to {epoch.hi}") from error.__cause__
+
+
+def _applied(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
     ranges = [with_data(one) for one in epoch.ranges] if ship else list(epoch.ranges)
     groups = job.writing.tasks
     if job.plan.value.whole:

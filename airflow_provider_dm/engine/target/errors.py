@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import field
 from typing import Final
 
 import pymysql
@@ -28,6 +29,26 @@ _CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
 _NAMED_COLUMN: Final = re.compile(r"\bcolumn [`'](.+)[`'] at row \d+$", re.DOTALL)
 _KEY: Final = re.compile(r"for key '([^']*)'")
 _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
+
+
+class RowsRefused(DmError):
+    """Base of errors about the rows of one statement. Their values are left out on purpose.
+
+    `statement`: its kind and its number of rows. `log`: the part of the source's log that has the rows; "" if they are
+    copied.
+    """
+
+    statement: str = field(default="", kw_only=True)
+    log: str = field(default="", kw_only=True)
+
+    scope = Scope.DOWNSTREAM
+    what = "the target does not take rows as they are in the source."
+    hint = "Compare the rows of the target with those of the source (`dmctl verify`)."
+
+    def happened(self) -> str:
+        where = [f"The statement is {self.statement}."] * bool(self.statement)
+        where += [f"The rows come from the log {self.log}."] * bool(self.log)
+        return " ".join((super().happened(), *where))
 
 
 class TargetUnreachable(DmError):
@@ -67,8 +88,8 @@ class TargetDenied(DmError):
     hint = "Check user and password, and grant what the precheck lists."
 
 
-class TargetRefused(DmError):
-    """The target does not take a statement. Row values are left out on purpose."""
+class TargetRefused(RowsRefused):
+    """The target does not take a statement."""
 
     table: str
     number: int
@@ -80,7 +101,7 @@ class TargetRefused(DmError):
     hint = "Compare the target table's columns and limits with the source's, then resume."
 
 
-class DuplicateInTarget(DmError):
+class DuplicateInTarget(RowsRefused):
     """A new row met a row that is already there. Nothing is overwritten: the other row may be another shard's."""
 
     table: str
@@ -95,7 +116,7 @@ class DuplicateInTarget(DmError):
     )
 
 
-class TargetWarned(DmError):
+class TargetWarned(RowsRefused):
     """The target stored something else than what was sent (rounded, cut, replaced)."""
 
     table: str
@@ -108,7 +129,7 @@ class TargetWarned(DmError):
     hint = "Widen the target's column to the source's type, then resume."
 
 
-class ComputedDiffers(DmError):
+class ComputedDiffers(RowsRefused):
     """The target's own value of a computed column is not the source's."""
 
     table: str
@@ -125,7 +146,7 @@ class ComputedDiffers(DmError):
     )
 
 
-class RowTooLarge(DmError):
+class RowTooLarge(RowsRefused):
     """One row alone is more than the target takes as a statement."""
 
     table: str
@@ -156,8 +177,13 @@ class WarningsHidden(DmError):
     )
 
 
-def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target") -> DmError:
-    """Translate a driver's error into ours; `reaction` says whether the same transaction may be tried again."""
+def translate(
+    error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target", statement: str = ""
+) -> DmError:
+    """Translate a driver's error into ours; `reaction` says whether the same transaction may be tried again.
+
+    `statement`: its kind and its number of rows, for the message.
+    """
     number, message = number_of(error), message_of(error)
     if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
@@ -168,8 +194,8 @@ def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: st
     if number in ACCESS_DENIED:
         return TargetDenied(message)
     if number in _DUPLICATE:
-        return DuplicateInTarget(table, key_name(message))
-    return TargetRefused(table, number, redacted(number, message))
+        return DuplicateInTarget(table, key_name(message), statement=statement)
+    return TargetRefused(table, number, redacted(number, message), statement=statement)
 
 
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:

@@ -146,7 +146,7 @@ def execute(connection: Connection, statement: Statement) -> int:
     try:
         affected, clipped = _run(connection, statement)
     except pymysql.err.Error as error:
-        refused = translate(error, table=table)
+        refused = translate(error, table=table, statement=str(statement))
         if computing is None or computing.lenient or not clips_computed(error, computing.columns):
             raise refused from None  # None: the driver's text may quote row values
         try:
@@ -170,7 +170,7 @@ def _send(cursor: Cursor, statement: Statement) -> int:
     try:
         return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
     except PacketTooLarge as error:
-        raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
+        raise RowTooLarge(str(statement.table), error.bytes, error.limit, statement=str(statement)) from None
 
 
 def _check_computed(connection: Connection, computing: Computing) -> None:
@@ -192,7 +192,7 @@ def count(connection: Connection, statement: Statement) -> int:
         try:
             _send(cursor, statement)
         except pymysql.err.Error as error:
-            raise translate(error, table=str(statement.table)) from None
+            raise translate(error, table=str(statement.table), statement=str(statement)) from None
         ((number,),) = cursor.fetchall()
     return int(number)
 
@@ -215,11 +215,12 @@ def _check_warnings(connection: Connection, statement: Statement, warned: int) -
         elif computed and is_clipping(int(number), text, computed):
             clipped = True
         elif int(number) not in _IGNORED_WARNINGS:
-            raise TargetWarned(table, int(number), redacted(int(number), text))
+            raise TargetWarned(table, int(number), redacted(int(number), text), statement=str(statement))
     if len(found) < warned:
         raise WarningsHidden(table, warned, len(found))
     if met != statement.invalid:
-        raise TargetWarned(table, WARN_DATA_TRUNCATED, "an ENUM's index 0 was written without the warning it brings")
+        reason = "an ENUM's index 0 was written without the warning it brings"
+        raise TargetWarned(table, WARN_DATA_TRUNCATED, reason, statement=str(statement))
     return clipped
 
 

@@ -81,6 +81,9 @@ class Statement:
     computing: Computing | None = None
     """For tables with columns that the target computes."""
 
+    def __str__(self) -> str:
+        return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
+
 
 @dataclass(frozen=True)
 class Dialect:

@@ -105,7 +105,7 @@ def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
     with pytest.raises(RowsCollide):
         shops.sync("b")
     shops.write("b", "UPDATE o_1 SET v = 'b'; INSERT INTO o_1 VALUES (31, 'b')")
-    with failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", "")), pytest.raises(MissingRow):
+    with failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0)), pytest.raises(MissingRow):
         shops.sync("b")
 
     one_of_two = {"mysql-instances": [{"source-id": name, "route-rules": ["merge"]} for name in "ab"]}
@@ -141,7 +141,7 @@ def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
     shops.load(copied=lambda: shops.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
     shops.sync("a")
     shops.write("a", "UPDATE o_0 SET v = 'a'")
-    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", ""))
+    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0))
     with halfway, pytest.raises(MissingRow):
         shops.sync("a")
     assert numbers_of(shops, "a")

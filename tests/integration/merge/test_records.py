@@ -84,7 +84,7 @@ def test_nothing_is_given_up_while_an_epoch_is_half_written(
 ) -> None:
     """Records decide how one is written. All sources are exact, so the look that a run begins with could give up."""
     number = a_is_exact(one_pair)
-    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", ""))
+    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0))
     with halfway, pytest.raises(MissingRow):
         one_pair.sync("a")
     one_pair.sync("b")

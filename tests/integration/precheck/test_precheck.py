@@ -100,6 +100,10 @@ def test_missing_grants_are_named_with_the_statement_that_gives_them(
     assert f"GRANT SELECT ON `{schema}`.*" in dump.remedy
     replication = result(report, "replication_privilege", state=State.FAIL)
     assert "REPLICATION SLAVE" in replication.remedy
+    monitor = "BINLOG MONITOR" if source.flavour == "mariadb" else "REPLICATION CLIENT"
+    gtid = result(report, "gtid", state=State.FAIL)
+    assert f"the privilege {monitor} is missing" in gtid.message
+    assert gtid.remedy == f"GRANT {monitor} ON *.* TO the account of the source."
     writing = result(report, "target_privilege", "target", State.FAIL)
     assert "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE" in writing.remedy
 

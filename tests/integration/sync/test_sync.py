@@ -498,3 +498,19 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
     for size in (SMALL, None):
         with pytest.raises(DuplicateInTarget):
             one_kit.sync(spark, size=size)
+
+
+def test_a_refused_row_is_found_by_its_statement_and_its_place_in_the_log(kit: SyncKit) -> None:
+    kit.create("plain")
+    kit.target.sql(f"ALTER TABLE `{kit.schema}`.plain MODIFY id int NOT NULL")
+    kit.begin()
+    start = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (1, 'a'), (3000000000, 'too large')")
+
+    with pytest.raises(DmError) as raised:
+        kit.sync()
+
+    where = f"The statement is INSERT of 2 rows. The rows come from the log from {start} to {kit.upstream()}."
+    assert raised.value.code == "DM-6004"
+    assert where in raised.value.message()
+    assert "too large" not in raised.value.message()

@@ -151,7 +151,7 @@ def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
 # Tables that others feed as well
 
 TAKEN = DuplicateInTarget("shop.plain", "PRIMARY")
-MISSING = MissingRow("shop.plain", "UPDATE", 1, 0, "", "")
+MISSING = MissingRow("shop.plain", "UPDATE", 1, 0)
 APART = replace(PLAN, merged=frozenset({0}))
 
 

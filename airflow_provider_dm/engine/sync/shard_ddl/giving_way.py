@@ -210,7 +210,7 @@ class GivingWay:
             for statement in delete_rows(mapping, keys, dialect=access.dialect):
                 met = access.execute(connection, statement)
                 if met != statement.rows:
-                    raise MissingRow(str(target), "DELETE", statement.rows, met, here.sort_key, here.sort_key)
+                    raise MissingRow(str(target), "DELETE", statement.rows, met, log=f"at {here}")
             take_aside(connection, owner, target, placed)
             return found + len(placed)
 

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
 from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, Mode, OwnerWork
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, RowsRefused
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
@@ -53,22 +53,17 @@ rows, but not less than SMALL_BATCH and no more than BATCH_ROWS. Measured: trans
 fifth more CPU. Those in which rows may meet others' or have to be named stay small."""
 
 
-class MissingRow(DmError):
-    """The log changes or deletes rows that the target does not have. Key values are left out on purpose."""
+class MissingRow(RowsRefused):
+    """The log changes or deletes rows that the target does not have."""
 
     table: str
     operation: str
     expected: int
     found: int
-    lo: str
-    hi: str
 
     code = "DM-6021"
     scope = Scope.DOWNSTREAM
-    what = (
-        "{operation} on {table} should have met {expected} rows and met {found} (log from {lo} to {hi}). "
-        "The transaction was rolled back."
-    )
+    what = "{operation} on {table} should have met {expected} rows and met {found}. The transaction was rolled back."
     hint = "Somebody else changes the target's rows, or they were never copied: run verify to see which."
 
 
@@ -241,7 +236,7 @@ class WaveWriter:
             if number != statement.rows:
                 operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
                 table = str(statement.table)
-                raise MissingRow(table, operation, statement.rows, number, self.step.lo, self.step.hi)
+                raise MissingRow(table, operation, statement.rows, number)
 
         def changed(statement: Statement, number: int) -> None:
             if number != 2 * statement.rows and not careful:
