@@ -53,6 +53,16 @@ WRITTEN: Final = Metric(
 BYTES: Final = Metric("dm_syncer_log_bytes_total", "counter", "Bytes of the log applied.")
 FAILURES: Final = Metric("dm_syncer_exit_with_error_count", "counter", "Errors after which a sync went on by itself.")
 CONTESTED: Final = Metric("dm_syncer_contested_rows", "gauge", "Rows that wait for their places in merged tables.")
+UNSYNCED: Final = Metric(
+    "dm_syncer_unsynced_table_number", "gauge", "Shards that have not made the DDL behind which rows are held back."
+)
+RESOLVING: Final = Metric(
+    "dm_syncer_shard_lock_resolving", "gauge", "1 if all shards of the source have made a DDL and it is not resolved."
+)
+HELD_BACK: Final = Metric(
+    "dm_syncer_held_back_seconds", "gauge", "Seconds since the first DDL or row behind which rows are held back."
+)
+HELD_BYTES: Final = Metric("dm_syncer_held_back_log_bytes", "gauge", "Bytes of the log kept for rows held back.")
 LOAD: Final = Metric("dm_loader_progress", "gauge", "Chunks that are copied, of one.")
 LOADED: Final = Metric("dm_loader_rows_total", "counter", "Rows copied.")
 
@@ -91,6 +101,14 @@ def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[Value]:
     yield BYTES, own, shown.get("bytes")
     yield FAILURES, {**own, "resumable_err": "true"}, shown.get("failures")
     yield CONTESTED, own, shown.get("contested_rows")
+    groups = shown.get("unresolved_groups")
+    if groups is not None:
+        for group in groups:
+            yield UNSYNCED, {"table": group["target"], **own}, len(group["unsynced"])
+        yield RESOLVING, own, float(any(not group["unsynced"] for group in groups))
+        held_back = groups or shown.get("contested_rows")
+        yield HELD_BACK, own, shown.get("held_back_seconds") if held_back else 0.0
+        yield HELD_BYTES, own, shown.get("held_back_bytes")
 
 
 def _load(own: Mapping[str, str], shown: Json) -> Iterator[Value]:

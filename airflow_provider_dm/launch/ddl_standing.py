@@ -132,8 +132,8 @@ def _how(lock: Lock) -> str:
 
 
 def _said_of_group(source: str, group: Mapping[str, Any], now: float) -> str:
-    made_at = group.get("madeAt")
-    age = "" if made_at is None else f", {duration(max(0.0, now - made_at))} old,"
+    since = group.get("since")
+    age = "" if since is None else f", {duration(max(0.0, now - since))} old,"
     missing = ", ".join(group.get("unsynced", ()))
     why = f"for its shards {missing}" if missing else group.get("waits") or "to be agreed on"
     return f"DDL of {group['target']} in {source}{age} waits {why}"

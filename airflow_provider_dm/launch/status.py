@@ -7,6 +7,7 @@ status whose heartbeat is old is shown as Stopped, since nobody is left to say s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
@@ -172,7 +173,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     master = relay.master if relay else None
     applied, shown = subtask.applied, _progress(subtask, run)
     groups = list(shown.get("unresolved_groups") or ())
-    lag = lag_seconds(subtask, run)
+    lag, held_for = _age(subtask, run, "lag_seconds"), _age(subtask, run, "held_back_seconds")
     return {
         "totalEvents": _count(shown, "changes_applied"),
         "totalTps": _count(shown, "total_rps"),
@@ -180,10 +181,11 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         **_place("masterBinlog", master),
         **_place("syncerBinlog", applied),
         "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
-        "unresolvedGroups": groups,
+        "unresolvedGroups": [_group_json(group) for group in groups],
         "synced": applied is not None
         and master is not None
-        and (applied.file, applied.position) == (master.file, master.position),
+        and (applied.file, applied.position) == (master.file, master.position)
+        and not _holds_back(subtask, shown),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
         # None: nobody knows.
@@ -198,6 +200,9 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         # Ours: transactions of the log; rows that wait for their places in merged tables; for how long at this pace.
         "totalTransactions": _count(shown, "transactions"),
         "contested_rows": int(shown.get("contested_rows", 0)),
+        # Ours: for how long rows are held back (None: no row is, or unknown), and how much of the log is kept for them.
+        "heldBackSeconds": None if held_for is None else round(held_for),
+        "heldBackBytes": shown.get("held_back_bytes", 0),
         # Ours: whether safe mode is on, why, until where; exit_point: up to where rows may be applied already; what
         # collided and was written over since the run began, by table.
         "safeMode": shown.get("safe_mode") or {},
@@ -207,9 +212,25 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     }
 
 
-def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
-    """Return how far the target is behind, as the run said last, and the time since if nobody lives to say more."""
-    said = _progress(subtask, run).get("lag_seconds")
+def _holds_back(subtask: SubtaskStatus, shown: Json) -> bool:
+    """Return True if rows before `applied` may be missing in the target. `shown`: the progress of the task's last run;
+    where it has none of this source, the log that the source still needs decides.
+    """
+    if not shown:
+        return subtask.needed is not None and subtask.needed != subtask.applied
+    return bool(shown.get("unresolved_groups") or shown.get("contested_rows"))
+
+
+def _group_json(group: Json) -> Json:
+    """Return one of DM's unresolvedGroups. Ours are `waits`: the reason, and `since`: the time of the first DDL."""
+    since = group.get("since")
+    shown = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+    return {**group, "since": shown}
+
+
+def _age(subtask: SubtaskStatus, run: Run | None, key: str) -> float | None:
+    """Return an age of the run's progress, in seconds, and the time since then if the run has ended; None: unknown."""
+    said = _progress(subtask, run).get(key)
     if said is None or run is None:
         return None
     return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)

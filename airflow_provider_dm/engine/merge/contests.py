@@ -155,6 +155,8 @@ class Contests:
     none."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
+    since: float | None = None
+    """The time from which the oldest of them waits, by the target's clock, in seconds since 1970."""
     _settler: Settler = field(init=False)
     _seen: dict[int, float] = field(default_factory=dict)
     """Rows that collided at the last look, and when they were first seen to."""
@@ -233,9 +235,10 @@ class Contests:
         """Return (rows of this source, whether too many of one table). (None, …): no source has any."""
         ref = self.fence.ref
         found = self.around.transactions(lambda connection: waiting(connection, ref))
-        mine = [one.rows for one in found if one.source == ref.source]
-        self.rows = sum(mine)
-        return (self.rows if found else None), max(mine, default=0) > self.most
+        mine = [one for one in found if one.source == ref.source]
+        self.rows = sum(one.rows for one in mine)
+        self.since = min((one.since for one in mine), default=None)
+        return (self.rows if found else None), max((one.rows for one in mine), default=0) > self.most
 
     def _look_into(self, seconds: float, most: int) -> None:
         ref, behind = self.fence.ref, self._behind

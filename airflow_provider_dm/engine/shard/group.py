@@ -90,6 +90,12 @@ class Item:
     needs: Location
     how: Json
 
+    @property
+    def made_at(self) -> float | None:
+        """The time at which the shard made the DDL, by its server's clock, in seconds since 1970; None: unknown."""
+        session: list[list[Any]] = self.how.get("session", [])
+        return next((float(value) for name, value in session if name == "timestamp"), None)
+
     def rows_until(self, until: Location) -> list[Piece]:
         """Return the rows of the shard, if any, behind this DDL up to the next, or to where they are passed over."""
         some = self.end.sort_key < until.sort_key
@@ -130,10 +136,11 @@ class Resync:
     """All that can be applied because one DDL was resolved.
 
     `plan`: the fingerprint of the plan by which it is written where it stands; "" where nothing is written yet, or
-    releases that noted none have begun it."""
+    releases that noted none have begun it. `since`: the time of the DDL, as `Group.since` returns it."""
 
     pieces: tuple[Piece, ...]
     plan: str = ""
+    since: float | None = None
 
     @property
     def lo(self) -> Location:
@@ -157,17 +164,19 @@ class Resync:
             {"table": one.table.to_json(), **{name: getattr(one, name).to_json() for name in _PLACES}}
             for one in self.pieces
         ]
-        return {"pieces": pieces, "plan": self.plan}
+        return {"pieces": pieces, "plan": self.plan, "since": self.since}
 
     @classmethod
     def from_json(cls, said: Json | list[Json]) -> Resync:
         """Return what was written, also by releases that wrote the pieces alone."""
-        written, plan = (said, "") if isinstance(said, list) else (said["pieces"], said["plan"])
+        written, plan, since = (
+            (said, "", None) if isinstance(said, list) else (said["pieces"], said["plan"], said["since"])
+        )
         pieces = (
             Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
             for one in written
         )
-        return cls(tuple(pieces), plan)
+        return cls(tuple(pieces), plan, since)
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,13 @@ class Group:
         places = [one.items[0].needs for one in self.members if one.items]
         places += [one.needs for one in self.resync.pieces] if self.resync is not None else []
         return min(places, key=lambda place: place.sort_key, default=None)
+
+    @property
+    def since(self) -> float | None:
+        """The time of the oldest DDL behind which rows are held back, in seconds since 1970; None: unknown."""
+        times = [one.items[0].made_at for one in self.members if one.items]
+        times += [self.resync.since] if self.resync is not None else []
+        return min((one for one in times if one is not None), default=None)
 
 
 def made(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
@@ -283,7 +299,9 @@ def resolve(group: Group, here: Location) -> Group:
         until = rest[0].at if rest else here
         pieces += item.rows_until(until)
         members.append(Member(one.table, item.table, rest))
-    return replace(group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces)))
+    return replace(
+        group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces), since=group.since)
+    )
 
 
 def finished(group: Group) -> Group:

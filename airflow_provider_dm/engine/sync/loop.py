@@ -241,7 +241,7 @@ class Loop:
         waits = self.sharing.rows or self.sharing.may_have_lost
         if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
             self._met(self.sharing.write_over())
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
         self.safe_mode.met(collisions, self.sharing.servers.feeders)
@@ -296,7 +296,7 @@ class Loop:
             self._show_shared()
 
     def _show_shared(self) -> None:
-        self.progress.contested_rows = self.sharing.rows
+        self.progress.contested_rows, self.progress.contested_since = self.sharing.rows, self.sharing.rows_since
         if taken := self.sharing.taking_over.taken():
             self._met(taken)
 
@@ -484,5 +484,5 @@ class Loop:
             self.notes.in_target(stage)
             self._look_at_shared(now=False)
             self.by_hand.passed(self.position.applied)
-            self.tail.look(self.position.here, self.position.goal)
+            self.tail.look(self.position.here, self.position.goal, held=self.shards.needs)
         self.notes.elsewhere(stage, now=now)

@@ -99,10 +99,14 @@ class SyncProgress:
     (sync/safe_mode/here.py)."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
+    contested_since: float | None = None
+    """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
     unresolved_groups: list[dict[str, Any]] | None = None
-    """Merged tables whose shards have made DDL that the target waits to make (DM's unresolvedGroups); None: nobody has
-    looked yet.
+    """Merged tables of which rows are held back, because not all shards have made the same DDL (DM's unresolvedGroups);
+    None: the sync has not looked yet.
     """
+    held_back_bytes: int | None = 0
+    """The bytes of the log from the first row that such a table holds back to here; None: unknown."""
     resuming: str = ""
     """What has failed, while the sync waits to go on by itself."""
     binlog_type: str = "local"
@@ -111,17 +115,39 @@ class SyncProgress:
     meter: Meter = field(default_factory=Meter, repr=False)
 
     def lag_seconds(self, now: float | None = None) -> float | None:
-        """Return how old the oldest commit may be that is not applied; 0 when there is none; None: nobody knows.
+        """Return the age of the oldest commit whose rows may be missing in the target; 0: no row is; None: unknown.
 
-        It grows while anything blocks, be it the source's relay. A source that rests has no commits: what counts then
-        is when its end was last seen here.
+        The lag grows while anything blocks the sync, also the source's relay, and while rows are held back. A source
+        without new commits counts from the moment at which the sync last saw the end of its log.
         """
-        if self.caught_up and self.at_end:
+        held = self._held_since()
+        if self.holds_back and held is None:
+            return None
+        if self.caught_up and self.at_end and not self.holds_back:
             return 0.0
-        known = [moment for moment in (self.newest_timestamp, self.at_end_at) if moment is not None]
+        reached = [moment for moment in (self.newest_timestamp, self.at_end_at) if moment is not None]
+        known = [max(reached)] if reached else []
+        known += [held] if held is not None else []
         if not known:
             return None
-        return max(0.0, (time.time() if now is None else now) - max(known))
+        return max(0.0, (time.time() if now is None else now) - min(known))
+
+    def held_back_seconds(self, now: float | None = None) -> float | None:
+        """Return for how long rows have been held back; None: no row is, or the time is unknown.
+
+        Rows are held back behind a DDL that not all shards have made, and while another row holds their place.
+        """
+        held = self._held_since()
+        return None if held is None else max(0.0, (time.time() if now is None else now) - held)
+
+    def _held_since(self) -> float | None:
+        times = [group["since"] for group in self.unresolved_groups or ()]
+        return min((one for one in (*times, self.contested_since) if one is not None), default=None)
+
+    @property
+    def holds_back(self) -> bool:
+        """True if rows of the log that was read are not in the target yet."""
+        return bool(self.unresolved_groups or self.contested_rows)
 
     def paused(self) -> None:
         """Note that nobody looks any more."""
@@ -150,10 +176,12 @@ class SyncProgress:
             "left_bytes": self.left_bytes,
             "seconds_left": seconds_left(self.left_bytes, pace),
             "lag_seconds": self.lag_seconds(),
-            "caught_up": self.caught_up and self.at_end,
+            "caught_up": self.caught_up and self.at_end and not self.holds_back,
             "catch_up_mode": self.catching_up,
             "safe_mode": self.safe_mode,
             "contested_rows": self.contested_rows,
+            "held_back_seconds": self.held_back_seconds(),
+            "held_back_bytes": self.held_back_bytes,
             "unresolved_groups": self.unresolved_groups,
             "failures": self.failures,
             "resuming": self.resuming,
@@ -182,6 +210,9 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     '0 rows (0/s), lag 0 s, waiting: DM-6001, again in 2 s'
     >>> progress_line({"lag_seconds": 0.0, "goal_far": "the goal lies behind the newest file"})
     '0 rows (0/s), lag 0 s, waiting: the goal lies behind the newest file'
+    >>> progress_line({"lag_seconds": 61.0, "held_back_seconds": 61.0, "held_back_bytes": 3 << 20,
+    ...                "unresolved_groups": [{"target": "`shop`.`o`", "waits": "for s.o_2 of this source"}]})
+    '0 rows (0/s), lag 1 min 1 s, held back for 1 min 1 s (3.0 MiB of log): `shop`.`o` waits for s.o_2 of this source'
     """
     said = [f"at {progress['location']}"] if progress.get("location") else []
     said.append(f"{progress.get('changes_applied', 0):,} rows ({progress.get('recent_rps', 0):,.0f}/s)")
@@ -198,13 +229,28 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     if tables := safe_mode.get("collisions"):
         rows = sum(counts["missing"] + counts["present"] for counts in tables.values())
         said.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
-    if rows := progress.get("contested_rows"):
-        said.append(f"{rows:,} rows wait for their places")
+    said += _held_back(progress)
     if far := progress.get("goal_far"):
         said.append(f"waiting: {far}")
     if why := progress.get("resuming"):
         said.append(f"waiting: {why}")
     return ", ".join(said)
+
+
+def _held_back(progress: Mapping[str, Any]) -> list[str]:
+    """Return which rows are held back, for how long, and for what they wait, as one part of the line; or no part."""
+    reasons = [
+        f"{group['target']} waits {group['waits']}" if group["waits"] else f"{group['target']} is applied now"
+        for group in progress.get("unresolved_groups") or ()
+    ]
+    if rows := progress.get("contested_rows"):
+        reasons.append(f"{rows:,} rows wait for their places")
+    if not reasons:
+        return []
+    seconds, size = progress.get("held_back_seconds"), progress.get("held_back_bytes")
+    age = "" if seconds is None else f" for {duration(seconds)}"
+    log = f" ({size / (1 << 20):,.1f} MiB of log)" if size else ""
+    return [f"held back{age}{log}: {'; '.join(reasons)}"]
 
 
 def duration(seconds: float) -> str:

@@ -84,6 +84,11 @@ class Sharing:
         return self.contests.rows
 
     @property
+    def rows_since(self) -> float | None:
+        """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
+        return self.contests.since
+
+    @property
     def recording(self) -> bool:
         """Merged tables are not exact yet, whatever the log is."""
         return self.plan.adopts and self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))

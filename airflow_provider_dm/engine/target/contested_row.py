@@ -50,12 +50,16 @@ class ContestedRow:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The number of rows of one source table that wait for places in one target table."""
+    """The number of rows of one source table that wait for places in one target table.
+
+    `since`: the time from which the oldest of them waits, by the target's clock, in seconds since 1970.
+    """
 
     source: str
     table: TableName
     target: TableName
     rows: int
+    since: float
 
 
 def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -> dict[TableName, set[bytes]]:
@@ -223,13 +227,14 @@ def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
     """Count the rows that wait, of all sources of the task."""
     rows = query(
         connection,
-        "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "
-        f"FROM {ref.table(_ROWS.table)} WHERE task = %s AND {_HAS_IMAGE} GROUP BY 1, 2, 3, 4, 5",
+        "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*), "
+        f"UNIX_TIMESTAMP(MIN(since)) + 0e0 FROM {ref.table(_ROWS.table)} "
+        f"WHERE task = %s AND {_HAS_IMAGE} GROUP BY 1, 2, 3, 4, 5",
         (ref.task,),
     )
     return [
-        Waiting(text(source), name_of(schema, table), name_of(to_schema, to_table), int(count))
-        for source, schema, table, to_schema, to_table, count in rows
+        Waiting(text(source), name_of(schema, table), name_of(to_schema, to_table), int(count), float(since))
+        for source, schema, table, to_schema, to_table, count, since in rows
     ]
 
 

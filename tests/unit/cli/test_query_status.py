@@ -223,10 +223,48 @@ def test_the_sync_unit_has_all_that_dms_has() -> None:
         "dumpIOTotalBytes": "0",
         "totalTransactions": "70",
         "contested_rows": 0,
+        "heldBackSeconds": None,
+        "heldBackBytes": 0,
         "safeMode": {},
         "remainingSeconds": 7.5,
         "goalFar": "",
     }
+
+
+HELD = {
+    "target": "`s`.`o`",
+    "DDLs": ["ADD c int"],
+    "synced": ["`s`.`o_1`"],
+    "unsynced": ["`s`.`o_2`"],
+    "waits": "for it",
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "needed", "synced"),
+    [
+        ({}, 916, True),
+        (
+            {"unresolved_groups": [{**HELD, "since": 0.0}], "held_back_seconds": 60.4, "held_back_bytes": 500},
+            400,
+            False,
+        ),
+        ({"contested_rows": 2}, 916, False),
+        (None, 916, True),  # the last run was another app: a comparison
+        (None, 400, False),
+    ],
+)
+def test_a_source_that_holds_rows_back_is_not_synced(shown: dict[str, Any] | None, needed: int, synced: bool) -> None:
+    last = replace(run(), progress={} if shown is None else {"mysql-replica-01": {**SYNCING, **shown}})
+    end = Location("mysql-bin.000005", 916, GTIDS)
+    at = replace(subtask(applied=end), needed=replace(end, position=needed))
+
+    (found,) = source_status("mysql-replica-01", relay(), [(at, last)])["subTaskStatus"]
+
+    assert found["sync"]["synced"] is synced
+    if shown and "unresolved_groups" in shown:
+        assert (found["sync"]["heldBackSeconds"], found["sync"]["heldBackBytes"]) == (60, 500)
+        assert found["sync"]["unresolvedGroups"] == [{**HELD, "since": "1970-01-01T00:00:00+00:00"}]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ GROUP = {
     "synced": ["`s`.`o_1`"],
     "unsynced": ["`s`.`o_2`"],
     "waits": "for s.o_2 of this source",
-    "madeAt": NOW - 75,
+    "since": NOW - 75,
 }
 
 

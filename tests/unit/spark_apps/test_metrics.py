@@ -41,6 +41,31 @@ def test_a_sync_in_dms_names() -> None:
     assert page.endswith("\n")
 
 
+def test_rows_that_are_held_back_in_dms_names() -> None:
+    group = {"target": "`s`.`o`", "waits": "for s.o_2 of this source", "unsynced": ["`s`.`o_2`"], "since": 1.0}
+    progress = SyncProgress(caught_up=True, at_end=True, unresolved_groups=[], held_back_bytes=0)
+
+    def shown() -> dict[str, str]:
+        page = exposition("t", "h", {"a": Stage.RUNNING}, {"a": progress.to_json()})
+        names = ("unsynced_table", "shard_lock", "held_back")
+        return dict(
+            line.split(" ") for line in page.splitlines() if line.startswith(tuple(f"dm_syncer_{n}" for n in names))
+        )
+
+    own = 'task="t",source_id="a"'
+    resolving, seconds, size = (
+        f"dm_syncer_{name}{{{own}}}" for name in ("shard_lock_resolving", "held_back_seconds", "held_back_log_bytes")
+    )
+    assert shown() == {resolving: "0", seconds: "0", size: "0"}
+    progress.unresolved_groups, progress.held_back_bytes = [group], 700
+    unsynced = f'dm_syncer_unsynced_table_number{{table="`s`.`o`",{own}}}'
+    found = shown()
+    assert float(found.pop(seconds)) > 1_000_000_000
+    assert found == {unsynced: "1", resolving: "0", size: "700"}
+    progress.unresolved_groups = [{**group, "unsynced": []}]
+    assert (shown()[unsynced], shown()[resolving]) == ("0", "1")
+
+
 def test_a_load_and_a_source_that_has_said_nothing() -> None:
     loading = {"unit": "load", "rows": 10, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
 

@@ -49,6 +49,7 @@ MORE_META_TABLES: Final = {
 def _opened() -> sqlite3.Connection:
     sqlite = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1_000)
     sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: 0)
+    sqlite.create_function("UNIX_TIMESTAMP", 1, lambda moment: moment)
     for schema in (META, *SCHEMAS):
         sqlite.execute(f"ATTACH ':memory:' AS {schema}")
     for table, columns in (META_TABLES | MORE_META_TABLES).items():

@@ -126,7 +126,7 @@ class Log(Tail):
             raise error
         self.world.events.append(f"distrust {epoch.lo.position}")
 
-    def look(self, here: Location, goal: Location | None) -> None:
+    def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Show nobody anything."""
 
     def idle(self, here: Location, seconds: float) -> None:

@@ -190,6 +190,7 @@ def in_sqlite(sql: str) -> str:
 def _with_tables() -> sqlite3.Connection:
     sqlite = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=4096)
     sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: Database.now())
+    sqlite.create_function("UNIX_TIMESTAMP", 1, lambda moment: moment)
     for name in ("shop", META):
         sqlite.execute(f"ATTACH ':memory:' AS {name}")
     for one in TARGETS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,34 @@ def test_lag_grows_while_blocked_and_is_nothing_when_there_is_nothing_more() -> 
     assert progress.lag_seconds(now=1050) == 30
     progress.newest_timestamp = 1045
     assert progress.lag_seconds(now=1050) == 5
+
+
+GROUP: dict[str, Any] = {"target": "`shop`.`o`", "waits": "for shop.o_2 of this source", "unsynced": ["`shop`.`o_2`"]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "contested"),
+    [
+        ([{**GROUP, "since": 1000.0}], None),
+        ([], 1000.0),
+        ([{**GROUP, "since": 1000.0}, {**GROUP, "since": 1010.0}], 1005.0),
+    ],
+)
+def test_lag_grows_while_rows_are_held_back(groups: list[dict[str, Any]], contested: float | None) -> None:
+    progress = SyncProgress(newest_timestamp=1020, caught_up=True, at_end=True, at_end_at=1030, unresolved_groups=[])
+    assert (progress.lag_seconds(now=1030), progress.to_json()["caught_up"]) == (0, True)
+
+    progress.unresolved_groups = groups
+    progress.contested_rows, progress.contested_since = (0, None) if contested is None else (3, contested)
+    assert [progress.lag_seconds(now=1000 + seconds) for seconds in (30, 90)] == [30, 90]
+    assert progress.held_back_seconds(now=1030) == 30
+    assert progress.to_json()["caught_up"] is False
+
+
+def test_what_is_held_back_for_an_unknown_time_makes_the_lag_unknown() -> None:
+    progress = SyncProgress(newest_timestamp=1020, caught_up=True, at_end=True, at_end_at=1030)
+    progress.unresolved_groups = [{**GROUP, "since": None}]
+    assert progress.lag_seconds(now=1030) is None
 
 
 @pytest.mark.parametrize(("seconds", "total", "recent"), [(10, 10.0, 10.0), (100, 1.0, 0.0)])

@@ -170,8 +170,9 @@ class Tail:
                 case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
                     pulled.check_upstream()
 
-    def look(self, here: Location, goal: Location | None) -> None:
-        """Look, for people, where the source's log ends, and how much of it lies behind `here`."""
+    def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
+        """Note in the progress where the source's log ends, how much of it lies behind `here`, and how much is kept for
+        rows that are held back from `held` on (None: no rows are)."""
         status = self._status()
         fresh = status is not None and health.is_alive(status, health.FRESH_SECONDS)
         master = status.master if status is not None and fresh else None
@@ -185,6 +186,7 @@ class Tail:
             if shown.at_end:
                 shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
         shown.left_bytes = left_bytes(reader, here, goal, master)
+        shown.held_back_bytes = left_bytes(reader, held, here, None) if held is not None else 0
         far = not_begun(goal, shown.master) if shown.at_end else ""
         if far and not shown.goal_far:
             log.warning("%s; the sync waits for that, and does not end before", far)

@@ -154,6 +154,12 @@ class Shards:
     def unresolved(self) -> list[Group]:
         return [group for group in self.groups.values() if group.members]
 
+    @property
+    def needs(self) -> Location | None:
+        """The location from which the log is needed for rows that are held back; None: no row is."""
+        places = [place for group in self.groups.values() if (place := group.needs) is not None]
+        return min(places, key=lambda place: place.sort_key, default=None)
+
     def adopt(self, plan: SyncPlan) -> None:
         """Take the tables of the plan that holds now."""
         route = self.source.rules.router.route
@@ -385,16 +391,16 @@ class Shards:
     # For people
 
     def to_json(self) -> list[Json]:
-        """Return DM's unresolvedGroups, and why each of them waits."""
+        """Return DM's unresolvedGroups. Ours are `waits`: the reason, and `since`: see `Group.since`."""
         return [
             {
                 "target": group.target.quoted(),
                 "DDLs": list(first.ddls) if (first := _first(group)) is not None else [],
-                "firstLocation": str(first.at) if first is not None else "",
-                "synced": [one.table.quoted() for one in group.members],
+                "firstLocation": _dm_location(first.at) if first is not None else "",
+                "synced": [one.table.quoted() for one in group.members if one.items],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
-                "madeAt": _made_at(first) if first is not None else None,
+                "since": group.since,
             }
             for group in self.unresolved
         ]
@@ -417,7 +423,10 @@ def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
 
 
-def _made_at(item: Item) -> float | None:
-    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
-    said: list[list[Any]] = item.how.get("session", [])
-    return next((float(value) for name, value in said if name == "timestamp"), None)
+def _dm_location(place: Location) -> str:
+    """Return a location as DM prints it.
+
+    >>> _dm_location(Location("mysql-bin.000005", 916))
+    'position: (mysql-bin.000005, 916), gtid-set: '
+    """
+    return f"position: ({place.file}, {place.position}), gtid-set: {place.gtid_set}"

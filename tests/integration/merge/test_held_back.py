@@ -1,0 +1,83 @@
+"""What people see of a source whose rows are held back: it is not caught up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
+from airflow_provider_dm.engine.sync.shard_ddl import resync
+from testbed import Server
+from tests.integration.merge.conftest import Shops
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, Died
+from tests.integration.merge.test_shard_ddl import dies_once
+
+
+@pytest.fixture
+def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]) -> Shops:
+    return shops_of(mysql_target, a=mariadb_source)
+
+
+def test_the_lag_counts_from_the_ddl_until_the_rows_behind_it_are_applied(
+    one_source: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a later run, and in one that goes on in the middle of applying the rows."""
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')", "INSERT INTO o_2 VALUES (11, 'a')")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int")
+    shops.write("a", "INSERT INTO o_1 VALUES (2, 'held back', 1)", "INSERT INTO o_2 VALUES (12, 'b')")
+    group, _ = [_held_back_in_a_run(shops) for _ in range(2)]
+    assert (group["synced"], group["unsynced"]) == ([f"`{shops.schema}`.`o_1`"], [f"`{shops.schema}`.`o_2`"])
+    assert group["firstLocation"].startswith("position: (")
+
+    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int")
+    shops.relay()
+    spec, began, shown = shops.migration().spec, group["since"], SyncProgress()
+    for _ in range(2):
+        dies_once(monkeypatch, resync, "apply_epoch")
+        shown = SyncProgress()
+        with pytest.raises(Died):
+            shops.sync_one("a", spec=spec, progress=shown)
+        assert shown.lag_seconds(began + 7200) == 7200
+    shops.sync_one("a", spec=spec, progress=shown)
+    assert (shown.unresolved_groups, shown.held_back_seconds(), shown.held_back_bytes) == ([], None, 0)
+    assert shops.compared().equal, shops.compared()
+
+
+def _held_back_in_a_run(shops: Shops) -> dict[str, Any]:
+    """Return what a run holds back that has reached the end of the log."""
+    with shops.syncing("a") as syncing:
+        shown = syncing.shown
+        syncing.wait_until(lambda: shown.caught_up and shown.at_end and shown.held_back_bytes)
+        assert shown.unresolved_groups
+        (group,) = shown.unresolved_groups
+        assert shown.lag_seconds(group["since"] + 3600) == 3600
+        assert shown.to_json()["caught_up"] is False
+        assert "held back for" in (line := progress_line(shown.to_json()))
+        assert f"waits for {shops.schema}.o_2 of this source" in line
+    return group
+
+
+def test_the_lag_counts_from_a_row_that_waits_for_its_place(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = {"task-mode": "all"}
+    shops.create("id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE", "a:o_1", "b:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 7)")
+    shops.load()
+    shops.write("a", "DELETE FROM o_1 WHERE id = 1")
+    shops.write("b", "INSERT INTO o_2 VALUES (2, 'b', 7)")
+    with shops.syncing("b") as syncing:
+        shown = syncing.shown
+        syncing.wait_until(lambda: shown.caught_up and shown.at_end and shown.contested_rows)
+        assert shown.contested_since is not None
+        assert (shown.lag_seconds(shown.contested_since + 3600) or 0) >= 3600
+        assert "1 rows wait for their places" in progress_line(shown.to_json())
+        with shops.syncing("a"):
+            syncing.wait_until(lambda: not shown.contested_rows)
+        assert shown.held_back_seconds() is None
+    assert shops.compared().equal, shops.compared()
