@@ -9,18 +9,15 @@ the target says is needed, so that no relay begins too late and no purge takes w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
-
-import pymysql
 
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connected
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
@@ -138,20 +135,10 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             if subtask.location is None or not stands:
                 continue
             applied = location_at(extent(stands)[0], subtask.location)
-            prepared = _of_this_release(read_prepared, connection, ref)
-            needed = needed_with(oldest_place(applied, prepared), _of_this_release(read_groups, connection, ref))
+            needed = needed_with(oldest_place(applied, read_prepared(connection, ref)), read_groups(connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
             log.info("the metadata DB knew nothing of task %s on %s: it needs %s", task.name, source, needed)
-
-
-def _of_this_release(
-    read: Callable[[Connection, SubtaskRef], Sequence[T]], connection: Connection, ref: SubtaskRef
-) -> Sequence[T]:
-    try:
-        return read(connection, ref)
-    except pymysql.err.ProgrammingError:  # the tables of an older release, which prepared and held back nothing
-        return ()
 
 
 def _asked(task: TaskConfig) -> set[str]:

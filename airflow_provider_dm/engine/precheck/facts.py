@@ -165,13 +165,8 @@ class TargetFacts(ServerFacts):
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:
     """Return the shards whose rows are held back, and the tables whose targets a DDL behind the frontier alters."""
-    rows = query(
-        connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (ref.meta_schema,)
-    )
-    there = {text(name) for (name,) in rows}  # an older release has not made all of them
-    held = held_tables(connection, ref) if "dm_shard_member" in there else frozenset()
-    stands = read_all_stands(connection, ref)
-    if "dm_ddl" not in there or not stands:
+    held, stands = held_tables(connection, ref), read_all_stands(connection, ref)
+    if not stands:
         return held
     targets = tables_under_way(connection, ref, extent(stands)[0])
     return held | {one.table.name for one in schemas if one.target in targets}

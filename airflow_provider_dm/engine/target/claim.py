@@ -45,16 +45,16 @@ MOMENT_SECONDS: Final = 60.0
 
 
 def generation_before_claim(store: MetaStore, target: Endpoint, ref: SubtaskRef) -> int:
-    """Look at what is to be claimed, bring its tables to this release's version, and return the generation there.
+    """Create the metadata tables if they do not exist, and return the generation of the subtask.
 
     Raises TargetWentBack, and what `ensure_meta_tables` raises.
     """
+    ensure_meta_tables(target, ref.meta_schema)
     connection = target_connection(target)
     told = store.list_subtasks(task=ref.task, source=ref.source)  # before the target, which is always ahead of it
     known = known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
     for said in told:
         check_not_restored(connection, ref, known, said)
-    ensure_meta_tables(target, ref.meta_schema)  # raises generations when it changes something
     return current_generation(connection, ref)
 
 

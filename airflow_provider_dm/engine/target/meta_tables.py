@@ -23,14 +23,10 @@
 Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.
 
-Versions. Whoever is about to claim a subtask brings the tables to VERSION first, by the steps of `meta_steps`; a target
-that is newer than the code is refused, since nobody here knows what its rows mean. Between two that start at once
-GET_LOCK decides: the second finds the work done. An older release may be at work in the same schema. While the steps
-run, what it does goes on working, as they only add. But from the new version on it must not write, as it does not keep
-the rules that come with it. So the transaction that writes the new number raises the generation of *every* subtask in
-the schema: it waits for the transactions under way, and whoever claimed before is fenced like anybody else whose
-generation was replaced (DM-6010). An upgrade therefore ends all runs in the schema; each goes on where it was when
-started again.
+Versions. The first run in a schema creates all of them; a run that finds tables of another version, older or newer, is
+refused, since it does not know what their rows mean. Of two runs that start at once, GET_LOCK lets one create the
+tables, and the other waits for it. The version is written last: if a run dies before, the next one creates the
+missing tables.
 """
 
 from __future__ import annotations
@@ -42,23 +38,23 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.schema.catalogue import has_table
 from airflow_provider_dm.engine.target.errors import translate
-from airflow_provider_dm.engine.target.meta_steps import FIRST_TABLES, STEPS, run_step
-from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
+from airflow_provider_dm.engine.target.meta_definitions import OPTIONS, TABLES
+from airflow_provider_dm.engine.target.session import fresh_target, target_connection
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = len(STEPS)
+VERSION: Final = 13
+"""Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
-FENCED_TABLES: Final = ("dm_subtask", "dm_frontier", "dm_copy_chunk")
-"""Each has the generation that the first statement of a transaction checks."""
 
 
-class MetaTablesNewer(DmError):
-    """A newer release has been at work in this schema."""
+class MetaTablesOfAnotherRelease(DmError):
+    """Another release has been at work in this schema."""
 
     schema: str
     found: int
@@ -66,15 +62,15 @@ class MetaTablesNewer(DmError):
 
     code = "DM-6013"
     scope = Scope.DOWNSTREAM
-    what = "the tables in the target's schema {schema} have version {found}; this release knows versions up to {known}."
+    what = "the tables in the target's schema {schema} have version {found}; this release needs version {known}."
     hint = (
-        "Run it with the newer airflow-provider-dm that has been used with this task, or give the task another "
-        "meta-schema and migrate in full."
+        "Run the airflow-provider-dm that has been used with this task, or give the task another meta-schema and "
+        "migrate in full into empty target tables."
     )
 
 
 class MetaTablesLocked(DmError):
-    """Somebody else holds the lock for creating or upgrading the tables."""
+    """Another run holds the lock for creating the tables."""
 
     schema: str
     seconds: int
@@ -82,21 +78,22 @@ class MetaTablesLocked(DmError):
     code = "DM-6014"
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
-    what = "another run has been creating or upgrading the tables in the target's schema {schema} for {seconds} s."
+    what = "another run has been creating the tables in the target's schema {schema} for {seconds} s."
     hint = "Try again when it is done; if it hangs, look for long transactions on these tables."
 
 
 def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
-    """Bring the tables to VERSION; at any time, by several at once. To be called before a claim.
+    """Create the tables if they do not exist; at any time, by several at once. To be called before a claim.
 
-    Raises MetaTablesNewer, MetaTablesLocked, TargetDenied, TargetRefused, and what connecting raises.
+    Raises MetaTablesOfAnotherRelease, MetaTablesLocked, TargetDenied, TargetRefused, and what connecting raises.
     """
     try:
-        if _version(target_connection(endpoint), meta_schema) == VERSION:
+        if _exist(target_connection(endpoint), meta_schema):
             return
         with fresh_target(endpoint) as connection:  # of its own: the lock goes with it, and with nothing else
             _lock(connection, meta_schema)
-            _upgrade(endpoint, connection, meta_schema)
+            if not _exist(connection, meta_schema):
+                _create(connection, meta_schema)
     except pymysql.err.Error as error:
         raise translate(error, table=meta_schema) from error
 
@@ -106,51 +103,34 @@ def meta_table(meta_schema: str, name: str) -> str:
     return f"{quote(meta_schema)}.{quote(name)}"
 
 
-def _version(connection: Connection, meta_schema: str) -> int:
-    """Return the version of the tables; 0: there are none yet, or not all. Raises MetaTablesNewer."""
-    rows = query(connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta_schema,))
-    present = {text(name).lower() for (name,) in rows}
-    if not FIRST_TABLES.keys() <= present:
-        return 0
-    noted = query(connection, f"SELECT version FROM {_version_table(meta_schema)}") if "dm_version" in present else []
-    found = int(noted[0][0]) if noted else 1
-    if found > VERSION:
-        raise MetaTablesNewer(meta_schema, found, VERSION)
-    return found
+def _exist(connection: Connection, meta_schema: str) -> bool:
+    """Return True if all tables of this release exist. Raises MetaTablesOfAnotherRelease."""
+    noted = TableName(meta_schema, "dm_version")
+    if not has_table(connection, noted):
+        return False
+    for (found,) in query(connection, f"SELECT version FROM {noted.quoted()}"):
+        if found != VERSION:
+            raise MetaTablesOfAnotherRelease(meta_schema, int(found), VERSION)
+        return True
+    return False
 
 
-def _upgrade(endpoint: Endpoint, connection: Connection, meta_schema: str) -> None:
-    """Run the missing steps under the lock, then write the number, which fences everybody who has claimed before."""
+def _create(connection: Connection, meta_schema: str) -> None:
     if not query(connection, "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (meta_schema,)):
         query(connection, f"CREATE DATABASE IF NOT EXISTS {quote(meta_schema)}")
-    found = _version(connection, meta_schema)
-    if found == VERSION:
-        return
-    for step in STEPS[found:]:
-        run_step(connection, meta_schema, step)
-    log.info("the tables in %s have version %d now, after %d", meta_schema, VERSION, found)
-
-    def body(connection: Connection) -> None:
-        table = _version_table(meta_schema)
-        query(connection, f"INSERT IGNORE INTO {table} (one, version, updated_at) VALUES (1, 0, UTC_TIMESTAMP(6))")
-        ((noted,),) = query(connection, f"SELECT version FROM {table} FOR UPDATE")
-        if int(noted) >= VERSION:
-            return  # by somebody else, or by ourselves with the answer lost: who has claimed since is not to be fenced
-        for name in FENCED_TABLES:
-            query(connection, f"UPDATE {meta_table(meta_schema, name)} SET generation = generation + 1")
-        query(connection, f"UPDATE {table} SET version = %s, updated_at = UTC_TIMESTAMP(6)", (VERSION,))
-
-    run_transaction(endpoint, body)
-
-
-def _version_table(meta_schema: str) -> str:
-    return meta_table(meta_schema, "dm_version")
+    for name, columns in TABLES.items():
+        table = TableName(meta_schema, name)
+        if not has_table(connection, table):  # "IF NOT EXISTS" alone would leave a warning
+            query(connection, f"CREATE TABLE IF NOT EXISTS {table.quoted()} ({columns}) {OPTIONS}")
+    values = "(one, version, updated_at) VALUES (1, %s, UTC_TIMESTAMP(6))"
+    query(connection, f"INSERT IGNORE INTO {meta_table(meta_schema, 'dm_version')} {values}", (VERSION,))
+    log.info("the tables in %s were created, with version %d", meta_schema, VERSION)
 
 
 def _lock(connection: Connection, meta_schema: str) -> None:
     """Take a lock of the server's that ends with the connection. Raises MetaTablesLocked.
 
-    Should the connection be lost, two may run the same steps at once, which do no harm.
+    If the connection is lost, two runs may create the same tables at once, which does no harm.
     """
     name = "dm_meta_tables:" + hashlib.sha256(meta_schema.encode()).hexdigest()[:32]  # a server takes 64 characters
     if query(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, has_table
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -57,7 +57,7 @@ class TableNotKnown(DmError):
 
 
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
-    """Return the tables of a subtask by name; nothing is changed, and an older release's tables are read as they are.
+    """Return the tables of a subtask by name; nothing is changed.
 
     Raises SubtaskMissing, AnswerCut.
     """
@@ -71,9 +71,7 @@ def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Def
     )
     tables = (Table.from_json(json.loads(text(one))) for (one,) in rows)
     found = {table.name: Definition(what_rows_need(table)) for table in tables}
-    if has_table(connection, TableName(ref.meta_schema, "dm_table_definition")):
-        found |= load_definitions(connection, ref)
-    return dict(sorted(found.items()))
+    return dict(sorted((found | load_definitions(connection, ref)).items()))
 
 
 def change_definition(

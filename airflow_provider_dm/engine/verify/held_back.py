@@ -42,7 +42,7 @@ def read_held_back(
     """Return what is held back of a task, by merged table. Raises AnswerCut."""
     names = list(sources)
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
-        return {}  # nobody has synced yet, or an older release has
+        return {}  # nobody has synced yet
     ref = SubtaskRef(meta_schema, task, names[0])
     found = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
     return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}

@@ -49,7 +49,7 @@ META_TABLES = {
     "dm_contested_row": """id INTEGER PRIMARY KEY, task, source, table_schema, table_name, target_schema, target_name,
         row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
 }
-"""As in target/meta_steps.py; SQLite needs no types."""
+"""As in target/meta_definitions.py; SQLite needs no types."""
 TABLES: Final = (*(f'shop."{one.name.table}"' for one in TARGETS), *(f"{META}.{name}" for name in META_TABLES))
 
 

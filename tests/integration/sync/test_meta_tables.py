@@ -1,0 +1,55 @@
+"""The target's own tables are created once, whoever comes first, and those of another release are refused."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider_dm.engine.target.meta_definitions import TABLES
+from airflow_provider_dm.engine.target.meta_tables import VERSION, MetaTablesOfAnotherRelease, ensure_meta_tables
+from airflow_provider_dm.engine.target.session import close_target
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+
+@pytest.mark.parametrize("found", ["no schema", "no table", "half of the tables", "all but the version"])
+def test_whoever_comes_first_makes_the_tables_and_the_others_wait(
+    target: Server, unique_database: str, found: str
+) -> None:
+    here = endpoint("target", target)
+    if found != "no schema":
+        target.sql(f"CREATE DATABASE `{unique_database}`")
+    if found in ("half of the tables", "all but the version"):
+        ensure_meta_tables(here, unique_database)
+        target.sql("DELETE FROM dm_version", database=unique_database)
+    if found == "half of the tables":
+        for name in list(TABLES)[len(TABLES) // 2 :]:
+            target.sql(f"DROP TABLE `{name}`", database=unique_database)
+
+    def ensure(_number: int) -> None:
+        ensure_meta_tables(here, unique_database)
+        close_target(here)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(ensure, range(6)))
+
+    assert {name for (name,) in target.sql("SHOW TABLES", database=unique_database)} == set(TABLES)
+    assert target.sql("SELECT version FROM dm_version", database=unique_database) == [(VERSION,)]
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_tables_of_another_release_are_refused(
+    source: Server, target: Server, fresh_schema: FreshSchema, version: int
+) -> None:
+    """The remedy is another meta-schema, and empty target tables."""
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
+    ensure_meta_tables(endpoint("target", target), f"{schema}_meta")
+    target.sql(f"UPDATE {schema}_meta.dm_version SET version = {version}")
+
+    with pytest.raises(MetaTablesOfAnotherRelease, match=f"{schema}_meta have version {version}"):
+        Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+
+    Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta2").finish()
+    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
