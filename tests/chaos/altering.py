@@ -159,13 +159,14 @@ class Life:
     _tables: list[Table] | None = None
 
     def begin(self, connection: pymysql.connections.Connection[Any]) -> None:
-        """Make two of: a table with a key, one with a unique key, one without any; with some rows."""
+        """Make two of: a table with a key, one with a unique key, one without any; with some rows. And a view."""
         kinds = (", PRIMARY KEY (a)", ", UNIQUE KEY u (a)", "")
         for number, keys in enumerate(self.chance.sample(kinds, 2)):
             columns = "a int NOT NULL, b varchar(20), c decimal(12,3)"
             self._execute(connection, f"CREATE TABLE {self.prefix}_{number} ({columns}{keys})")
             rows = ", ".join(f"({row}, 'first', {row}.5)" for row in range(12))
             self._execute(connection, f"INSERT INTO {self.prefix}_{number} VALUES {rows}")
+        self._execute(connection, f"CREATE VIEW {self.prefix}_2 AS SELECT 1 AS one")
 
     def act(self, connection: pymysql.connections.Connection[Any]) -> None:
         """A transaction of rows, or a change of tables."""
@@ -233,7 +234,9 @@ class Life:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT table_name, column_name, column_type, is_nullable FROM information_schema.columns "
-                f"WHERE table_schema = DATABASE() AND table_name LIKE '{self.prefix}\\_%' ORDER BY 1, ordinal_position"
+                f"WHERE table_schema = DATABASE() AND table_name LIKE '{self.prefix}\\_%' AND table_name NOT IN "
+                "(SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE()) "
+                "ORDER BY 1, ordinal_position"
             )
             for name, column, kind, nullable in cursor.fetchall():
                 one = Column(column, _without_width(kind), nullable == "YES")
@@ -315,6 +318,7 @@ class Life:
             (2, lambda one: self._rename(one, tables)),
             (1, self._convert),
             (2, self._online),
+            (2, lambda one: self._view(one, tables)),
         ]
         (chosen,) = self.chance.choices([maker for _, maker in makers], [weight for weight, _ in makers])
         return chosen(table)
@@ -322,6 +326,21 @@ class Life:
     def _new_table(self, tables: Sequence[Table]) -> str:
         taken = {one.name for one in tables}
         return self.chance.choice([name for n in range(12) if (name := f"{self.prefix}_{n}") not in taken])
+
+    def _view(self, table: Table, tables: Sequence[Table]) -> list[str]:
+        """Return a statement about names that no table has, some of which views have."""
+        name, other = self._new_table(tables), self._new_table(tables)
+        match self.chance.randrange(6):
+            case 0 | 1:
+                return [f"CREATE OR REPLACE VIEW {name} AS SELECT 1 AS one"]
+            case 2:
+                return [f"DROP VIEW IF EXISTS {name}"]
+            case 3:
+                return [f"CREATE TABLE IF NOT EXISTS {name} (a int NOT NULL PRIMARY KEY, b varchar(20))"]
+            case 4:
+                return [f"RENAME TABLE {name} TO {other}"]
+            case _:
+                return [f"RENAME TABLE {name} TO {other}, {table.quoted} TO {name}"]
 
     def _create(self, tables: Sequence[Table]) -> str:
         name = self._new_table(tables)

@@ -52,7 +52,7 @@ from airflow_provider_dm.engine.reading.survey import (
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables, schema_collations
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, list_views, read_tables, schema_collations
 from airflow_provider_dm.engine.target.copied_tables import (
     BY_LOG,
     CopiedTable,
@@ -376,7 +376,7 @@ def _begin_source(
     _check_survey(source, surveyed, made, behind, target)
     if not full:
         wait_for_prepared(source.endpoint)
-    definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations)
+    definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations, beside.views)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence, births = source.fence, _births(surveyed, behind)
@@ -441,15 +441,18 @@ def check_survey(
 
 @dataclass(frozen=True)
 class _Beside:
-    """What a source has beside its tables: the default collations of its schemas, and ghosts of online DDL."""
+    """What a source has beside its tables: the default collations of its schemas, views, and ghosts of online DDL."""
 
     collations: Mapping[str, str]
+    views: frozenset[TableName]
     ghosts: OnlineDdls
 
     @classmethod
     def of(cls, source: Source) -> _Beside:
         with connected(source.endpoint) as connection:
-            return cls(schema_collations(connection), ghosts_there(connection, source.rules.block_allow))
+            rules = source.rules.block_allow
+            views = list_views(connection, rules.allows_schema)
+            return cls(schema_collations(connection), views, ghosts_there(connection, rules))
 
 
 def _start(source: Source, tables: Collection[TableName]) -> tuple[ReadUnderLock[Location], _Beside]:

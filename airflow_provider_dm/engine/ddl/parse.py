@@ -85,6 +85,8 @@ def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
     if head not in ("CREATE", "ALTER", "DROP"):
         raise Unreadable("its kind is not known")
     modifiers, kind = _object_kind(reader)
+    if kind == "VIEW" and head != "ALTER":
+        return _views(head, reader)
     if kind in _HARMLESS_OBJECTS or "TEMPORARY" in modifiers:
         return ddl.PassedOver(f"{head} {kind}")
     match head, kind:
@@ -234,6 +236,15 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
         made = key(reader, kind, name)
         made = replace(made, options=(*using, *made.options))
         return _to_the_end(reader, ddl.CreateIndex(table, made, condition, "REPLACE" in modifiers))
+
+
+def _views(head: str, reader: Reader) -> ddl.Views:
+    """Read the names alone: what follows them is a query, of which nothing matters."""
+    if head == "CREATE":
+        reader.skip("IF", "NOT", "EXISTS")
+        return ddl.Views(created=(reader.table(),))
+    reader.skip("IF", "EXISTS")
+    return ddl.Views(dropped=reader.listed(reader.table))
 
 
 def _drop(kind: str, reader: Reader) -> ddl.DropTables:

@@ -462,8 +462,17 @@ class DropDatabase:
 
 
 @dataclass(frozen=True, slots=True)
+class Views:
+    """CREATE VIEW or DROP VIEW. Views share their names with tables, so a table of such a name does not exist."""
+
+    created: tuple[TableName, ...] = ()
+    dropped: tuple[TableName, ...] = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A statement of a kind that changes no table and no row: views, triggers, accounts, temporary tables, …"""
+    """A statement of a kind that changes no table, no row and no view's name: triggers, accounts, …"""
 
     what: str
     tables: ClassVar[tuple[TableName, ...]] = ()
@@ -471,7 +480,8 @@ class PassedOver:
 
 Statement: TypeAlias = (
     CreateTable | CreateTableLike | CreateTableSelect | CreateSequence | AlterTable | AlterSequence | CreateIndex
-    | DropIndex | DropTables | RenameTables | TruncateTable | CreateDatabase | AlterDatabase | DropDatabase | PassedOver
+    | DropIndex | DropTables | RenameTables | TruncateTable | CreateDatabase | AlterDatabase | DropDatabase | Views
+    | PassedOver
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ def as_stored(statement: ddl.Statement, server: Server) -> ddl.Statement:
             return replace(statement, tables=tuple(map(stored, tables)))
         case ddl.CreateDatabase(name) | ddl.AlterDatabase(name) | ddl.DropDatabase(name):
             return replace(statement, name=name.lower())
+        case ddl.Views(created, dropped):
+            return ddl.Views(tuple(map(stored, created)), tuple(map(stored, dropped)))
         case ddl.PassedOver():
             return statement
         case ddl.CreateTableLike(table, like):

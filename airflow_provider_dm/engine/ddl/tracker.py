@@ -4,7 +4,8 @@
     tracker.after(parse("ALTER TABLE t ADD a INT FIRST", 0, "shop"), session).table(t)  ─▶  a is the first column
 
 What a statement makes of rows' form is either certain or refused (CannotTrack); never guessed. Not followed, as no row
-depends on it: partitions one by one, the next AUTO_INCREMENT, privileges, views.
+depends on it: partitions one by one, the next AUTO_INCREMENT, privileges. Of views only the names are known, as a table
+of such a name does not exist.
 
 Names of schemas and tables are compared as the server does it (lower_case_table_names), those of columns and keys
 without case.
@@ -56,15 +57,27 @@ class Tracker:
     _tables: _Tables = field(default_factory=dict)
     _collations: dict[str, str] = field(default_factory=dict)
     """The default collation of each schema, by its name as it is compared."""
+    _views: frozenset[TableName] = frozenset()
+    """The views, by their names as they are compared."""
 
     @classmethod
-    def of(cls, server: Server, tables: Mapping[TableName, str], collations: Mapping[str, str]) -> Tracker:
+    def of(
+        cls,
+        server: Server,
+        tables: Mapping[TableName, str],
+        collations: Mapping[str, str],
+        views: Collection[TableName] = (),
+    ) -> Tracker:
         """Return the tables of these SHOW CREATE TABLE texts. `collations`: the default of each schema.
 
         Raises CannotTrack for a text that is not understood.
         """
         found = cls(server)
-        found = replace(found, _collations={found._folded(name): one for name, one in collations.items()})
+        found = replace(
+            found,
+            _collations={found._folded(name): one for name, one in collations.items()},
+            _views=frozenset(map(found._key, views)),
+        )
         for name, text in tables.items():
             found = found.with_table(name, text)
         return found
@@ -90,6 +103,13 @@ class Tracker:
     def collations(self) -> dict[str, str]:
         """Return the default collation of each schema that is known, for `of`."""
         return dict(self._collations)
+
+    def views(self) -> frozenset[TableName]:
+        """Return the views that are known, for `of`."""
+        return self._views
+
+    def is_view(self, name: TableName) -> bool:
+        return self._key(name) in self._views
 
     # Other tables
 
@@ -131,7 +151,8 @@ class Tracker:
             case ddl.RenameTables(pairs, if_exists):
                 found = self
                 for old, new in pairs:
-                    found = found._renamed(old, new) if found._has(old) or not if_exists else found
+                    exists = found._has(old) or found.is_view(old)
+                    found = found._renamed(old, new) if exists or not if_exists else found
                 return found
             case ddl.TruncateTable(table):
                 self._known(table)
@@ -140,6 +161,9 @@ class Tracker:
                 return self.without([table]) if or_replace else self
             case ddl.CreateDatabase() | ddl.AlterDatabase() | ddl.DropDatabase():
                 return self._after_database(statement, session)
+            case ddl.Views(created, dropped):
+                gone = frozenset(map(self._key, dropped))
+                return replace(self, _views=self._views - gone | frozenset(map(self._key, created)))
             case ddl.AlterSequence() | ddl.PassedOver():
                 return self
 
@@ -147,7 +171,7 @@ class Tracker:
         self, statement: ddl.CreateTable | ddl.CreateTableLike | ddl.CreateTableSelect, session: SessionDefaults
     ) -> Tracker:
         name = statement.table
-        if self._has(name) and statement.if_not_exists:
+        if statement.if_not_exists and (self._has(name) or self.is_view(name)):
             return self
         if self._has(name) and not statement.or_replace:
             raise CannotTrack(f"{name} is created, and is known already")
@@ -195,18 +219,16 @@ class Tracker:
         key = self._folded(statement.name)
         if isinstance(statement, ddl.DropDatabase):
             others = {name: one for name, one in self._collations.items() if name != key}
-            return replace(self, _tables=self._outside_of(key), _collations=others)
+            return replace(self._without_schema(key), _collations=others)
         current: str | None = self._collations.get(key)
-        tables = self._tables
+        found = self
         if isinstance(statement, ddl.CreateDatabase):
             if current is not None and statement.if_not_exists:
                 return self
-            tables = self._outside_of(key) if statement.or_replace else tables
+            found = self._without_schema(key) if statement.or_replace else self
             current = session.server_collation
         collation = self._schema_collation(statement, session, current)
-        if collation is None:
-            return replace(self, _tables=tables)
-        return replace(self, _tables=tables, _collations={**self._collations, key: collation})
+        return found if collation is None else replace(found, _collations={**self._collations, key: collation})
 
     def _schema_collation(
         self, statement: ddl.CreateDatabase | ddl.AlterDatabase, session: SessionDefaults, current: str | None
@@ -222,6 +244,8 @@ class Tracker:
         return table_collation(context, said, named).name
 
     def _renamed(self, old: TableName, new: TableName) -> Tracker:
+        if self.is_view(old):
+            return self.after(ddl.Views(created=(new,), dropped=(old,)), AS_SHOWN)
         name, definition = self._known(old)
         if self._has(new) and self._key(new) != self._key(old):
             raise CannotTrack(f"{old} is renamed to {new}, which is known already")
@@ -246,10 +270,14 @@ class Tracker:
         return Context(self.server, session, self._stored(name), known)
 
     def _with(self, name: TableName, definition: ddl.TableDefinition) -> Tracker:
-        return replace(self, _tables={**self._tables, self._key(name): (self._stored(name), definition)})
+        key = self._key(name)
+        tables = {**self._tables, key: (self._stored(name), definition)}
+        return replace(self, _tables=tables, _views=self._views - {key})
 
-    def _outside_of(self, schema: str) -> _Tables:
-        return {key: one for key, one in self._tables.items() if key.schema != schema}
+    def _without_schema(self, schema: str) -> Tracker:
+        """Return what is not in the schema, which is named as it is compared."""
+        tables = {key: one for key, one in self._tables.items() if key.schema != schema}
+        return replace(self, _tables=tables, _views=frozenset(one for one in self._views if one.schema != schema))
 
     def _known(self, name: TableName) -> tuple[TableName, ddl.TableDefinition]:
         if not self._has(name):

@@ -9,7 +9,7 @@ invisible ones too, and MySQL's `my_row_id` even where the server is told to hid
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -65,6 +65,14 @@ def list_tables(connection: Connection) -> list[TableName]:
     """
     names = (_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
     return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
+
+
+def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozenset[TableName]:
+    """Return the views in those schemas. Raises AnswerCut."""
+    rows = query_whole(
+        connection, "table_schema, table_name", "FROM information_schema.tables WHERE table_type = 'VIEW'"
+    )
+    return frozenset(name for row in rows if schemas((name := _name(*row)).schema))
 
 
 def has_table(connection: Connection, name: TableName) -> bool:

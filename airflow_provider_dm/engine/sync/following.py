@@ -77,6 +77,7 @@ from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
     save_definitions,
     save_schema_collations,
+    save_views,
 )
 from airflow_provider_dm.engine.target.table_schema import (
     TableSchema,
@@ -324,6 +325,7 @@ class Following:
             if _newcomers(before, change):  # another source may have begun one since it was looked
                 lock_owner_numbers(connection, ref)
                 keys |= recorded(connection)
+            save_views(connection, ref, ())  # a table may get the name of one, and one that of a table
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)
@@ -333,6 +335,7 @@ class Following:
             put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
+            save_views(connection, ref, change.tables.tracker.views())
             put_copied_tables(connection, ref, _gone(before, change.tables))
             save_online_ddls(connection, ref, self.becomes)
             if self.shards is not None:

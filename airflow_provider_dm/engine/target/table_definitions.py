@@ -2,20 +2,21 @@
 
 `dm_table_schema` has what rows are decoded by. That does not tell what a further DDL statement makes of a table: its
 default charset, its plain keys, its CHECKs. Both change in the transaction that moves the frontier over a statement.
-A row without a table's name is a schema; it says the default collation.
+A row without a table's name is a schema, with its default collation. A row with a name and without a definition is a
+view.
 
 What a person has written (`dmctl binlog-schema update`) counts from the next start on, for reading rows as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import create_statement, schema_collations
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_views, schema_collations
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
 
@@ -23,19 +24,23 @@ _ROWS: Final = MetaRows("dm_table_definition")
 
 
 _COLUMNS: Final = "table_schema, table_name, create_sql, collation, by_hand"
+_OF_VIEWS: Final = "table_name <> '' AND create_sql = ''"
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """Definitions of a source's tables and schemas: each table's CREATE TABLE, each schema's default collation."""
+    """Definitions of a source's tables and schemas: each table's CREATE TABLE, each schema's default collation, and the
+    names of views."""
 
     tables: Mapping[TableName, str]
     collations: Mapping[str, str]
+    views: Collection[TableName] = ()
 
     @classmethod
-    def read(cls, source: Connection, names: Iterable[TableName]) -> Definitions:
-        """Ask the source. Raises AnswerCut."""
-        return cls({name: create_statement(source, name) for name in names}, schema_collations(source))
+    def read(cls, source: Connection, names: Iterable[TableName], schemas: Callable[[str], bool]) -> Definitions:
+        """Ask the source. `schemas`: those whose views matter. Raises AnswerCut."""
+        tables = {name: create_statement(source, name) for name in names}
+        return cls(tables, schema_collations(source), list_views(source, schemas))
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def said(definition: Definition) -> str:
 
 def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
     """Return the subtask's definitions by name, in the order of the names. Raises AnswerCut."""
-    rows = _ROWS.read(connection, ref, _COLUMNS, "table_name <> ''", tail="ORDER BY table_schema, table_name")
+    rows = _ROWS.read(connection, ref, _COLUMNS, "create_sql <> ''", tail="ORDER BY table_schema, table_name")
     return {
         name_of(schema, table): Definition(text(sql), text(collation), bool(int(by_hand)))
         for schema, table, sql, collation, by_hand in rows
@@ -89,6 +94,18 @@ def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: 
     _ROWS.put(connection, ref, _COLUMNS, [(schema, "", "", one, False) for schema, one in collations.items()])
 
 
+def load_views(connection: Connection, ref: SubtaskRef) -> list[TableName]:
+    """Return the views of the source that are known. Raises AnswerCut."""
+    rows = _ROWS.read(connection, ref, "table_schema, table_name", _OF_VIEWS)
+    return [name_of(schema, table) for schema, table in rows]
+
+
+def save_views(connection: Connection, ref: SubtaskRef, views: Iterable[TableName]) -> None:
+    """Replace what is known of views, in a transaction that has checked the generation."""
+    _ROWS.delete(connection, ref, _OF_VIEWS)
+    _ROWS.put(connection, ref, _COLUMNS, [(*name, "", "", False) for name in views])
+
+
 def begin_definitions(
     connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
 ) -> None:
@@ -97,3 +114,4 @@ def begin_definitions(
     found = {name: Definition(sql) for name, sql in definitions.tables.items()}
     save_definitions(connection, ref, {**found, **by_hand})
     save_schema_collations(connection, ref, definitions.collations)
+    save_views(connection, ref, definitions.views)

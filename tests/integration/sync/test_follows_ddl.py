@@ -103,6 +103,22 @@ LIVES: dict[str, Sequence[str]] = {
         "DROP TABLE IF EXISTS _a_old",
         "INSERT INTO a VALUES (6, 'six', 6)",
     ),
+    "views": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+        "INSERT INTO a VALUES (1, 'one')",
+        "CREATE VIEW w AS SELECT * FROM a",
+        "CREATE TABLE IF NOT EXISTS w (other int)",
+        "CREATE TABLE IF NOT EXISTS w LIKE a",
+        "RENAME TABLE w TO x",
+        "CREATE TABLE w (id int PRIMARY KEY)",
+        "INSERT INTO w VALUES (1)",
+        "RENAME TABLE x TO y, w TO x",
+        "INSERT INTO x VALUES (2)",
+        "CREATE OR REPLACE VIEW y AS SELECT id FROM x",
+        "DROP VIEW y",
+        "CREATE TABLE IF NOT EXISTS y (id varchar(10) PRIMARY KEY)",
+        "INSERT INTO y VALUES ('three')",
+    ),
     "charsets": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20), w text) CHARSET latin1",
         "INSERT INTO a VALUES (1, 'é', 'ü')",
@@ -145,6 +161,34 @@ def test_rows_and_definitions_arrive(kit: SyncKit, life: str) -> None:
         kit.write(statement)
     result = kit.sync()
     assert result.ddl_applied > 2
+    check_equal(kit)
+
+
+def test_views_are_known_from_the_start_and_from_run_to_run(kit: SyncKit) -> None:
+    """Views of the catalogue, and one of the log, each met by another run than the one that has seen it first."""
+    kit.create("plain")
+    kit.write("CREATE VIEW old AS SELECT 1 AS one", "CREATE VIEW moved AS SELECT 1 AS one")
+    kit.begin()
+    kit.write("CREATE TABLE IF NOT EXISTS old (other int)", "CREATE VIEW new AS SELECT 2 AS two")
+    kit.sync()
+    kit.write("CREATE TABLE IF NOT EXISTS new (other int)", "RENAME TABLE new TO newer, moved TO new")
+    kit.sync()
+    kit.write("CREATE TABLE IF NOT EXISTS new (other int)", "DROP VIEW old, newer, new")
+    kit.write("CREATE TABLE newer (id int PRIMARY KEY)", "CREATE TABLE IF NOT EXISTS old (id int PRIMARY KEY)")
+    kit.write("INSERT INTO newer VALUES (1)", "INSERT INTO old VALUES (2)")
+    kit.sync()
+    check_equal(kit)
+
+
+def test_a_schema_that_is_made_anew_has_neither_its_views_nor_its_charset(kit: SyncKit) -> None:
+    """Also if none of the task's tables was in it."""
+    begin(kit)
+    kit.write("CREATE VIEW w AS SELECT 1 AS one", "DROP TABLE plain")
+    kit.sync()
+    kit.source.sql(f"DROP DATABASE `{kit.schema}`")
+    kit.source.sql(f"CREATE DATABASE IF NOT EXISTS `{kit.schema}` CHARACTER SET latin1")
+    kit.write("CREATE TABLE IF NOT EXISTS w (id int PRIMARY KEY, v varchar(9))", "INSERT INTO w VALUES (1, 'é')")
+    kit.sync()
     check_equal(kit)
 
 

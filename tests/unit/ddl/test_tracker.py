@@ -112,6 +112,37 @@ def test_other_tables_can_be_put_in_and_taken_out() -> None:
         tracker.with_table(U, "CREATE TABLE u (a FROB)")
 
 
+# Views
+
+
+def test_no_table_has_the_name_of_a_view() -> None:
+    tracker = after("CREATE VIEW t AS SELECT 1", "CREATE TABLE IF NOT EXISTS t (a int)", "CREATE TABLE u (a int)")
+    assert tracker.names() == {U}
+    assert tracker.views() == {T}
+    again = Tracker.of(MYSQL, {U: tracker.create_sql(U)}, tracker.collations(), tracker.views())
+    assert again == tracker
+    swapped = tracker.after(parse("RENAME TABLE t TO x, u TO t, x TO u", 0, "shop"), SESSION)
+    assert swapped.names() == {T}
+    assert swapped.views() == {U}
+    assert swapped.after(parse("DROP VIEW IF EXISTS u, gone", 0, "shop"), SESSION).views() == frozenset()
+    assert swapped.after(parse("DROP DATABASE shop", 0, ""), SESSION).views() == frozenset()
+
+
+def test_a_table_that_is_created_shows_that_a_view_is_gone() -> None:
+    """The catalogue may be of a later place than the log."""
+    tracker = after("CREATE VIEW t AS SELECT 1", "CREATE TABLE t (a int)")
+    assert tracker.names() == {T}
+    assert not tracker.views()
+
+
+@pytest.mark.parametrize(("case", "views"), [(0, 2), (1, 1), (2, 1)])
+def test_views_are_compared_as_the_server_does_it(case: int, views: int) -> None:
+    server = replace(MYSQL, lower_case_table_names=case)
+    tracker = after("CREATE VIEW v AS SELECT 1", "CREATE VIEW V AS SELECT 1", server=server)
+    assert len(tracker.views()) == views
+    assert tracker.is_view(TableName("Shop", "V")) is (case != 0)
+
+
 # Types
 
 

@@ -216,13 +216,19 @@ class Connection:
             case ["SELECT", "@@server_id,"]:
                 return [(1, "target")]
             case ["SHOW", "CREATE"]:
-                schema, table = sql.rsplit(maxsplit=1)[-1].strip("`").split("`.`")
-                name = TableName(schema, table)
-                if not server.tables.has(name):
-                    raise pymysql.err.ProgrammingError(1146, "no such table")
-                return [(table, server.tables.tracker.create_sql(name))]
+                name = self._named(sql.rsplit(maxsplit=1)[-1])
+                return [(name.table, server.tables.tracker.create_sql(name))]
+            case ["SELECT", "1"]:
+                return [(1,)] * bool(server.tables.rows[self._named(sql.split()[3])])
         self._ddl(parse(sql, 0, "one"))
         return []
+
+    def _named(self, quoted: str) -> TableName:
+        """Return a table that exists."""
+        name = TableName(*quoted.strip("`").split("`.`"))
+        if not self.server.tables.has(name):
+            raise pymysql.err.ProgrammingError(1146, "no such table")
+        return name
 
     def _get_lock(self, name: str) -> bool:
         for _ in range(3):

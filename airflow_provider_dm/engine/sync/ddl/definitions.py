@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     Definition,
     load_definitions,
     load_schema_collations,
+    load_views,
     said,
     save_definitions,
 )
@@ -55,7 +56,7 @@ def load_tables(source: SyncSource) -> SubtaskTables:
         server = server_of(upstream)
         cascades = _cascades_are_logged(upstream)
         known = {**_of_today(upstream, [one for one in schemas if one.table.name not in known]), **known}
-    tracker = Tracker.of(server, {}, load_schema_collations(connection, ref))
+    tracker = Tracker.of(server, {}, load_schema_collations(connection, ref), load_views(connection, ref))
     for schema in schemas:
         if schema.table.name in known:
             tracker = _with(tracker, schema, known[schema.table.name])

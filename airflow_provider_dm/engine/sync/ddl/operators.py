@@ -24,7 +24,7 @@ from dataclasses import replace
 from airflow_provider_dm.engine.config.pattern import InvalidPattern
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver
+from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location, Order, compare
@@ -210,6 +210,8 @@ def _check(sql: str) -> None:
     match statement:
         case PassedOver(what):
             raise OperatorSqlRefused(sql, f"{what} changes no table")
+        case Views():
+            raise OperatorSqlRefused(sql, "views are not migrated")
         case CreateTableSelect():
             raise OperatorSqlRefused(sql, "it writes rows, too")
         case _:

@@ -60,6 +60,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableDefinition,
     TableToPartition,
     TruncateTable,
+    Views,
 )
 from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.target_definitions import Way
@@ -176,12 +177,15 @@ class _Change:
             case CreateDatabase() | AlterDatabase():
                 self._track(statement)
             case DropDatabase(name):
-                wanted = self._wanted(statement) is not None
-                for one in [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]:
+                dropped = [one.table.name for one in self.tables.schemas if one.table.name.schema == name]
+                wanted = bool(dropped) and self._wanted(statement) is not None
+                for one in dropped:
                     self._drop(one, wanted=wanted)
                 self._forget_schema(statement)
             case CreateSequence() | AlterSequence():
                 raise CannotFollow("sequences are not migrated")
+            case Views():
+                self._track(statement)
             case PassedOver():
                 pass
             case _:
@@ -205,6 +209,8 @@ class _Change:
             self._is_gone(name, until)  # what it was made like is not known any more
             return
         known = self.tables.schema(name)
+        if known is None and statement.if_not_exists and self.tables.tracker.is_view(name):
+            return
         if known is not None:
             if statement.if_not_exists:
                 return
@@ -299,7 +305,9 @@ class _Change:
             if self._is_copied(old):
                 raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
             if self.tables.schema(old) is None:
-                if self.around.allows(new):
+                if self.tables.tracker.is_view(old):
+                    self._track(RenameTables(((old, new),)))
+                elif self.around.allows(new) and not self.tables.tracker.is_view(new):
                     raise CannotFollow(
                         f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
                     )

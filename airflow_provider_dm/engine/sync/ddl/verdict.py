@@ -33,6 +33,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     PassedOver,
     RenameTables,
     Statement,
+    Views,
 )
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -121,10 +122,6 @@ class _Ours:
         """Tell whether it is none of the task's tables, however the server folds the case of names."""
         return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
 
-    def lacks_schema(self, schema: str) -> bool:
-        """Tell whether none of the task's tables is in the schema."""
-        return not any(one.schema.casefold() == schema.casefold() for one in self.tables) and UNSURE not in schema
-
 
 def _folded(table: TableName) -> TableName:
     return TableName(table.schema.casefold(), table.table.casefold())
@@ -184,6 +181,10 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
     match statement:
         case PassedOver(what):
             return PassOver(what)
+        case Views(created, dropped):
+            if any(ours.rules.allows_schema(name.schema) for name in (*created, *dropped)):
+                return Concerns("no table has the name of a view", statement)
+            return PassOver("the rules exclude the schema of the view")
         case CreateDatabase(name) | AlterDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
@@ -191,8 +192,6 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
-            if ours.lacks_schema(name):
-                return PassOver("none of the task's tables is in it")
             return Concerns(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
             there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]

@@ -235,7 +235,7 @@ class _Beginning:
             today = in_relay(current_location(connection), connection, self.source.spec)
             binlogs = list_binlogs(connection)
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
-            definitions = Definitions.read(connection, tables)
+            definitions = Definitions.read(connection, tables, rules.block_allow.allows_schema)
             server = server_of(connection)
         known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
         schemas, keyed = self._schemas(known)
