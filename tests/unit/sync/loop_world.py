@@ -121,10 +121,11 @@ class Log(Tail):
             raise answer
         return answer
 
-    def distrust(self, error: DmError, epoch: Epoch) -> None:
+    def distrust(self, error: DmError, epoch: Epoch, prepared: Sequence[Prepared]) -> None:
         if not self.at_fault:
             raise error
         self.world.events.append(f"distrust {epoch.lo.position}")
+        self.prepared.append(tuple(prepared))
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Show nobody anything."""

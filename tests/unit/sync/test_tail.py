@@ -1,6 +1,6 @@
 """What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -8,15 +8,21 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync.log import tail as module
+from airflow_provider_dm.engine.sync.log.edge_elsewhere import edge_in_new_log
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes
+from airflow_provider_dm.engine.sync.log.reach import left_bytes
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.log.upstream import FromUpstream
 
@@ -157,10 +163,10 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
     tail.upstream = pulled  # type: ignore[assignment]
     gone = RelayFileGone("bin.000001", str(root))
     with tail.store:
-        tail.distrust(gone, read_from(root, 80, 100))
+        tail.distrust(gone, read_from(root, 80, 100), ())
         assert isinstance(tail.reading, FromUpstream)
 
-        tail.distrust(gone, read_from(root, 4, 80))
+        tail.distrust(gone, read_from(root, 4, 80), ())
 
         assert isinstance(tail.reading, FromUpstream)
         assert pulled.begun == [80, 4], "the earlier piece is pulled as well"
@@ -168,6 +174,55 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
         assert not tail.reading.looks_back(LO)
 
         with pytest.raises(StatementDml):
-            tail.distrust(StatementDml("bin.000001:4", "UPDATE t"), read_from(root, 4, 80))
+            tail.distrust(StatementDml("bin.000001:4", "UPDATE t"), read_from(root, 4, 80), ())
         with pytest.raises(NeitherServes):
-            tail.distrust(gone, read_from(pulled.root, 4, 80))
+            tail.distrust(gone, read_from(pulled.root, 4, 80), ())
+
+
+def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-ahead is behind the commit, where nothing is prepared any more; the piece in front of it fails."""
+    tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
+    tail.upstream = pulled  # type: ignore[assignment]
+    planned(tail, monkeypatch, UpToDate(LO))
+    at = LO.at(20)
+    prepared = Prepared(Xid(1, b"x", b""), at, 40, rows=True)
+    with tail.store:
+        tail.distrust(RelayFileGone("bin.000001", str(root)), read_from(root, 60, 80), (prepared,))
+    assert pulled.begun == [20]
+
+
+def test_a_metadata_db_that_is_away_does_not_end_a_sync_that_the_relay_log_could_serve(root: Path) -> None:
+    """That the relay pulls is not known: it was taken for a log that does not serve, which ended the sync for good."""
+    tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
+    tail.upstream = pulled  # type: ignore[assignment]
+    gone = RelayFileGone("bin.000001", str(root))
+    with tail.store:
+        tail.distrust(gone, read_from(root, 60, 80), ())
+        database = root.parent / "meta.db"
+        database.unlink()
+        database.mkdir()
+
+        with pytest.raises(MetaUnreachable) as raised:
+            tail.distrust(gone, read_from(pulled.root, 60, 80), ())
+
+        assert raised.value.reaction is Reaction.RETRY
+        assert not pulled.forgotten
+        assert isinstance(tail.reading, FromUpstream)
+        tail.reading.return_at = 0.0
+        tail._look_back(tail.reading, LO.at(10))
+        assert isinstance(tail.reading, FromUpstream)
+
+
+def test_a_relay_log_that_cannot_be_read_serves_nobody_and_has_unknown_bytes_left(root: Path) -> None:
+    tail = tail_of(root)
+    with tail.store:
+        tail.store.put_relay_status(RelayStatus("one", Stage.RUNNING, relay=LO.at(100), pid=1, host="here"))
+        assert left_bytes(tail.local, LO, None, None) == 96
+        assert edge_in_new_log([tail.local], replace(LO, gtid_set="9f2c:1"), LO.at(90), "9f2c:1-2") is None
+        root.rename(root.with_name("moved"))
+        root.touch()
+        assert not tail._local_serves(LO)
+        assert tail._is_damaged(LO)
+        assert left_bytes(tail.local, LO, None, None) is None
+        with pytest.raises(RelayDirectoryUnusable, match="Not a directory"):
+            edge_in_new_log([tail.local], replace(LO, gtid_set="9f2c:1"), LO.at(90), "9f2c:1-2")

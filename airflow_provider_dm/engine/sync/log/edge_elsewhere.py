@@ -18,7 +18,9 @@ from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.sync.log.fallback import unreadable
 
 
 def edge_in_new_log(readers: Sequence[RelayReader], lo: Location, edge: Location, wanted: str) -> Location | None:
@@ -26,6 +28,8 @@ def edge_in_new_log(readers: Sequence[RelayReader], lo: Location, edge: Location
 
     None where that is not known, or where nobody has taken over, or its own log is held. It may lie in front of `edge`
     in the same log, if nothing but the beginning of a file is missing. `readers`: of the relay log first.
+
+    Raises RelayDirectoryUnusable, RelayFileGone.
     """
     try:
         held = [reader.files(lo) for reader in readers]
@@ -34,8 +38,12 @@ def edge_in_new_log(readers: Sequence[RelayReader], lo: Location, edge: Location
         if not (wanted and lo.gtid_set) or max(ends, default="") >= edge.sort_key:
             return None
         return place_of(held[0], lo, wanted) if any(one.suffix > edge.suffix for one in held[0]) else None
-    except (DmError, OSError):
-        return None  # what is wrong with the log, reading finds
+    except RelayDirectoryUnusable:
+        raise  # maybe for this moment only: without an answer the sync would wait for the old log for good
+    except DmError:
+        return None  # reading the same files raises it again
+    except OSError as error:
+        raise unreadable(str(error.filename or readers[0].root), error) from error
 
 
 def place_of(files: Sequence[LogFile], lo: Location, wanted: str) -> Location | None:

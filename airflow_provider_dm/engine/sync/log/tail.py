@@ -142,12 +142,16 @@ class Tail:
         with self._lock:
             return self._served(place, lambda: self._gtid_set_at(place), never=LocationNotInLog)
 
-    def distrust(self, error: DmError, epoch: Epoch) -> None:
-        """Read elsewhere, as a piece could not be decoded. Raises `error` unless the log is at fault, or NeitherServes.
+    def distrust(self, error: DmError, epoch: Epoch, prepared: Sequence[Prepared]) -> None:
+        """Read elsewhere, as a piece could not be decoded. `prepared`: the XA transactions that are prepared where it
+        begins; the last plan may have been that of a later piece.
+
+        Raises `error` unless the log is at fault, NeitherServes, and MetaUnreachable.
 
         What was planned ahead may have left that log already: then nothing is wrong with the one that is read now.
         """
         with self._lock:
+            self._prepared = tuple(prepared)
             if self._is_read_now(epoch):
                 self._move_on(error, epoch.lo)
             elif fault_of(error) is Fault.OTHER:
@@ -358,7 +362,7 @@ class Tail:
         upstream.begin(at, self._server_uuid(at))
 
     def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Location) -> None:
-        """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes."""
+        """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes, MetaUnreachable."""
         serves = self._local_serves(at)
         reading.log.end()
         if not serves:
@@ -402,7 +406,12 @@ class Tail:
             return
         if not reading.looks_back(lo):
             return
-        if not self._local_serves(lo):
+        try:
+            serves = self._local_serves(lo)
+        except DmError as error:  # the metadata DB does not answer, which stops nobody
+            log.warning("whether the relay of %s pulls is not known: %s", self.source, error)
+            serves = False
+        if not serves:
             reading.looked_in_vain()
             return
         log.info("the relay log of %s can serve %s again", self.source, lo)
@@ -410,12 +419,15 @@ class Tail:
         self._go(FromRelay(left_at=lo))
 
     def _local_serves(self, lo: Location) -> bool:
-        """Tell whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
+        """Return True if the relay log has the location and an unbroken log behind it, and a relay makes it grow.
+
+        False where it cannot be read. Raises MetaUnreachable.
+        """
+        if not health.is_pulling(self.store.relay_status(self.source)):
+            return False
         try:
             files = self.local.files(lo)
             if not reaches(files, lo):
-                return False
-            if not health.is_pulling(self._status()):
                 return False
             check_events(files[0], lo)
             check_prepared(self.local.held(), self._prepared)
