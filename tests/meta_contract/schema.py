@@ -1,17 +1,14 @@
 """The schema: made, brought up, refused."""
 
+from functools import partial
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
-from airflow_provider_dm.engine.meta.model import (
-    Stage,
-)
+from airflow_provider_dm.engine.meta.migrate import MetaSchemaUnknown, migrate
 from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url
 from tests.meta_contract.opened import OpenStore
@@ -30,10 +27,12 @@ class SchemaContract(OpenStore):
         migrate(meta_url)
         MetaStore.open(meta_url).close()
 
-    def test_a_newer_schema_is_refused(self, meta_url: str, store: MetaStore) -> None:
+    def test_a_schema_of_another_release_is_refused(self, meta_url: str, store: MetaStore) -> None:
         Database(parse_url(meta_url)).write(lambda tx: tx.execute(text("UPDATE dm_meta_version SET version_num='9'")))
         with pytest.raises(MetaSchemaOutdated, match="has schema version 9"):
             MetaStore.open(meta_url)
+        with pytest.raises(MetaSchemaUnknown, match="an empty metadata DB"):
+            migrate(meta_url)
 
     def test_migrations_lead_to_the_tables_that_the_code_uses(self, meta_url: str, store: MetaStore) -> None:
         def columns(tx: Any) -> dict[str, set[str]]:
@@ -42,20 +41,14 @@ class SchemaContract(OpenStore):
         wanted = {name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()}
         assert Database(parse_url(meta_url)).read(columns) == wanted
 
-    def test_an_older_schema_is_brought_up_with_what_it_holds(self, meta_url: str) -> None:
-        """Also where the step was begun and its last part is missing, as MySQL commits each DDL by itself."""
+    def test_tables_that_a_migration_has_left_half_made_are_completed(self, meta_url: str, store: MetaStore) -> None:
+        """MySQL commits each DDL by itself."""
         database = Database(parse_url(meta_url))
-        with database.connection() as connection, connection.begin():
-            command.upgrade(alembic_config(connection), "0001")
-            row = {"task": "t", "source": "s", "version": 3, "unit": "sync", "stage": "Paused", "updated_at": 1}
-            columns = ", ".join(row)
-            values = ", ".join(f":{name}" for name in row)
-            connection.execute(text(f"INSERT INTO dm_subtask_status ({columns}) VALUES ({values})"), row)
-            connection.execute(text("ALTER TABLE dm_subtask_status ADD COLUMN error text"))
+        for name in ("dm_meta_version", "dm_relay"):
+            database.write(partial(Connection.execute, statement=text(f"DROP TABLE {name}")))
         migrate(meta_url)
-        with MetaStore.open(meta_url) as store:
-            (status,) = store.list_subtasks()
-            assert (status.stage, status.error, status.error_at) == (Stage.PAUSED, None, None)
+        with MetaStore.open(meta_url) as again:
+            assert again.relay_status("s") is None
 
     def test_several_may_migrate_at_once(self, meta_url: str) -> None:
         assert race(migrate_and_open, 4, meta_url) == ["ok"] * 4

@@ -44,22 +44,47 @@ class NoWayBack(DmError):
     hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
+class MetaSchemaUnknown(DmError):
+    """The metadata DB was made by another release, from which no revision leads to this one."""
+
+    url: str
+    found: str
+    wanted: str
+
+    code = "DM-8015"
+    what = "the metadata DB {url} has schema version {found}, which this release cannot bring to {wanted}."
+    hint = (
+        "Use the airflow-provider-dm that has made it, or an empty metadata DB: tasks go on from what their targets "
+        "know; orders for places in a log (`dmctl binlog`) have to be given again."
+    )
+
+
 def migrate(url: Secret | str) -> None:
     """Bring the DB to the newest schema. Safe to call again, and by several at once.
 
-    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing."""
+    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaUnknown."""
     database = Database(parse_url(url))
     try:
         with database.connection() as connection:
             _prepare(connection)
             with _alone(connection, shown(database.url)):
-                if schema_version(connection) != SCHEMA_VERSION:
-                    from alembic import command  # a tenth of a second, for what is done once in the life of a DB
-
-                    command.upgrade(alembic_config(connection), "head")
+                found = schema_version(connection)
+                if found != SCHEMA_VERSION:
+                    _upgrade(connection, found, shown(database.url))
     finally:
         database.close()
     log.info("the metadata DB is up to date", extra={"url": shown(database.url)})
+
+
+def _upgrade(connection: Connection, found: str | None, where: str) -> None:
+    from alembic import command  # a tenth of a second, for what is done once in the life of a DB
+    from alembic.script import ScriptDirectory
+
+    config = alembic_config(connection)
+    known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise MetaSchemaUnknown(where, found, SCHEMA_VERSION)
+    command.upgrade(config, "head")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:

@@ -46,7 +46,6 @@ class Runs(StorePart):
             "app": app,
             **asdict(holder),
             "stage": Stage.RUNNING.value,
-            "stop_requested": False,  # nobody reads it any more; older releases do
             "progress": "{}",
             "result": None,
             "error": None,

@@ -27,7 +27,7 @@ class MetaSchemaOutdated(DmError):
 
     code = "DM-8010"
     what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
-    hint = "Run `dmctl meta migrate` (or upgrade airflow-provider-dm, if the DB is the newer one)."
+    hint = "Run `dmctl meta migrate`. It refuses a DB that another release has made."
 
 
 class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):

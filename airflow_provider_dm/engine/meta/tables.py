@@ -25,7 +25,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0004"
+SCHEMA_VERSION: Final = "0005"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -78,7 +78,6 @@ run = Table(
     Column("host", name(255), nullable=False),
     Column("process", name(255), nullable=False),
     Column("stage", name(16), nullable=False),
-    Column("stop_requested", Boolean, nullable=False),
     Column("progress", document(), nullable=False),
     Column("result", document()),
     Column("error", document()),

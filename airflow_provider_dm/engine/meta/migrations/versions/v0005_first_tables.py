@@ -1,0 +1,20 @@
+"""All tables. Until the first release this revision is edited in place, with a new number."""
+
+from alembic import op
+
+from airflow_provider_dm.engine.meta.migrate import NoWayBack
+from airflow_provider_dm.engine.meta.tables import metadata
+
+revision = "0005"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    metadata.create_all(op.get_bind())  # what exists stays: MySQL commits each table by itself
+
+
+def downgrade() -> None:
+    """Refuse, before anything is dropped; alembic calls it for every revision that it shall undo."""
+    raise NoWayBack(revision)
