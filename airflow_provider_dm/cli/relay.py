@@ -2,7 +2,8 @@
 
 What a relay shall do is a wish in the metadata DB; a running relay looks every second, wherever it runs. So all
 verbs work from any machine, but none of them starts a process there: `start-relay --source-file` is the process.
-Names of workers are taken as DM's dmctl takes them and mean nothing, as there are no workers to choose from.
+A source whose tasks pull for themselves (`enable-relay: false`) has no relay that could obey: the verbs refuse. DM's
+worker is the host of the relay, or the source; another name is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -53,7 +55,7 @@ def add_verbs(verbs: Verbs) -> None:
     add_password_argument(start)
     _add_workers(start)
     meta.add_arguments(start)
-    stop = verbs.add("stop-relay", stop_relay)
+    stop = verbs.add("stop-relay", partial(_operate, op=None, stage=Stage.STOPPED))
     _add_workers(stop)
     pause = verbs.add("pause-relay", partial(_operate, op="PauseRelay", stage=Stage.PAUSED))
     resume = verbs.add("resume-relay", partial(_operate, op="ResumeRelay", stage=Stage.RUNNING))
@@ -63,7 +65,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("workers", metavar="WORKER", nargs="*", help="accepted as DM does, without effect")
+    parser.add_argument("workers", metavar="WORKER", nargs="*", help="the host of the relay, or the source-id")
 
 
 def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
@@ -74,18 +76,25 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
         return _run_here(arguments, output)
     if not arguments.source:
         raise SourceNotNamed("start-relay")
+    source: str = arguments.source
     with meta.open_store(arguments) as store:
-        store.set_relay_desired(arguments.source, Stage.RUNNING)
-        alive = _is_alive(store.relay_status(arguments.source))
-    how = f"run one: dmctl start-relay -s {arguments.source} --source-file SOURCE.yaml, or a DmRelayOperator"
-    missing = f"no relay of {arguments.source} is running, and this command starts no process without a file; {how}"
-    return output.document({"result": alive, "msg": "" if alive else missing})
+        status = store.relay_status(source)
+        trouble = _refusal(source, status, arguments.workers, Stage.RUNNING)
+        if not trouble:
+            store.set_relay_desired(source, Stage.RUNNING)
+    if not trouble and not _is_alive(status):
+        how = f"run one: dmctl start-relay -s {source} --source-file SOURCE.yaml, or a DmRelayOperator"
+        trouble = f"no relay of {source} is running, and this command starts no process without a file; {how}"
+    return output.sources(None, [_answer(source, status, trouble)], trouble)
 
 
 def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run a relay until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
     config = load_source_of(arguments.source_file, arguments.source)
     config.require_supported()
+    here = socket.gethostname()
+    if trouble := _unknown_worker(config.source_id, here, arguments.workers):
+        return output.sources(None, [source_answer(config.source_id, here, trouble)], trouble)
     root = meta.root_of(arguments)
     directory = shared_relay(root, config.source_id, config.relay_dir)
     endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
@@ -98,7 +107,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
                 pass
         if relays.error is not None and not isinstance(relays.error, RelayStopped):
             raise relays.error
-    return output.document({"result": True, "msg": ""})
+    return output.sources(None, [source_answer(config.source_id, here)])
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
@@ -112,27 +121,46 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
     return False
 
 
-def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Ask relays to stop. Each sees it within its next look at the metadata DB; one that does not run has nothing left
-    to do.
+def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, stage: Stage) -> Exit:
+    """Record the wish for all sources that have a relay to obey it, then wait for each relay to obey.
+
+    `op`: DM's name of the operation in the answer; None: DM's answer has none.
     """
     with meta.open_store(arguments) as store:
-        idle = [source for source in arguments.sources if not _is_alive(store.relay_status(source))]
-        for source in arguments.sources:
-            store.set_relay_desired(source, Stage.STOPPED)
-    return output.document({"result": True, "msg": f"no relay is running of {', '.join(idle)}" if idle else ""})
-
-
-def _operate(arguments: argparse.Namespace, output: Output, *, op: str, stage: Stage) -> Exit:
-    """Record the wish for all sources first, then wait for each relay to obey."""
-    with meta.open_store(arguments) as store:
-        for source in arguments.sources:
-            store.set_relay_desired(source, stage)
+        refused = {source: _refusal_in(store, source, arguments, stage) for source in arguments.sources}
+        for source, trouble in refused.items():
+            if not trouble:
+                store.set_relay_desired(source, stage)
         answers = []
-        for source in arguments.sources:
-            status = _wait_until_obeyed(store, source, stage)
-            answers.append(source_answer(source, status.host if status else "", _trouble(status, stage, source)))
+        for source, trouble in refused.items():
+            status = store.relay_status(source) if trouble else _wait_until_obeyed(store, source, stage)
+            answers.append(_answer(source, status, trouble or _trouble(status, stage, source)))
     return output.sources(op, answers)
+
+
+def _answer(source: str, status: RelayStatus | None, trouble: str) -> dict[str, object]:
+    return source_answer(source, status.host if status is not None else "", trouble)
+
+
+def _refusal_in(store: MetaStore, source: str, arguments: argparse.Namespace, stage: Stage) -> str:
+    return _refusal(source, store.relay_status(source), getattr(arguments, "workers", ()), stage)
+
+
+def _refusal(source: str, status: RelayStatus | None, workers: Sequence[str], stage: Stage) -> str:
+    """Return why no relay of a source can be asked for a stage; "": one can, or may run later."""
+    if status is not None and status.task and _is_alive(status):
+        task, of_task = status.task, f"task {status.task} pulls the log of {source} for itself (`enable-relay: false`)"
+        if stage is Stage.RUNNING:
+            how = "end the run of the task, set `enable-relay: true` in the source's file, and start the task again"
+            return f"{of_task}. For a relay log that serves all tasks: {how}"
+        return f"{of_task}, and no relay serves all tasks. To end that: `dmctl pause-task {task}` or `stop-task {task}`"
+    host = status.host if _is_alive(status) and status is not None else socket.gethostname()
+    return _unknown_worker(source, host, workers)
+
+
+def _unknown_worker(source: str, host: str, workers: Sequence[str]) -> str:
+    unknown = [worker for worker in workers if worker not in (source, host)]
+    return f"no worker {', '.join(unknown)} has a relay of {source}: name {host}, or no worker" if unknown else ""
 
 
 def _is_alive(status: RelayStatus | None) -> bool:
@@ -155,6 +183,8 @@ def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStat
 def _trouble(status: RelayStatus | None, stage: Stage, source: str) -> str:
     """Return what there is to say about a wish: nothing when it has come true."""
     error = f" (its last error: {health.said(status.error)})" if status and status.error else ""
+    if status is not None and stage is Stage.STOPPED and not _is_alive(status):
+        return ""  # a relay of this source has run, and none does
     if status is None or not _is_alive(status):
         return f"no relay of {source} is running{error}"
     if status.stage is not stage:

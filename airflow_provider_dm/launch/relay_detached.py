@@ -171,7 +171,7 @@ class DetachedRelay:
     def _lives_elsewhere(self) -> bool:
         """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
         status = self.store.relay_status(self.source_id)
-        if status is None or status.host in ("", socket.gethostname()):
+        if status is None or status.task or status.host in ("", socket.gethostname()):
             return False
         if not is_alive(status):
             log.warning("the relay of %s ran on %s; this is %s", self.source_id, status.host, socket.gethostname())

@@ -294,7 +294,6 @@ class DmRelayStopOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
         from airflow_provider_dm.engine.meta.model import Stage
-        from airflow_provider_dm.engine.relay.health import is_alive
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.operators.arguments import texts
 
@@ -303,11 +302,18 @@ class DmRelayStopOperator(BaseOperator):
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds
-            while self.wait_seconds and (running := [one for one in source_ids if is_alive(store.relay_status(one))]):
+            while self.wait_seconds and (running := [one for one in source_ids if _obeys(store.relay_status(one))]):
                 if time.monotonic() > deadline:
                     raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
                 time.sleep(0.5)
             return [summary(source_id, store.relay_status(source_id)) for source_id in source_ids]
+
+
+def _obeys(status: RelayStatus | None) -> bool:
+    """Return True if a relay runs that serves all tasks: that of a single task obeys no wish for the source's relay."""
+    from airflow_provider_dm.engine.relay.health import is_alive
+
+    return status is not None and not status.task and is_alive(status)
 
 
 def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class RelayContract(OpenStore):
             sub_dir="9f2c.000001",
             pid=4711,
             host="host-a",
+            directory="/var/lib/relay/s",
+            task="shop",
             error={"ErrCode": "DM-4001"},
         )
         store.put_relay_status(told)
@@ -34,7 +36,19 @@ class RelayContract(OpenStore):
         assert found.heartbeat_age_seconds is not None
         assert found.heartbeat_age_seconds < 5
         assert found.heartbeat_at is not None
-        same = ("source", "stage", "master", "relay", "sub_dir", "caught_up", "error", "pid", "host")
+        same = (
+            "source",
+            "stage",
+            "master",
+            "relay",
+            "sub_dir",
+            "caught_up",
+            "error",
+            "pid",
+            "host",
+            "directory",
+            "task",
+        )
         assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
         assert store.relay_desired("s") is Stage.PAUSED
 

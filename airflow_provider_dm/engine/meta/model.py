@@ -162,7 +162,11 @@ def place_key(place: Place) -> str:
 
 @dataclass(frozen=True)
 class RelayStatus:
-    """The last report of a relay process. The store sets `heartbeat_at` and `heartbeat_age_seconds` when reading."""
+    """The last report of a relay process. The store sets `heartbeat_at` and `heartbeat_age_seconds` when reading.
+
+    `directory`: the folder on `host` into which the relay writes. `task`: the only task that it pulls for
+    (`enable-relay: false`); empty: it serves all tasks of the source.
+    """
 
     source: str
     stage: Stage
@@ -173,5 +177,7 @@ class RelayStatus:
     error: Json | None = None
     pid: int | None = None
     host: str = ""
+    directory: str = ""
+    task: str = ""
     heartbeat_at: datetime | None = None
     heartbeat_age_seconds: float | None = None

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.cas import (
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 
-_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
+_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": "", "task": ""}
 
 
 class Relays(StorePart):
@@ -32,6 +32,8 @@ class Relays(StorePart):
             "error": to_text(status.error),
             "pid": status.pid,
             "host": status.host,
+            "directory": status.directory,
+            "task": status.task,
             "heartbeat_at": db_now(),
         }
         if status.sub_dir:
@@ -64,6 +66,8 @@ class Relays(StorePart):
             error=from_text(row.error),
             pid=row.pid,
             host=row.host,
+            directory=row.directory or "",
+            task=row.task,
             heartbeat_at=moment(row.heartbeat_at),
             heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
         )

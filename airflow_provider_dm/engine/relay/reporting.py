@@ -3,6 +3,10 @@
 Every second one thread tells the metadata DB how things stand and reads the desired stage, and another one asks the
 upstream where it ends: an upstream that takes its time with an answer, or gives none, must not make the relay look dead
 or deaf. What does not answer is logged and asked again; pulling goes on meanwhile.
+
+A source has one row, and one relay that writes it. Another relay of the source, in another directory or on another
+machine, ends with RelayRunsElsewhere while the first one reports. One that was killed reports no more: its successor
+waits until the row is old. The relay of a single task gives way to any other and is not reported then.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import os
 import socket
 import threading
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
 
 import pymysql
 
@@ -22,9 +28,28 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECONDS, age_of
+from airflow_provider_dm.engine.processes import process_exists
+from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECONDS, age_of, is_alive
 
 log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.2
+
+
+class RelayRunsElsewhere(DmError):
+    """A relay of the same source already runs, in another directory or on another machine."""
+
+    source: str
+    directory: str
+    host: str
+    pid: int
+
+    code = "DM-4070"
+    what = "another relay of source {source} is running: process {pid} on {host} writes {directory}."
+    hint = (
+        "One relay serves all tasks of a source. Use that relay's directory and machine, or end that relay by `dmctl "
+        "stop-relay -s {source}` and start this one again."
+    )
 
 
 @dataclass(frozen=True)
@@ -39,17 +64,26 @@ class Snapshot:
 
 @dataclass
 class Reporter:
-    """A relay's reporter; start it with `with`. `snapshot` is written by the pull loop, `desired` is read by it."""
+    """A relay's reporter; start it with `with`. `snapshot` is written by the pull loop, `desired` is read by it.
+
+    `directory`: the folder into which the relay writes. `stop`: ends a wait for another relay's end.
+    """
 
     source: str
     endpoint: Endpoint
     store: MetaStore
+    directory: Path
+    stop: threading.Event = field(default_factory=threading.Event)
+    task: str = ""
+    """The only task that the relay pulls for. Such a relay reports while the source has no other one, and obeys no
+    wish for the source's relay."""
     silent: bool = False
     """Nothing is reported, no wish is obeyed: the source has a relay of its own."""
-    private: bool = False
-    """The relay of one task: it reports while the source has no other, and obeys no wish for the source's relay."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(Stage.NEW))
     desired: Stage | None = None
+    _first_seen: RelayStatus | None = None
+    """The first of the reports of another relay in a row, and below it the last one."""
+    _last_seen: RelayStatus | None = None
     _master: Location | None = None
     _master_uuid: str = ""
     _upstream: Connection | None = None
@@ -57,8 +91,11 @@ class Reporter:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Reporter:
+        """Start to report. Raises RelayRunsElsewhere."""
         if self.silent:
             return self
+        while not self.task and self._other() is not None and not self.stop.wait(_LOOK_SECONDS):
+            self.check_alone()
         self._read_desired()
         self._thread = threading.Thread(target=self._report, name="relay-status", daemon=True)
         self._thread.start()
@@ -79,6 +116,12 @@ class Reporter:
         """Replace the snapshot; what is not given stays."""
         last = self.snapshot
         self.snapshot = Snapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
+
+    def check_alone(self) -> None:
+        """Raise RelayRunsElsewhere if another relay of the source reports beside this one."""
+        first, other = self._first_seen, self._last_seen
+        if first is not None and other is not None and first.heartbeat_at != other.heartbeat_at:
+            raise RelayRunsElsewhere(self.source, other.directory, other.host, other.pid or 0)
 
     def saw_master(self, end: Location, server_uuid: str) -> None:
         """Note where the upstream ends, where it is known: a relay may be through before this thread has asked."""
@@ -129,21 +172,37 @@ class Reporter:
             error=now.error,
             pid=pid,
             host=socket.gethostname(),
+            directory=str(self.directory),
+            task=self.task,
         )
         try:
-            if not self.private or self._is_alone():
+            if self._other() is None:
                 self.store.put_relay_status(status)
         except DmError as error:
             log.warning("the metadata DB could not be told: %s", error)
 
-    def _is_alone(self) -> bool:
+    def _other(self) -> RelayStatus | None:
+        """Return the report of another relay that keeps this one from reporting; None: there is none."""
         other = self.store.relay_status(self.source)
-        if other is None or other.pid is None or (other.pid, other.host) == (os.getpid(), socket.gethostname()):
-            return True
-        return age_of(other) > FRESH_SECONDS
+        if other is None or not self._gives_way_to(other):
+            self._first_seen = self._last_seen = None
+            return None
+        if not self.task:
+            self._first_seen, self._last_seen = self._first_seen or other, other
+        return other
+
+    def _gives_way_to(self, other: RelayStatus) -> bool:
+        here = socket.gethostname()
+        if other.pid is None or (other.pid, other.host, other.directory) == (os.getpid(), here, str(self.directory)):
+            return False
+        if self.task:
+            return age_of(other) <= FRESH_SECONDS
+        if other.task or not is_alive(other) or (other.host, other.directory) == (here, str(self.directory)):
+            return False
+        return other.host != here or process_exists(other.pid)
 
     def _read_desired(self) -> None:
-        if self.private:
+        if self.task:
             return
         try:
             self.desired = self.store.relay_desired(self.source)

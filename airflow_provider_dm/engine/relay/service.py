@@ -87,9 +87,9 @@ def run_relay(
 ) -> RelayResult:
     """Pull until `stop` is set, the desired stage is Stopped, or (`until: caught-up`) the goal is reached.
 
-    Raises RelayLocked, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied, BinlogDisabled,
-    BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors; but for the
-    first two, the error is in the relay's row of the metadata DB then, with stage Paused.
+    Raises RelayLocked, RelayRunsElsewhere, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied,
+    BinlogDisabled, BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors;
+    but for the first three, the error is in the relay's row of the metadata DB then, with stage Paused.
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
@@ -99,8 +99,10 @@ def run_relay(
         spec.source.config.source_id,
         endpoint,
         store,
+        directory.root,
+        stop,
+        task=spool.task if spool is not None else "",
         silent=spool is not None and not spool.reports,
-        private=spool is not None,
     )
     with sole_writer(directory.root) as lock, Housekeeper(spec, store) as housekeeper:
         last = store.relay_status(spec.source.config.source_id)  # before there is a report of ours
@@ -335,6 +337,8 @@ class _Service:
     # The end
 
     def _over(self) -> bool:
+        """Return True if the relay has to end. Raises RelayRunsElsewhere."""
+        self.reporter.check_alone()
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:

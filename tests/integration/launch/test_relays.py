@@ -4,16 +4,19 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere
 from airflow_provider_dm.launch import relays as relays_module
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, upstream_of
@@ -89,6 +92,27 @@ def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
             assert second.error is None
 
 
+def test_a_second_relay_of_a_source_ends_and_leaves_the_report_to_the_first(
+    mariadb_source: Server, tmp_path: Path, url: Secret
+) -> None:
+    """In another directory no lock keeps it away. It may write once the first one has ended, as its hint says."""
+    first = upstream(mariadb_source, tmp_path, enable_relay=True)
+    other = replace(first, relay_dir=tmp_path / "other")
+    with MetaStore.open(url) as store:
+        with Relays([first], meta_url=url, log_dir=tmp_path / "a"):
+            eventually(lambda: caught_up(store) is not None)
+            with Relays([other], meta_url=url, log_dir=tmp_path / "b") as second:
+                eventually(lambda: second.error is not None)
+            assert isinstance(second.error, RelayFailed)
+            assert second.error.reported.code == RelayRunsElsewhere.code
+            assert str(first.relay_dir) in str(second.error)
+            eventually(lambda: (now := caught_up(store)) is not None and now.directory == str(first.relay_dir))
+            assert main(["stop-relay", "-s", "one", "--meta-url", url.reveal()]) == 0
+        with Relays([other], meta_url=url, log_dir=tmp_path / "b") as second:
+            eventually(lambda: (now := caught_up(store)) is not None and now.directory == str(other.relay_dir))
+            assert second.error is None
+
+
 def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
     wrong = upstream(mariadb_source, tmp_path, password="wrong-password")
 
@@ -145,7 +169,7 @@ def test_a_private_log_is_pulled_under_its_bound(source: Server, tmp_path: Path,
     source.sql("FLUSH BINARY LOGS")
     try:
         with MetaStore.open(url) as store, Relays([private], meta_url=url, log_dir=tmp_path) as relays:
-            eventually(lambda: caught_up(store) is not None)
+            eventually(lambda: (now := caught_up(store)) is not None and now.task == "shop")
             for _ in range(8):
                 source.sql("INSERT INTO spooled.t VALUES (REPEAT('x', 500000))")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import Stage
@@ -19,6 +20,7 @@ from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.binlog.walking import end_xa
+from tests.integration.sync.conftest import SOURCE_ID
 from tests.integration.sync.tail_kit import MIB, TailKit, purged, tail_kits, wait_for
 
 
@@ -82,6 +84,28 @@ def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
     wait_for(lambda: len(kit.held()) <= 2)
 
 
+def test_a_task_that_pulled_for_itself_goes_on_from_a_relay_log_that_serves_all(one_kit: TailKit) -> None:
+    """What `start-relay` answers while the task pulls for itself: end it, `enable-relay: true`, start it again."""
+    kit = one_kit
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 100)
+    with kit.syncing():
+        wait_for(kit.applied)
+        wait_for(lambda: kit.relay_status().task == "test")
+        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", kit.meta_url]) == 1
+    for relay in kit.relays:
+        relay.stop()
+    kit.fill(100, 100)
+    kit.shared, kit.folder = True, kit.folder / "shared"
+    kit.folder.mkdir()
+    kit.pull()
+    with kit.syncing():
+        wait_for(kit.applied)
+        wait_for(lambda: not kit.relay_status().task)
+        assert main(["start-relay", "-s", SOURCE_ID, "--meta-url", kit.meta_url]) == 0
+
+
 def test_a_transaction_larger_than_the_limit_gets_through(kit: TailKit) -> None:
     kit.limit = MIB // 2
     kit.create_wide()
@@ -111,7 +135,7 @@ def test_nothing_is_pulled_far_behind_the_end_of_a_run(kit: TailKit) -> None:
     kit.limit = 64 * MIB
     kit.create_wide()
     kit.begin()
-    kit.fill(0, 10)
+    kit.fill(0, 100)
     kit.relays.pop().stop()
     kit.until = kit.upstream()
     kit.fill(1000, 12_000)

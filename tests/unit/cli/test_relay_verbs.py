@@ -86,7 +86,20 @@ STATUS = """\
     ]
 }
 """
-GOOD = '{\n    "result": true,\n    "msg": ""\n}\n'
+GOOD = f"""\
+{{
+    "result": true,
+    "msg": "",
+    "sources": [
+        {{
+            "result": true,
+            "msg": "",
+            "source": "mysql-replica-01",
+            "worker": "{HOST}"
+        }}
+    ]
+}}
+"""
 
 
 @dataclass
@@ -201,16 +214,40 @@ def test_why_a_relay_has_ended_is_said(meta: Meta, out: Printed) -> None:
     assert "(its last error: [DM-4022] needed, purged.)" in json.loads(out())["sources"][0]["msg"]
 
 
-@pytest.mark.parametrize("workers", [(), ("worker1", "worker2")])
-def test_start_and_stop_print_what_the_seed_prints(meta: Meta, out: Printed, workers: tuple[str, ...]) -> None:
-    meta.relay(ONE, Stage.PAUSED)
+@pytest.mark.parametrize("workers", [(), (HOST,), (ONE,)])
+def test_start_and_stop_print_what_dm_prints(meta: Meta, out: Printed, workers: tuple[str, ...]) -> None:
+    with meta.obedient(one=HOST):
+        assert meta("start-relay", "-s", ONE, *workers) == 0
+        assert out() == GOOD
+        assert meta.store.relay_desired(ONE) is Stage.RUNNING
+        assert meta("stop-relay", "-s", ONE, *workers) == 0
+        assert out() == GOOD
+        assert meta.store.relay_desired(ONE) is Stage.STOPPED
 
-    assert meta("start-relay", "-s", ONE, *workers) == 0
-    assert out() == GOOD
-    assert meta.store.relay_desired(ONE) is Stage.RUNNING
-    assert meta("stop-relay", "-s", ONE, *workers) == 0
-    assert out() == GOOD
-    assert meta.store.relay_desired(ONE) is Stage.STOPPED
+
+@pytest.mark.parametrize("verb", ["start-relay", "stop-relay"])
+def test_a_worker_that_has_no_relay_of_the_source_is_refused(meta: Meta, out: Printed, verb: str) -> None:
+    meta.relay(ONE)
+
+    assert meta(verb, "-s", ONE, HOST, "worker9") == 1
+
+    said = json.loads(out())
+    assert (said["result"], said["sources"][0]["result"]) == (False, False)
+    assert said["sources"][0]["msg"] == f"no worker worker9 has a relay of {ONE}: name {HOST}, or no worker"
+    assert meta.store.relay_desired(ONE) is None
+
+
+@pytest.mark.parametrize("verb", ["start-relay", "stop-relay", "pause-relay", "resume-relay"])
+def test_a_source_whose_task_pulls_for_itself_has_no_relay_that_obeys(meta: Meta, out: Printed, verb: str) -> None:
+    meta.store.put_relay_status(RelayStatus(ONE, Stage.RUNNING, host=HOST, pid=os.getpid(), task="shop"))
+
+    assert meta(verb, "-s", ONE) == 1
+
+    (answer,) = json.loads(out())["sources"]
+    assert answer["result"] is False
+    assert f"task shop pulls the log of {ONE} for itself (`enable-relay: false`)" in answer["msg"]
+    assert ("`enable-relay: true`" if verb in ("start-relay", "resume-relay") else "stop-task shop") in answer["msg"]
+    assert meta.store.relay_desired(ONE) is None
 
 
 def test_start_relay_without_a_relay_says_how_to_run_one(meta: Meta, out: Printed) -> None:
@@ -229,10 +266,14 @@ def test_start_relay_wants_to_know_which_source(meta: Meta, capsys: pytest.Captu
 
 
 def test_stop_relay_is_written_where_relays_look_also_when_none_runs(meta: Meta, out: Printed) -> None:
-    assert meta("stop-relay", "-s", ONE, "-s", TWO) == 0
+    """One that has run is stopped then; of a source without a relay the answer is no."""
+    meta.relay(ONE, pid=a_dead_process())
+
+    assert meta("stop-relay", "-s", ONE, "-s", TWO) == 1
 
     assert [meta.store.relay_desired(source) for source in (ONE, TWO)] == [Stage.STOPPED, Stage.STOPPED]
-    assert json.loads(out()) == {"result": True, "msg": f"no relay is running of {ONE}, {TWO}"}
+    answers = [(one["result"], one["msg"]) for one in json.loads(out())["sources"]]
+    assert answers == [(True, ""), (False, f"no relay of {TWO} is running")]
 
 
 def test_query_status_of_a_source_is_the_seeds_document(meta: Meta, out: Printed) -> None:

@@ -1,9 +1,11 @@
 """A relay says how it stands, and does as it is told, whatever its upstream does."""
 
 import socket
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +16,7 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.relay.reporting import Reporter
+from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere, Reporter
 
 T = TypeVar("T")
 
@@ -38,7 +40,7 @@ def silent_upstream() -> Iterator[Endpoint]:
 def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(silent_upstream: Endpoint, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
-    with MetaStore.open(url) as store, Reporter("s", silent_upstream, store) as reporter:
+    with MetaStore.open(url) as store, Reporter("s", silent_upstream, store, tmp_path) as reporter:
         reporter.publish(Stage.RUNNING)
         first = eventually(lambda: store.relay_status("s"))
         store.set_relay_desired("s", Stage.PAUSED)
@@ -47,6 +49,33 @@ def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(silent_upstream:
         shown = eventually(lambda: paused(store.relay_status("s")))
     assert first.stage is Stage.RUNNING
     assert shown.master is None
+
+
+def test_a_relay_waits_for_the_report_of_another_to_grow_old_and_ends_where_that_one_goes_on(
+    silent_upstream: Endpoint, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    other = RelayStatus("s", Stage.RUNNING, host="another", directory="/relay/s", pid=1)
+
+    def begin(store: MetaStore) -> Reporter:
+        with Reporter("s", silent_upstream, store, tmp_path) as reporter:
+            reporter.publish(Stage.RUNNING)
+            eventually(lambda: now if (now := store.relay_status("s")) and now.directory == str(tmp_path) else None)
+        return reporter
+
+    with MetaStore.open(url) as store, ThreadPoolExecutor(1) as pool:
+        store.put_relay_status(other)
+        waiting = pool.submit(begin, store)
+        store.put_relay_status(other)
+        while not waiting.done():
+            store.put_relay_status(other)
+        with pytest.raises(RelayRunsElsewhere, match="process 1 on another writes /relay/s"):
+            waiting.result()
+        waiting = pool.submit(begin, store)
+        with closing(sqlite3.connect(tmp_path / "meta.db")) as database, database:
+            database.execute("UPDATE dm_relay SET heartbeat_at = 0")
+        waiting.result()
 
 
 def paused(status: RelayStatus | None) -> RelayStatus | None:
