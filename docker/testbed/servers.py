@@ -99,6 +99,8 @@ class ServerSpec:
     series: Series = ""
     hostile: bool = field(default_factory=lambda: os.environ.get("DM_HOSTILE_SERVERS") == "1")
     """Whether its global settings are such as nobody expects (`hostile`)."""
+    zone: str = ""
+    """The time zone of the machine, as the environment variable TZ names it; "": this machine's."""
 
     def build(self) -> Build:
         """Return the build of this flavour and series. Raises ServerUnavailable."""
@@ -121,6 +123,7 @@ class Server:
     password: str = ""
     pid: int = 0
     hostile: bool = False
+    zone: str = ""
     _process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -187,9 +190,16 @@ class Server:
         """Start it where it was: same port, same data. Returns when it answers."""
         if self.alive():
             return
+        environment = {**os.environ, "TZ": self.zone} if self.zone else None
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, start_new_session=True
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+                env=environment,
+                start_new_session=True,
             )
         self.pid = self._process.pid
         self._remember()
@@ -250,6 +260,7 @@ class Server:
             "argv": self.argv,
             "pid": self.pid,
             "hostile": self.hostile,
+            "zone": self.zone,
         }
         fresh = self.home / "server.json.new"
         fresh.write_text(json.dumps(state, indent=1))
@@ -353,6 +364,7 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
         port=port,
         argv=tuple(_argv(spec, home / "data", run / "s", port)),
         hostile=spec.hostile,
+        zone=spec.zone,
     )
     try:
         server.start()
