@@ -21,16 +21,17 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
+from airflow_provider_dm.engine.ddl.zones import AT_ITS_SECOND
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
-from airflow_provider_dm.engine.mysql.sql_modes import mode_text
 from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
@@ -50,7 +51,14 @@ from airflow_provider_dm.engine.sync.ddl.newcomers import (
     with_numbers,
 )
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
+from airflow_provider_dm.engine.sync.ddl.session import session_of
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+    CannotFollow,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+    ValuesDiffer,
+)
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
@@ -203,6 +211,7 @@ class Following:
         tables = self._tables()
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
+        session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)
         recorded = partial(
             recorded_newcomers,
@@ -215,14 +224,14 @@ class Following:
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         exact = exact or is_behind_its_copy(change, tables, connection)
-        groups = self._meet(ddl, change, operator, needs if exact else None)
+        groups = self._meet(ddl, change, operator, needs if exact else None, session)
         statements = change.statements if change.agreed is None else ()
         if operator is None or operator.kind is OperatorKind.INJECT:
             journal.check_same(in_front, statements)
         journal.take_over()
         if statements or in_front or ddl.rows is not None:
             journal.note_identity(step.lo)
-        target, session = self.source.target, self._session(ddl)
+        target = self.source.target
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         if operator is None or operator.kind is OperatorKind.INJECT:
             self._check_left_behind(step, statements)
@@ -246,7 +255,12 @@ class Following:
         return became
 
     def _meet(
-        self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None, needs: Location | None
+        self,
+        ddl: DdlStatement,
+        change: SchemaChange,
+        operator: Operator | None,
+        needs: Location | None,
+        session: Sequence[Setting],
     ) -> list[Group]:
         """Return the groups of merged tables as they are behind the statement. Raises CannotFollow, …"""
         if self.shards is None:
@@ -255,9 +269,7 @@ class Following:
             raise CannotFollow("its table is merged, and the load of the task's sources is not over there")
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         assert self.tables is not None
-        met = self.shards.meet(
-            change, self.tables, (ddl.at, ddl.end), needs or ddl.at, self._session(ddl), taken_for_made=skipped
-        )
+        met = self.shards.meet(change, self.tables, (ddl.at, ddl.end), needs or ddl.at, session, taken_for_made=skipped)
         return [*met, *self.shards.newly_merged(change, self.tables)]
 
     def plan_without(self, group: Group, buckets: int) -> SyncPlan:
@@ -295,13 +307,13 @@ class Following:
         tables: SubtaskTables,
         around: Surroundings,
     ) -> SchemaChange:
-        given = () if operator is None else statements_of(operator)
+        if (instead := _instead(operator)) is not None:
+            return change_by_hand(statement, statements_of(instead), tables, around)
         if isinstance(statement, Apply):
-            if operator is not None and operator.kind is not OperatorKind.INJECT:
-                raise CannotFollow("it stands for what an online DDL tool has done, and cannot be skipped or replaced")
-            return repeated(statement.changes, tables, around)
-        if operator is not None and operator.kind is not OperatorKind.INJECT:
-            return change_by_hand(statement, given, tables, around)
+            change = repeated(statement.changes, tables, around)
+            if change.zone:
+                raise ValuesDiffer("rows depend on the time zone of an online DDL tool's sessions, which is not known")
+            return change
         if statement is None:
             raise CannotFollow("it is not understood")
         return change_of(statement, tables, around)
@@ -367,14 +379,14 @@ class Following:
     # What decides
 
     def _surroundings(self, ddl: DdlStatement, statement: Statement | Apply | None) -> Surroundings:
-        target = server_info(target_connection(self.source.target)).capabilities
+        target, server = server_info(target_connection(self.source.target)), self._tables().tracker.server
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         defaults = self._defaults(ddl, statement)
         return Surroundings(
             self.source.rules,
-            target,
+            target.capabilities,
             defaults,
             ddl.end.sort_key,
             elsewhere,
@@ -383,6 +395,7 @@ class Following:
             agreeing=self.shards is not None and self.shards.agreeing,
             strict_collations=self.source.config.strict_collations,
             overwrites=self.source.config.overwrites,
+            unlike=unlike((server.flavour, server.version), (target.flavour, target.version_number)),
         )
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Apply | None) -> SessionDefaults:
@@ -406,29 +419,13 @@ class Following:
             raise CannotFollow(f"the source knows no collation with the number {number}")
         return self.collation_names[number]
 
-    def _session(self, ddl: DdlStatement) -> list[Setting]:
-        """Return the variables of the source's session that decide what the statement makes of rows."""
+    def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
+        """Return the session for the target's statements. Raises CannotFollow, ValuesDiffer."""
         assert self.tables is not None
-        flavour, said = server_info(target_connection(self.source.target)).flavour, ddl.session
-        moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
-        found = [
-            Setting("sql_mode", mode_text(ddl.sql_mode, self.tables.tracker.server.flavour, flavour)),
-            Setting("timestamp", moment),
-            Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
-        ]
-        if said.time_zone is not None:
-            found.append(Setting("time_zone", self._time_zone(said.time_zone.decode("ascii", "replace"))))
-        if said.auto_increment is not None:
-            increment, offset = said.auto_increment
-            found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
-        return found
-
-    def _time_zone(self, zone: str) -> str:
-        if zone.upper() != "SYSTEM":
-            return zone
-        with connected(self.source.spec.endpoint.resolve()) as connection:
-            ((name,),) = query(connection, "SELECT @@global.system_time_zone")
-        return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
+        need = change.zone if _instead(operator) is None else AT_ITS_SECOND
+        target = server_info(target_connection(self.source.target)).flavour
+        flavours = (self.tables.tracker.server.flavour, target)
+        return session_of(ddl, need, self.source.spec.endpoint.resolve(), flavours)
 
     def _check_left_behind(self, step: Step, statements: Sequence[TargetDdl]) -> None:
         """Refuse to take what the target has already for what a statement makes, if it may differ. Raises CannotFollow.
@@ -451,6 +448,11 @@ class Following:
                 "are there would keep old values. Drop or rename it in the target, or let it stand for the new one by "
                 "`dmctl binlog skip`"
             )
+
+
+def _instead(operator: Operator | None) -> Operator | None:
+    """Return the operator if a person wants something done in the place of a statement."""
+    return None if operator is None or operator.kind is OperatorKind.INJECT else operator
 
 
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:

@@ -30,8 +30,14 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.copied_whole import are_keyless
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+    CannotFollow,
+    NeedsAgreement,
+    RefusedByFilter,
+    ValuesDiffer,
+)
 from airflow_provider_dm.engine.sync.ddl.verdict import (
+    OF_VALUES,
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
@@ -347,6 +353,8 @@ class Loop:
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
+        except ValuesDiffer as error:
+            raise stop_error(ddl, f"{why}: {error}", OF_VALUES) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}") from None
         self.progress.ddl_at = None

@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     SchemaChange,
     SubtaskTables,
     Surroundings,
+    ValuesDiffer,
 )
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -335,3 +336,35 @@ def test_what_a_tool_has_done_is_judged_as_done_to_the_real_table() -> None:
     found = repeated(changes, tables("a"), ignoring("drop column"))
 
     assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NULL"]
+
+
+UNLIKE = replace(AROUND, unlike="MySQL 9.7 at the source and MariaDB 10.11 in the target", agreeing=True)
+
+
+def test_a_merged_table_is_not_altered_where_servers_convert_rows_differently() -> None:
+    shards = tables("part_1", "part_2")
+    with pytest.raises(ValuesDiffer, match="`id` becomes varchar"):
+        change("ALTER TABLE part_1 MODIFY id varchar(20)", shards, UNLIKE)
+    assert change("ALTER TABLE part_1 MODIFY id bigint", shards, UNLIKE).agreed == named("part_1")
+
+
+def test_a_conversion_that_is_left_out_stops_nobody() -> None:
+    """The rows of a column that the filter keeps as it is are not converted."""
+    filters = ignoring("value range decrease", "modify column")
+    around = replace(UNLIKE, rules=filters.rules)
+    assert sql_of(change("ALTER TABLE a MODIFY v int", tables("a"), around)) == []
+    with pytest.raises(ValuesDiffer):
+        change("ALTER TABLE a MODIFY v int", tables("a"), UNLIKE)
+
+
+def test_a_column_that_takes_the_name_of_a_dropped_one_is_new() -> None:
+    found = change("ALTER TABLE a DROP COLUMN v, ADD COLUMN v int", tables("a"), UNLIKE)
+    assert len(sql_of(found)) == 1
+    with pytest.raises(ValuesDiffer, match="`v` becomes int, and was varchar"):
+        change("ALTER TABLE a RENAME COLUMN id TO i, CHANGE v v int", tables("a"), UNLIKE)
+
+
+def test_what_a_person_decides_converts_rows() -> None:
+    statement = parse("ALTER TABLE a MODIFY v int", 0, "shop")
+    found = change_by_hand(statement, (statement,), tables("a"), UNLIKE)
+    assert sql_of(found) == ["ALTER TABLE one.a MODIFY COLUMN v int NULL"]

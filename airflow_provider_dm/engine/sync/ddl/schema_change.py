@@ -24,6 +24,8 @@ Target tables that take the rows of several source tables are for all of those t
 alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows. Where they
 do agree (`shard-mode: pessimistic`, engine.shard), a statement on one of them means for the target what it would if the
 table were alone, and `agreed` says that it is for all of them to make first.
+
+A statement that converts rows is followed only if the target makes the same values of them (ddl/conversions.py).
 """
 
 from __future__ import annotations
@@ -68,10 +70,11 @@ from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
+from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed, need_of_create
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, RealChange
 from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     check_same_everywhere,
     check_shows,
@@ -81,6 +84,7 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     renames_columns,
     single_changes,
     without_widths,
+    zone_of_rows,
 )
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
@@ -118,13 +122,13 @@ def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: Subta
     found = SchemaChange(tables)
     for statement, around in statements:
         one = change_of(statement, found.tables, around)
-        notes, agreed = found.notes + one.notes, one.agreed or found.agreed
-        found = SchemaChange(one.tables, found.statements + one.statements, notes=notes, agreed=agreed)
+        notes, agreed, zone = found.notes + one.notes, one.agreed or found.agreed, found.zone | one.zone
+        found = SchemaChange(one.tables, found.statements + one.statements, notes=notes, agreed=agreed, zone=zone)
     return found
 
 
 def change_by_hand(
-    original: Statement | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+    original: Statement | Apply | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
 ) -> SchemaChange:
     """Return what is to be done where a person has other statements executed (none: nothing) than the source has.
 
@@ -132,16 +136,21 @@ def change_by_hand(
     model any more, and the table maps of the log tell whether rows are still as they were.
     Raises CannotFollow, NeedsAgreement.
     """
-    around = around.unfiltered()
+    around = around.by_hand()
     by_hand = replace(around, session=replace(around.session, sql_mode=0))
     given = _in_turn(((one, by_hand) for one in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
     elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
+    alone = replace(around, fed_elsewhere=elsewhere)
     try:
-        change = change_of(original, tables, replace(around, fed_elsewhere=elsewhere))
+        if isinstance(original, Apply):
+            change = repeated(original.changes, tables, alone)
+        else:
+            change = change_of(original, tables, alone)
     except CannotFollow as error:
-        lost = replace(tables, tracker=tables.tracker.without(original.tables))
+        about = (original.real,) if isinstance(original, Apply) else original.tables
+        lost = replace(tables, tracker=tables.tracker.without(about))
         return SchemaChange(lost, given.statements, notes=(f"it is not followed: {error}",), agreed=given.agreed)
     return replace(change, statements=given.statements, agreed=change.agreed or given.agreed)
 
@@ -159,6 +168,7 @@ class _Change:
     agreed: TableName | None = None
     gone: set[Named] = field(default_factory=set)
     """What statements in front of the next one take out of the target."""
+    zone: ZoneNeed = NO_ZONE
 
     def of(self, statement: Statement) -> SchemaChange:
         match statement:
@@ -197,6 +207,7 @@ class _Change:
             tuple(self.ended),
             tuple(self.notes),
             self.agreed,
+            self.zone,
         )
 
     # One kind of statement each
@@ -229,6 +240,7 @@ class _Change:
         if wanted and not self._is_shared(target, name):
             tracker = self.tables.tracker
             created = CreateTable(name, tracker.definition(name))
+            self.zone |= need_of_create(created.definition, self.around.session.sql_mode)
             self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
 
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
@@ -261,6 +273,7 @@ class _Change:
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if wanted is not None:
+            self.zone |= zone_of_rows(wanted, before, self.around)
             self._emit(wanted, before)
         if shared:
             definitions, mode = self._definitions(name, before), self.around.session.sql_mode

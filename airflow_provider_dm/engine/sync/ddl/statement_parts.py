@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_provider_dm.engine.ddl.conversions import columns_of, computed
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -21,13 +22,19 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.zones import ZoneNeed, need_of_alter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.sql_modes import mode_names
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
-from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, RefusedByFilter, Surroundings
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
+    CannotFollow,
+    RefusedByFilter,
+    Surroundings,
+    ValuesDiffer,
+)
 
 
 def shown(name: TableName) -> str:
@@ -130,6 +137,22 @@ def check_shows(name: TableName, before: TableDefinition, after: TableDefinition
     """
     if before.columns == after.columns:
         raise CannotFollow(f"columns of {name} change places and names at once, after which it looks as before")
+
+
+def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> ZoneNeed:
+    """Return what the rows of a table that is altered depend on of the session's time zone.
+
+    `wanted`: what is for the target. Raises ValuesDiffer where that may convert the rows to other values.
+    """
+    assert isinstance(wanted, AlterTable | CreateIndex | DropIndex)
+    specs = wanted.specs if isinstance(wanted, AlterTable) else ()
+    old, session = before.definition(wanted.table), around.session
+    new = before.after(wanted, session).definition(new_name(wanted))
+    found = (computed(pair, strict=session.strict) for pair in columns_of(old, new, specs) if around.unlike)
+    differing = [why for why in found if why is not None]
+    if differing:
+        raise ValuesDiffer(f"{'; '.join(differing)}, of which {around.unlike} may make different values of the rows")
+    return need_of_alter(old, new, specs, session.sql_mode)
 
 
 def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Statement | None, list[str]]:

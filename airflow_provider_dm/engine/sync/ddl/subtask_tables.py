@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
@@ -21,6 +22,10 @@ class CannotFollow(Exception):
 
 class RefusedByFilter(CannotFollow):
     """A statement of which a rule of the binlog event filter says that it is an error."""
+
+
+class ValuesDiffer(CannotFollow):
+    """A statement of which the target would make other values of the rows than the source has."""
 
 
 class NeedsAgreement(CannotFollow):
@@ -67,7 +72,8 @@ class SchemaChange:
     """The meaning of one statement. `renamed`: of the subtask's tables, (old, new) in the order of the statement.
 
     `ended`: tables that are no part of the task any more. `notes`: what a person may want to know. `agreed`: the table
-    that has changed and whose target takes the rows of others as well; None: the target may follow at once.
+    that has changed and whose target takes the rows of others as well; None: the target may follow at once. `zone`:
+    what the statements of the target need to know of the session's time zone.
     """
 
     tables: SubtaskTables
@@ -76,6 +82,7 @@ class SchemaChange:
     ended: tuple[TableName, ...] = ()
     notes: tuple[str, ...] = ()
     agreed: TableName | None = None
+    zone: ZoneNeed = NO_ZONE
 
     def altered(self, before: SubtaskTables) -> list[TableSchema]:
         """Return the tables that are not as they were `before`, and new ones."""
@@ -90,7 +97,8 @@ class Surroundings:
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
     the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
     merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
-    have rows of others, and not all of the source's yet (copy/by_log.py).
+    have rows of others, and not all of the source's yet (copy/by_log.py). `unlike`: the names of source and target if
+    they may convert rows in different ways (ddl/conversions.py); "" if they compute the same, or a person has decided.
     """
 
     rules: SubtaskRules
@@ -103,10 +111,11 @@ class Surroundings:
     agreeing: bool = False
     strict_collations: bool = False
     overwrites: bool = False
+    unlike: str = ""
 
-    def unfiltered(self) -> Surroundings:
-        """Return the same without the binlog event filter, for what a person has decided."""
-        return replace(self, rules=replace(self.rules, events=NO_FILTER))
+    def by_hand(self) -> Surroundings:
+        """Return the same for what a person has decided: nothing is filtered, and the target converts rows itself."""
+        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="")
 
     def allows(self, table: TableName) -> bool:
         return self.rules.block_allow.allows(table)

@@ -52,6 +52,14 @@ AFTER_DDL: Final = (
     f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
 )
 
+OF_VALUES: Final = (
+    'Let the target convert the rows in its own way, by `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
+    "If rows may have come out differently there, write the source's values into its log, behind the statement: at the "
+    "source ALTER TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE "
+    "… DROP COLUMN the changed one, CHANGE the new one to its name."
+)
+"""The way out where the target would make other values of the rows."""
+
 
 class DdlNotSupported(NotSupportedYet):
     """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
@@ -151,12 +159,12 @@ def is_left_out(said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules
     return ddl.undecoded is None and Said.IGNORE in (known, rules.of_text(ddl.sql))
 
 
-def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
+def stop_error(ddl: DdlStatement, why: str, way_out: str = AFTER_DDL) -> DdlNotSupported:
     """Return the error for a statement that is not followed. `why`: what stands in the way."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
-        way_out=AFTER_DDL,
+        way_out=way_out,
     )
 
 

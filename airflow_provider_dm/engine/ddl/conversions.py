@@ -1,0 +1,222 @@
+"""Which changes of a column leave its rows with the same values on every server, and which each server computes.
+
+A statement that changes the type of a column converts the rows that are there, on the source and again on the target.
+Servers of one family and one release compute the same. Of other servers only these conversions are known to be the
+same (tests/integration/ddl/test_conversions.py tries each on MariaDB and MySQL with the edges of its values):
+
+    integer → integer, DECIMAL        all values fit
+    DECIMAL → DECIMAL                 as many digits in front of the point, and behind it, or more
+    FLOAT → DOUBLE                    both without digits
+    CHAR, VARCHAR, TEXT → the same    as long or longer, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
+                                      utf8mb3 to utf8mb4, and to any other collation
+    BINARY, VARBINARY, BLOB           likewise, also from BINARY to VARBINARY and BLOB
+    ENUM → ENUM, SET → SET            members are appended
+    DATE → DATETIME
+    DATETIME, TIMESTAMP, TIME → the same, and TIMESTAMP → DATETIME      as many decimals of a second, or more
+    BIT → BIT                         as many bits, or more
+    NULL → NOT NULL                   of all these; of other types in a strict session, where no row is NULL
+
+In a strict session the source's server has shown that all values fit, so a shorter text, a smaller integer, and a text
+that goes the other way between those charsets are the same as well. Whoever adds a column fills it with its default, of
+which two servers make the same value, but for those that `_filled` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.ddl.collations import character_bytes
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.statements import (
+    ChangeColumn,
+    ColumnDefinition,
+    ColumnType,
+    DropColumn,
+    RenameColumn,
+    Spec,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
+
+Pair: TypeAlias = tuple[ColumnDefinition | None, ColumnDefinition]
+"""A column in front of a statement and behind it; None: the statement adds it."""
+
+_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_DIGITS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
+"""The most digits of an integer, signed or not."""
+_CHARSETS: Final = UTF8_CHARSETS | {"ascii", "latin1"}
+_CHARACTERS: Final = frozenset({"char", "varchar", *TEXTS})
+_BYTES: Final = frozenset({"binary", "varbinary", *BLOBS})
+_CLOCKS: Final = frozenset({"datetime", "timestamp", "time"})
+_LOCAL: Final = {"timestamp": "datetime"}
+_USUAL: Final = frozenset(
+    {*WIDTHS, "decimal", "float", "double", *_CHARACTERS, *_BYTES, *MEMBERS, *_CLOCKS, "date", "year", "bit"}
+)
+"""Types of which every server makes the same value of a NULL in a column that becomes NOT NULL."""
+_DAY: Final = re.compile(r"'[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}'")
+
+
+def unlike(source: tuple[Flavour, Version], target: tuple[Flavour, Version]) -> str:
+    """Return the names of two servers that may compute a conversion in different ways; "": they compute the same.
+
+    >>> unlike((Flavour.MARIADB, (10, 11, 19)), (Flavour.MYSQL, (9, 7, 0)))
+    'MariaDB 10.11 at the source and MySQL 9.7 in the target'
+    >>> unlike((Flavour.MYSQL, (8, 0, 36)), (Flavour.MYSQL, (8, 0, 42)))
+    ''
+    """
+    if source[0] is target[0] and source[1][:2] == target[1][:2]:
+        return ""
+    names = (f"{capabilities_of(*one).title} {'.'.join(map(str, one[1][:2]))}" for one in (source, target))
+    return "{} at the source and {} in the target".format(*names)
+
+
+def columns_of(before: TableDefinition, behind: TableDefinition, specs: Sequence[Spec]) -> Iterator[Pair]:
+    """Yield the columns behind an ALTER TABLE of these parts, each with what it was in front of it."""
+    named = {one.name.lower(): one for one in before.columns}
+    new_names = {name: name for name in named}
+    for spec in specs:
+        match spec:
+            case DropColumn(name):
+                new_names.pop(name.lower(), None)
+            case ChangeColumn(name, column) if name.lower() in new_names:
+                new_names[name.lower()] = column.name.lower()
+            case RenameColumn(name, to) if name.lower() in new_names:
+                new_names[name.lower()] = to.lower()
+    old_names = {new: old for old, new in new_names.items()}
+    for column in behind.columns:
+        old = old_names.get(column.name.lower())
+        yield None if old is None else named[old], column
+
+
+def computed(pair: Pair, *, strict: bool) -> str | None:
+    """Return what servers may compute differently of a column's rows; None: all make the same values of them.
+
+    `strict`: the session refuses values that do not fit.
+    """
+    old, new = pair
+    if old is None:
+        return _filled(new)
+    name = quote(new.name)
+    if new.generated is not None and (old.generated, old.type) != (new.generated, new.type):
+        return f"{name} is computed anew"
+    if not keeps_values(old.type, new.type, strict=strict):
+        return f"{name} becomes {shown(new.type)}, and was {shown(old.type)}"
+    to_not_null = old.nullable is not False and new.nullable is False
+    if to_not_null and not strict and new.type.name not in _USUAL:
+        return f"{name} becomes NOT NULL"
+    return None
+
+
+def _filled(column: ColumnDefinition) -> str | None:
+    """Return what servers fill into a new column in different ways."""
+    kind, default = column.type.name, column.default
+    if kind == "json" and column.nullable is False and default is None:
+        return f"{quote(column.name)} is JSON NOT NULL without a default"
+    if kind == "date" and default is not None and default.startswith("'") and not _DAY.fullmatch(default):
+        return f"the default {default} of {quote(column.name)} is not just a date"
+    return None
+
+
+def shown(kind: ColumnType) -> str:
+    """Return a type as people write it.
+
+    >>> shown(ColumnType("int", ("10",), unsigned=True)), shown(ColumnType("varchar", ("9",), charset="latin1"))
+    ('int unsigned', 'varchar(9) of latin1')
+    """
+    arguments = "" if kind.name in WIDTHS or not kind.arguments else f"({','.join(kind.arguments)})"
+    return f"{kind.name}{arguments}" + " unsigned" * kind.unsigned + (f" of {kind.charset}" if kind.charset else "")
+
+
+def keeps_values(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
+    """Return True if every server makes the same values of the rows. Both types are resolved (`column_types`)."""
+    if old.name in WIDTHS:
+        return _keeps_integers(old, new, strict=strict)
+    if replace(old, charset=None, collation=None) == replace(new, charset=None, collation=None) and (
+        old.charset == new.charset
+    ):
+        return True
+    if old.name in _CHARACTERS:
+        return _keeps_text(old, new, strict=strict)
+    if old.name in _BYTES:
+        return _keeps_bytes(old, new, strict=strict)
+    sizes = (_size(old), _size(new))
+    match old.name, new.name:
+        case ("decimal", "decimal"):
+            (precision, scale), (new_precision, new_scale) = _decimal(old), _decimal(new)
+            fits = new_precision - new_scale >= precision - scale and old.unsigned >= new.unsigned
+            return new_scale >= scale and (strict or fits)
+        case ("float", "double"):
+            return not old.arguments and not new.arguments and (strict or old.unsigned >= new.unsigned)
+        case ("enum", "enum") | ("set", "set"):
+            appended = new.arguments[: len(old.arguments)] == old.arguments
+            return appended and _keeps_characters(old, new, strict=strict)
+        case ("date", "datetime"):
+            return True
+        case (clock, other) if clock in _CLOCKS:
+            return other in (clock, _LOCAL.get(clock)) and sizes[0] <= sizes[1]
+        case ("bit", "bit"):
+            return sizes[0] <= sizes[1]
+    return False
+
+
+def _keeps_integers(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
+    if new.name == "decimal":
+        precision, scale = _decimal(new)
+        return strict or (precision - scale >= _DIGITS[old.name] and _is_unsigned(old) >= _is_unsigned(new))
+    if new.name not in WIDTHS:
+        return False
+    (low, high), (new_low, new_high) = _range(old), _range(new)
+    return strict or (new_low <= low and high <= new_high)
+
+
+def _range(kind: ColumnType) -> tuple[int, int]:
+    bits = _BITS[kind.name]
+    return (0, (1 << bits) - 1) if _is_unsigned(kind) else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _is_unsigned(kind: ColumnType) -> bool:
+    return kind.unsigned or kind.zerofill
+
+
+def _decimal(kind: ColumnType) -> tuple[int, int]:
+    return int(kind.arguments[0]), int(kind.arguments[1])
+
+
+def _size(kind: ColumnType) -> int:
+    return int(kind.arguments[0]) if kind.arguments and kind.arguments[0].isdecimal() else 0
+
+
+def _keeps_text(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
+    if new.name not in _CHARACTERS or not _keeps_characters(old, new, strict=strict):
+        return False
+    if new.name == "char" and old.name != "char":
+        return False  # it loses spaces at its end
+    most = _size(old) if old.name in ("char", "varchar") else int(octets(old) or 0)
+    if new.name in ("char", "varchar"):
+        return strict or most <= _size(new)
+    in_utf8 = {old.charset, new.charset} <= UTF8_CHARSETS
+    bytes_alike = old.name in TEXTS and (in_utf8 or old.charset == new.charset)
+    needed = most if bytes_alike else most * character_bytes(str(new.collation))
+    return strict or needed <= int(octets(new) or 0)
+
+
+def _keeps_characters(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
+    """Return True if every server makes the same characters of a text in another charset."""
+    if old.charset == new.charset:
+        return True
+    return {old.charset, new.charset} <= _CHARSETS and (strict or new.charset == "utf8mb4")
+
+
+def _keeps_bytes(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
+    if new.name not in _BYTES:
+        return False
+    most, room = int(octets(old) or 0), int(octets(new) or 0)
+    if new.name == "binary":
+        return old.name == "binary" and most <= room
+    return most <= room or (strict and old.name != "binary")

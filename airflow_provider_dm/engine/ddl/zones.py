@@ -1,0 +1,100 @@
+"""What a statement needs to know of its session's time zone, so that it makes the same rows elsewhere.
+
+ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
+ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
+MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has a local time of its own
+MODIFY t timestamp(3), ADD i int, ADD KEY (t)     nothing
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.conversions import Pair, columns_of
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Repartition, Spec, TableDefinition
+from airflow_provider_dm.engine.ddl.target_code import is_moment
+from airflow_provider_dm.engine.mysql.identifiers import quote
+
+_LOCAL_TIME: Final = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2})?)(?:\.[0-9]*)?'")
+_NO_TIME: Final = re.compile(r"'?0(?:000-00-00(?: 00:00:00)?)?(?:\.0*)?'?|NULL", re.IGNORECASE)
+_IN_PARTITIONS: Final = re.compile(r"unix_timestamp\s*\(\s*('[^']*')", re.IGNORECASE)
+_DAYS: Final = frozenset({"date", "datetime"})
+
+
+@dataclass(frozen=True)
+class ZoneNeed:
+    """The part of a time zone that a statement depends on. A need that is false does not depend on the zone.
+
+    `rules`: texts that name what depends on all of the zone's rules. `moment`: it needs the offset at the second of the
+    statement. `local_times`: it needs the offsets at these.
+    """
+
+    rules: tuple[str, ...] = ()
+    moment: bool = False
+    local_times: frozenset[str] = frozenset()
+
+    def __or__(self, other: ZoneNeed) -> ZoneNeed:
+        return ZoneNeed(self.rules + other.rules, self.moment or other.moment, self.local_times | other.local_times)
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.moment or self.local_times)
+
+
+NO_ZONE: Final = ZoneNeed()
+AT_ITS_SECOND: Final = ZoneNeed(moment=True)
+
+
+def need_of_alter(before: TableDefinition, behind: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
+    """Return what an ALTER TABLE of these parts needs. `before`, `behind`: the table as it is around it."""
+    parts = [_of_partitions(spec.what) for spec in specs if isinstance(spec, Repartition)]
+    stamps = [one.name for one in behind.columns if one.type.name == "timestamp"]
+    columns = (_of_column(pair, stamps, sql_mode) for pair in columns_of(before, behind, specs))
+    return reduce(ZoneNeed.__or__, (*columns, *parts), NO_ZONE)
+
+
+def need_of_create(table: TableDefinition, sql_mode: int) -> ZoneNeed:
+    """Return what a CREATE TABLE needs: it has no rows."""
+    parts = _of_partitions(table.partitioning or "")
+    return reduce(ZoneNeed.__or__, (_of_default(column, sql_mode) for column in table.columns), parts)
+
+
+def _of_column(pair: Pair, stamps: Sequence[str], sql_mode: int) -> ZoneNeed:
+    old, new = pair
+    name = quote(new.name)
+    if new.generated is not None:
+        changed = old is None or old.generated != new.generated
+        if changed and any(re.search(rf"\b{re.escape(one)}\b", new.generated, re.IGNORECASE) for one in stamps):
+            return ZoneNeed((f"{name} is computed from a TIMESTAMP",))
+        return NO_ZONE
+    if old is None:
+        of_now = new.default is not None and is_moment(new.default, sql_mode) and new.type.name != "timestamp"
+        return AT_ITS_SECOND if of_now else _of_default(new, sql_mode)
+    if (old.type.name == "timestamp") is not (new.type.name == "timestamp"):
+        return ZoneNeed((f"{name} becomes {new.type.name}, and was {old.type.name}",))
+    need = _of_default(new, sql_mode) if new.default != old.default else NO_ZONE
+    return need | AT_ITS_SECOND if old.type.name == "time" and new.type.name in _DAYS else need
+
+
+def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
+    """Return what the default of a column needs: that of a TIMESTAMP is a local time."""
+    default = column.default
+    if column.type.name != "timestamp" or default is None or is_moment(default, sql_mode):
+        return NO_ZONE
+    if _NO_TIME.fullmatch(default):
+        return NO_ZONE
+    found = _LOCAL_TIME.fullmatch(default)
+    if found is None:
+        return ZoneNeed((f"the default {default} of {quote(column.name)} is a local time",))
+    return ZoneNeed(local_times=frozenset({found[1]}))
+
+
+def _of_partitions(code: str) -> ZoneNeed:
+    said = _IN_PARTITIONS.findall(code)
+    found = [_LOCAL_TIME.fullmatch(one) for one in said]
+    if not all(found):
+        return ZoneNeed(("partitions begin at a local time",))
+    return ZoneNeed(local_times=frozenset(one[1] for one in found if one is not None))

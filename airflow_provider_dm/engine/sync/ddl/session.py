@@ -1,0 +1,90 @@
+"""The session in which the target executes a statement of the log: that of the source, as far as it decides something.
+
+The log names the time zone of a session that used it. `SYSTEM` is the zone of the source's machine, and the name that
+the server gives it (`system_time_zone`) is an abbreviation, which says neither a zone nor an offset for certain. So the
+source is asked what its clock shows at the moments that the statement depends on (`ddl/zones.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.ddl.zones import ZoneNeed
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, ValuesDiffer
+
+_SYSTEM: Final = "SYSTEM"
+_EVERY_TWELVE_DAYS: Final = 1_050_000
+"""Seconds. 4,096 such steps from 1970 reach the year 2106, in which the last TIMESTAMP is."""
+_SIXTEEN: Final = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(16))
+_MOMENTS: Final = (
+    f"SELECT (a.n + 16 * b.n + 256 * c.n) * {_EVERY_TWELVE_DAYS} AS n "
+    f"FROM ({_SIXTEEN}) AS a, ({_SIXTEEN}) AS b, ({_SIXTEEN}) AS c"
+)
+_OFFSET: Final = "TIMESTAMPDIFF(SECOND, '1970-01-01', FROM_UNIXTIME({n})) - {n}"
+_OFFSET_AT: Final = "TIMESTAMPDIFF(SECOND, '1970-01-01', %s) - FLOOR(UNIX_TIMESTAMP(%s))"
+_LEAST, _MOST = -13 * 3600 - 59 * 60, 14 * 3600
+"""The offsets that every server takes."""
+
+
+def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tuple[Flavour, Flavour]) -> list[Setting]:
+    """Return the variables of the source's session that decide what the statement makes of rows.
+
+    `flavours`: of the source and of the target. Raises ValuesDiffer, CannotFollow, and what connecting raises.
+    """
+    said = ddl.session
+    found = [
+        Setting("sql_mode", mode_text(ddl.sql_mode, *flavours)),
+        Setting("timestamp", ddl.timestamp + (said.microseconds or 0) / 1_000_000),
+        Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
+    ]
+    if said.time_zone is not None and need:
+        zone = said.time_zone.decode("ascii", "replace")
+        if zone.upper() == _SYSTEM:
+            zone = _offset_of_machine(need, ddl.timestamp, source)
+        found.append(Setting("time_zone", zone))
+    if said.auto_increment is not None:
+        increment, offset = said.auto_increment
+        found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
+    return found
+
+
+def _offset_of_machine(need: ZoneNeed, second: int, source: Endpoint) -> str:
+    with connected(source) as connection:
+        query(connection, "SET time_zone = 'SYSTEM'")
+        ever = _offsets(connection, f"SELECT DISTINCT {_OFFSET.format(n='n')} FROM ({_MOMENTS}) AS moments")
+        if len(ever) == 1:
+            return _written(ever.pop())
+        if need.rules:
+            raise ValuesDiffer(
+                f"{'; '.join(need.rules)}: its session has the time zone SYSTEM, of the source's machine, which has "
+                "several offsets, and the target does not know by which of them each row is converted"
+            )
+        needed = {offset for at in need.local_times for offset in _offsets(connection, f"SELECT {_OFFSET_AT}", at, at)}
+        if need.moment:
+            needed |= _offsets(connection, f"SELECT {_OFFSET.format(n=int(second))}")
+    if len(needed) != 1:
+        raise CannotFollow(
+            f"it depends on several offsets of the time zone SYSTEM, of the source's machine ({sorted(needed)} seconds)"
+        )
+    return _written(needed.pop())
+
+
+def _offsets(connection: Connection, sql: str, *arguments: str) -> set[int]:
+    return {int(offset) for (offset,) in query(connection, sql, arguments) if offset is not None}
+
+
+def _written(offset: int) -> str:
+    """Return an offset of so many seconds as servers take it. Raises CannotFollow.
+
+    >>> _written(-34200), _written(0)
+    ('-09:30', '+00:00')
+    """
+    if offset % 60 or not _LEAST <= offset <= _MOST:
+        raise CannotFollow(f"no server takes a time zone whose offset is {offset} seconds")
+    hours, minutes = divmod(abs(offset) // 60, 60)
+    return f"{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
