@@ -29,6 +29,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.incremental_sync",
             "operators.precheck",
             "operators.relay",
+            "operators.relay_purge",
             "operators.shard_ddl",
             "operators.verify",
         ),

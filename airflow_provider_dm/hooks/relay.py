@@ -18,6 +18,7 @@ from airflow_provider_dm.hooks import settings
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
@@ -89,6 +90,20 @@ class RelayLogHook(BaseHook):
         request = request_of(filename, sub_dir, before, inactive=inactive)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return plan_by_hand(store, source_id, self.directory(source_id), request)
+
+    def plan_purge_by_policy(self, config: SourceConfig) -> PurgePlan:
+        """Return which files would go by `purge` of a source.yaml, which lie where its `relay-dir` says. Nothing is
+        touched. With ``interval: 0`` nothing would go.
+
+        Raises what `engine.relay.purge_files.plan_by_hand` raises.
+        """
+        from airflow_provider_dm.engine.relay.housekeeping import requests_for
+        from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
+        from airflow_provider_dm.launch.workdir import shared_relay
+
+        root = shared_relay(settings.work_root(), config.source_id, self.relay_dir or config.relay_dir)
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return plan_by_hand(store, config.source_id, root, *requests_for(config.purge, root))
 
     def purge(self, plan: PurgePlan) -> Purged:
         """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""

@@ -12,13 +12,14 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.relay import Behind, Broken, RelayLogHook, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
+from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
@@ -69,6 +70,32 @@ def test_pull_until_caught_up_then_wait_for_it(
     assert files[-1].size >= goal.position
     with DmMetadataHook().get_store() as store:
         assert store.relay_desired("replica_01") is Stage.STOPPED
+
+
+def test_a_purge_by_the_rules_of_the_source_keeps_what_a_task_needs(upstream: Server, run_dag: RunDag) -> None:
+    of_source = {"source-id": "replica_01", "purge": {"remain-space": 1 << 30}}
+    off = {**of_source, "purge": {"interval": 0}}
+    first = end_of_source()
+    for _ in range(3):
+        upstream.sql("FLUSH BINARY LOGS")
+    with DmMetadataHook().get_store() as store:
+        store.put_subtask("shop", "replica_01", unit=Unit.SYNC, stage=Stage.STOPPED, needed=first)
+        with DAG("purge_by_rules") as dag:
+            pull = DmRelayOperator(task_id="pull", source=off, until="caught-up")
+            kept = DmRelayPurgeOperator(task_id="kept", source=of_source)
+            pull >> kept >> DmRelayPurgeOperator(task_id="off", source=off)
+        run = run_dag(dag)
+        assert set(states(run).values()) == {"success"}
+        held = RelayLogHook().list_files("replica_01")
+        assert str(held[0].file) == first.file, held
+        found = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+        assert "stays: task shop (Stopped) needs" in found["kept"]["kept"]
+        assert found["off"] == {"source": "replica_01", "files": [], "bytes": 0, "kept": ""}
+
+        store.put_subtask("shop", "replica_01", unit=Unit.SYNC, stage=Stage.STOPPED, needed=end_of_source())
+        found = DmRelayPurgeOperator(task_id="again", source=of_source).execute({})
+    assert found["files"] == [f"{one.path.parent.name}/{one.file}" for one in held[:-1]]
+    assert len(RelayLogHook().list_files("replica_01")) == 1
 
 
 @pytest.mark.parametrize(("until", "deferrable"), [("caught-up", False), ("stopped", True), ("caught-up", True)])

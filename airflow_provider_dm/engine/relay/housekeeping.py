@@ -1,7 +1,8 @@
 """The relay's own purge: looks now and then for files that may go, beside the pull loop and under the same lock.
 
 A relay log that all tasks share is purged as `purge` in source.yaml says: every `interval` seconds, the oldest files
-until `remain-space` is free, and files older than `expires`. A private log (a spool) is purged every few seconds of
+until `remain-space` is free, and files older than `expires`; a relay that ends before its first look purges at its
+end. A private log (a spool) is purged every few seconds of
 whatever its task is past. What a task needs always stays (purge.py); a look that fails is logged, and the next one
 comes.
 """
@@ -46,6 +47,12 @@ def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Pu
     return tuple(requests)
 
 
+def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
+    """Return what source.yaml wants to be purged of the relay log in `root` now. Raises OSError."""
+    disk = os.statvfs(root)
+    return requests_of(config, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
+
+
 @dataclass
 class Housekeeper:
     """The relay's own purge. Use it with `with`, under the directory's lock and before recovery: it first undoes what a
@@ -57,6 +64,7 @@ class Housekeeper:
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
     _said: str = ""
+    _has_looked: bool = False
 
     def __enter__(self) -> Housekeeper:
         """Restore hidden files, then start to look now and then. Raises PurgeFailed."""
@@ -66,10 +74,14 @@ class Housekeeper:
             self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        """End the looks. A relay that ends well before its first look purges now: all runs of it may be so short."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return
+        self._thread.join()
+        if error is None and self.spec.spool is None and not self._has_looked:
+            self.purge_now()
 
     def purge_now(self) -> int:
         """Look for files that may go now, as for a disk that is full, and return the bytes freed. Errors are logged."""
@@ -99,6 +111,7 @@ class Housekeeper:
             pause = self._every
 
     def _look(self) -> int:
+        self._has_looked = True
         requests = self._requests()
         if not requests:
             return 0
@@ -118,8 +131,7 @@ class Housekeeper:
     def _requests(self) -> tuple[PurgeRequest, ...]:
         if self.spec.spool is not None:
             return (Inactive(),)
-        disk = os.statvfs(self._root)
-        return requests_of(self.spec.source.config.purge, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
+        return requests_for(self.spec.source.config.purge, self._root)
 
     def _needs(self) -> Sequence[Need]:
         spool = self.spec.spool

@@ -259,14 +259,14 @@ def _only_ours(folder: Path) -> bool:
 # A purge that a person asks for, from any process on the relay's machine
 
 
-def plan_by_hand(store: MetaStore, source: str, root: Path, request: PurgeRequest) -> PurgePlan:
-    """Plan a purge; change nothing.
+def plan_by_hand(store: MetaStore, source: str, root: Path, *requests: PurgeRequest) -> PurgePlan:
+    """Plan a purge that fulfils all requests; change nothing.
 
     Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
     """
     log = survey(source, root)
     check_reported(log, store.relay_status(source))
-    return plan_purge(log, needs_of(store.list_subtasks(source=source)), request)
+    return plan_purge(log, needs_of(store.list_subtasks(source=source)), *requests)
 
 
 def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:

@@ -76,6 +76,19 @@ def test_it_looks_by_itself_and_takes_what_nobody_needs(root: Path, store: MetaS
         wait_until(lambda: files(root) == [5])
 
 
+def test_a_relay_that_ends_before_its_first_look_purges_at_its_end(root: Path, store: MetaStore) -> None:
+    needs(store, "bin.000003")
+    with keeper(root, store):
+        assert files(root) == [1, 2, 3, 4, 5]
+    assert files(root) == [3, 4, 5]
+
+
+def test_a_relay_that_ends_by_an_error_leaves_its_log_as_it_is(root: Path, store: MetaStore) -> None:
+    with pytest.raises(LookupError), keeper(root, store):
+        raise LookupError
+    assert files(root) == [1, 2, 3, 4, 5]
+
+
 def test_a_load_that_has_not_ended_holds_its_start(root: Path, store: MetaStore) -> None:
     needs(store, "bin.000002", stage=Stage.RUNNING, unit=Unit.LOAD)
     needs(store, "bin.000005", task="other", stage=Stage.RUNNING)
