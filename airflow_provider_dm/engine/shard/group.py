@@ -135,8 +135,8 @@ class Piece:
 class Resync:
     """All that can be applied because one DDL was resolved.
 
-    `plan`: the fingerprint of the plan by which it is written where it stands; "" where nothing is written yet, or
-    releases that noted none have begun it. `since`: the time of the DDL, as `Group.since` returns it."""
+    `plan`: the fingerprint of the plan by which it is written where it stands; "" where nothing is written
+    yet. `since`: the time of the DDL, as `Group.since` returns it."""
 
     pieces: tuple[Piece, ...]
     plan: str = ""
@@ -167,16 +167,12 @@ class Resync:
         return {"pieces": pieces, "plan": self.plan, "since": self.since}
 
     @classmethod
-    def from_json(cls, said: Json | list[Json]) -> Resync:
-        """Return what was written, also by releases that wrote the pieces alone."""
-        written, plan, since = (
-            (said, "", None) if isinstance(said, list) else (said["pieces"], said["plan"], said["since"])
-        )
+    def from_json(cls, said: Json) -> Resync:
         pieces = (
             Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
-            for one in written
+            for one in said["pieces"]
         )
-        return cls(tuple(pieces), plan, since)
+        return cls(tuple(pieces), said["plan"], said["since"])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, assert_never
 
@@ -261,7 +261,7 @@ class Loop:
     def _has_become_shared(self, error: DmError) -> bool:
         """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
         if self.plan is self.opened.first_plan is not self.opened.plan:
-            return False  # half of it is written by a release that folds otherwise
+            return False  # half of it is written in another mode
         if not isinstance(error, (DuplicateInTarget, MissingRow) if self.plan.safe else DuplicateInTarget):
             return False
         self.sharing.notice()
@@ -271,12 +271,9 @@ class Loop:
 
     def _follow_plan(self) -> None:
         """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
-        if self.opened.noted_otherwise and self.position.edge is None:
-            self._note_plan()
-            self.opened = replace(self.opened, noted_otherwise=False)
         if self.plan is not self.sharing.plan:
             if self.plan is self.opened.first_plan is not self.opened.plan:
-                # Before anything is written by it: half an epoch of its own must not be taken for the older one's.
+                # Before anything is written by it: half an epoch of its own must not be taken for the other mode's.
                 self._note_plan()
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
             if self.plan.contended:

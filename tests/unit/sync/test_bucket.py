@@ -85,12 +85,6 @@ def test_the_targets_collation_decides_not_the_sources() -> None:
     assert target_part(TableMapping(ours, theirs)).hashed == ()
 
 
-def test_releases_without_folds_had_such_a_table_in_one_bucket() -> None:
-    part = folded(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
-
-    assert part.as_before() == part_of(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
-
-
 def test_a_prefix_key_is_not_hashed() -> None:
     assert part_of(text("a", 0, "utf8mb4_bin"), prefixes=(3,)).hashed == ()
 

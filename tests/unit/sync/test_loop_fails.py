@@ -197,14 +197,14 @@ def test_in_a_task_of_one_source_it_is_a_strangers() -> None:
         world.run()
 
 
-def test_an_epoch_that_an_older_release_has_begun_is_not_gone_on_with_in_another_way() -> None:
+def test_an_epoch_that_was_begun_in_another_mode_is_not_gone_on_with_in_this_one() -> None:
     world = World(epoch(100, 200), plan=APART, first_plan=PLAN, edge=LO.at(200), several=True)
 
     with pytest.raises(DuplicateInTarget):
         with_another_source(world).run()
 
 
-def test_behind_it_the_plan_of_this_release_holds() -> None:
+def test_behind_it_the_plan_of_this_run_holds() -> None:
     script = epoch(100, 200), epoch(200, 300)
     world = World(*script, plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
 
@@ -231,14 +231,6 @@ def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() ->
 
     assert world.run()
     assert noted == ["", APART.fingerprint()]
-
-
-def test_a_fingerprint_as_older_releases_had_it_is_noted_anew_behind_half_an_epoch_of_the_same_plan() -> None:
-    world = World(epoch(100, 200), epoch(200, 300), edge=LO.at(200), goal=LO.at(300), noted_otherwise=True)
-    noted = world.noted_plans_meanwhile()
-
-    assert world.run()
-    assert noted == ["", PLAN.fingerprint()]
 
 
 @pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])

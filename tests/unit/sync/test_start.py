@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import pytest
@@ -12,9 +11,8 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.start.opening import (
@@ -143,46 +141,6 @@ def test_half_an_epoch_is_not_completed_by_another_plan() -> None:
     assert (changed.value.lo, changed.value.edge) == ("bin.000001:100", "bin.000001:200")
 
 
-def test_half_an_epoch_of_an_older_release_is_completed_as_that_would_have() -> None:
-    noted = replace(SUBTASK, plan=PLAN.fingerprint())
-    assert APART.fingerprint() != PLAN.fingerprint()
-
-    assert plan_to_begin_with(APART, noted, LO, EDGE) == PLAN
-    assert plan_to_begin_with(APART, noted, LO, None) is APART
-
-
-def widened(
-    folds: dict[str, TextFold] | None, *, old_keys: bool = False, snapshots: tuple[int, ...] = (0,)
-) -> SyncPlan:
-    """Return a plan for a table with a text key whose target has a unique key over a column of its own."""
-    columns = (
-        Column("k", 0, "varchar", "varchar(9)", False, charset="utf8mb4", collation="utf8mb4_general_ci"),
-        Column("v", 1, "int", "int(11)", False),
-    )
-    source = Table(TableName("shop", "t"), columns, (Index("PRIMARY", ("k",)),))
-    own = Column("own", 2, "int", "int(11)", True)
-    target = replace(source, columns=(*columns, own), unique_keys=(*source.unique_keys, Index("u", ("v", "own"))))
-    part = target_part(TableMapping(source, target), folds)
-    part = replace(part, unique=((0, 1),)) if old_keys else part
-    return SyncPlan((SourcePart(source, 0, None),), (part,), 2, ALL, snapshots=frozenset(snapshots))
-
-
-FOLDS = {"utf8mb4_general_ci": TextFold("utf8mb4_general_ci", "1", {})}
-
-
-@pytest.mark.parametrize(
-    "then",
-    [widened(None), widened(None, old_keys=True, snapshots=())],
-    ids=["without folds", "nor keys over columns of the target's own"],
-)
-@pytest.mark.parametrize("modes", [(True, False), (False, True)], ids=str)
-def test_each_older_release_is_known(then: SyncPlan, modes: tuple[bool, bool]) -> None:
-    now, then = widened(FOLDS), replace(then, compact=modes[0], whole=modes[1])
-
-    assert plan_to_begin_with(now, replace(SUBTASK, plan=then.fingerprint()), LO, EDGE) == then
-    assert now.targets[0].hashed != then.targets[0].hashed
-
-
 MODES = [replace(PLAN, compact=compact, whole=whole) for compact in (True, False) for whole in (True, False)]
 
 
@@ -230,14 +188,6 @@ def test_half_an_epoch_goes_on_where_a_column_of_the_target_takes_more(compact: 
 def test_half_an_epoch_does_not_go_on_where_rows_are_told_apart_otherwise(then: SyncPlan, now: SyncPlan) -> None:
     with pytest.raises(PlanChanged):
         plan_to_begin_with(now, replace(SUBTASK, plan=then.fingerprint()), LO, EDGE)
-
-
-def test_the_fingerprint_of_a_release_that_knew_all_of_a_table_is_known() -> None:
-    plan = into(WIDE)
-    made_of = (plan.sources, plan.targets, plan.buckets, plan.optional_columns())
-    noted = hashlib.sha256(repr(made_of).encode()).hexdigest()
-    assert noted != plan.fingerprint()
-    assert plan_to_begin_with(plan, replace(SUBTASK, plan=noted), LO, EDGE) is plan
 
 
 # Which tables

@@ -85,50 +85,22 @@ class SyncPlan:
         a row did not fit into wants the epoch completed into which that row belongs.
         """
         in_order = not self.compact or self.whole
-        return self._hash(
-            tuple(part.decisive(in_order=in_order or at in self.contended) for at, part in enumerate(self.targets))
+        made_of = (
+            self.sources,
+            [part.decisive(in_order=in_order or at in self.contended) for at, part in enumerate(self.targets)],
+            self.buckets,
+            self.optional_columns(),
+            self._folded_apart(),
+            sorted(self.snapshots),
+            sorted(self.contended),
+            (self.compact, self.whole, GROUPS_VERSION),
         )
-
-    def is_of(self, fingerprint: str) -> bool:
-        """Tell whether that is this plan's fingerprint, or was one in releases where it knew all of a target table."""
-        return fingerprint in (self.fingerprint(), self._hash(self.targets))
-
-    def _hash(self, targets: tuple[object, ...]) -> str:
-        made_of: tuple[object, ...] = (self.sources, targets, self.buckets, self.optional_columns())
-        if apart := self._folded_apart():
-            made_of = (*made_of, apart)
-        if filters := self.filters:
-            made_of = (*made_of, filters)
-        if any(source.added for source in self.sources):
-            made_of = (*made_of, tuple(source.added for source in self.sources))
-        if (self.compact, self.whole) != (True, False):
-            made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
-        if folds := [part.folds for part in self.targets if part.folds]:
-            made_of = (*made_of, folds)
-        if self.snapshots:
-            made_of = (*made_of, sorted(self.snapshots))
-        if self.contended:
-            made_of = (*made_of, ("contended", sorted(self.contended), GROUPS_VERSION))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
         """Return the targets for which folding each source table by itself makes a difference."""
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
-
-    def older(self) -> Iterator[SyncPlan]:
-        """Yield the plan as older releases had it, the newest first: their half epochs are completed by theirs."""
-        without_folds = replace(self, targets=tuple(part.without_folds() for part in self.targets))
-        targets = tuple(part.as_before() for part in self.targets)
-        before = replace(self, targets=targets, snapshots=frozenset())
-        yield without_folds
-        yield before
-        for one in (self, without_folds, before):
-            yield one.folding_together()
-
-    def folding_together(self) -> SyncPlan:
-        """Return the plan as releases without `merge` had it."""
-        return replace(self, merged=frozenset())
 
     def in_other_modes(self) -> Iterator[SyncPlan]:
         """Yield the plan as it would be if the user had asked for another way of writing."""

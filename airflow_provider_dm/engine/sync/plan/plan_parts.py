@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -25,9 +24,9 @@ class SourcePart:
     order: tuple[int, ...] | None
     """Indexes into this table's rows; None where the order is the same."""
     skip_until: str = ""
-    filter: RowFilter | None = field(default=None, repr=False)
+    filter: RowFilter | None = None
     """Which changes count; None: all."""
-    added: tuple[bytes, ...] = field(default=(), repr=False)
+    added: tuple[bytes, ...] = ()
     """What routing adds to each row, behind the table's own columns."""
 
     @property
@@ -56,7 +55,7 @@ class TargetPart:
     """The columns that decide the bucket. Empty: the table is one bucket."""
     unique: tuple[tuple[int, ...], ...]
     """The values of all further unique keys. For a key over expressions: the whole row."""
-    folds: tuple[tuple[int, TextFold], ...] = field(default=(), repr=False)
+    folds: tuple[tuple[int, TextFold], ...] = ()
     """Those of `hashed` whose text is told apart by a collation's weights."""
 
     @property
@@ -76,7 +75,7 @@ class TargetPart:
             target = self.mapping.target
             names = {name.lower() for key in target.unique_keys for name in key.columns}
             keys = (target.unique_keys, [one for one in target.columns if one.name.lower() in names])
-        return (self.name, self.key, self.hashed, self.unique, *keys)
+        return (self.name, self.key, self.hashed, self.folds, self.unique, *keys)
 
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
         """Return a row with this key: an image, or where there is none, one of which only the key is known."""
@@ -88,26 +87,6 @@ class TargetPart:
         for number, value in zip(self.key or (), values, strict=True):
             row[number] = value
         return tuple(row)
-
-    def without_folds(self) -> TargetPart:
-        """Return this part as releases had it that knew no folds."""
-        index, identity = _places(self.mapping), self.mapping.target.identity
-        has_form = partial(has_form_of_its_own, self.mapping)
-        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
-        return replace(self, hashed=hashed, folds=())
-
-    def as_before(self) -> TargetPart:
-        """Return this part as releases had it that knew no folds either, and took columns which only the target has for
-        changed by any change."""
-        index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
-        further = _further_keys(self.mapping)
-        unique = tuple(
-            _unique_values(key, self.mapping.target, index, everything)
-            if all(name.lower() in index for name in key.columns)
-            else everything
-            for key in further
-        )
-        return replace(self.without_folds(), unique=unique)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from typing import assert_never
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
@@ -58,26 +58,6 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
 """Between two looks at a log that a relay is pulling again."""
-
-
-class ResyncPlanUnknown(DmError):
-    """Half an epoch of a re-sync was written by a release that did not note by which plan."""
-
-    task: str
-    source: str
-    target: str
-    lo: str
-    edge: str
-
-    code = "DM-6059"
-    what = (
-        "task {task}, source {source}: rows of {target} that were held back are half written from {lo} to {edge}, by "
-        "an older release, which did not note by what rules and in what way."
-    )
-    hint = (
-        "Run the task, unchanged, with the release that it ran with before, until `dmctl shard-ddl-lock TASK` shows no "
-        "lock; go on with this one then."
-    )
 
 
 def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
@@ -117,15 +97,13 @@ class Resyncing:
     def run(self, group: Group) -> bool:
         """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
 
-        Raises GtidsUnknown, ResyncPlanUnknown, PlanChanged, and what reading and applying raise.
+        Raises GtidsUnknown, PlanChanged, and what reading and applying raise.
         """
         resync = group.resync
         assert resync is not None
         if not resync.pieces:
             return True
         subtask, lo, edge = self._stands(resync.lo)
-        if edge is not None and not resync.plan:
-            raise ResyncPlanUnknown(*self.fence.ref.key, str(group.target), str(lo), str(edge))
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
         log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:

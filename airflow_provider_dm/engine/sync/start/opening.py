@@ -151,7 +151,7 @@ class Opened:
     """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
     there. `goal` None: no end.
 
-    `first_plan`: by which an older release, or another mode, has written half of that epoch; it holds until `edge`
+    `first_plan`: the plan by which half of that epoch was written, in another mode of writing; it holds until `edge`
     (frontier rule 6)."""
 
     plan: SyncPlan
@@ -162,8 +162,6 @@ class Opened:
     goal: Location | None
     window: Window | None = None
     """The log time that is to go by in safe mode; None: none."""
-    noted_otherwise: bool = False
-    """Half of the first epoch was begun by `plan`, and its fingerprint is noted as an older release had it."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
     open_places: tuple[OpenPlace, ...] = ()
@@ -205,8 +203,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
     ):
         plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
-    news = plan.fingerprint() != subtask.plan
-    if edge is None and news:
+    if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
     return Opened(
         plan=plan,
@@ -220,7 +217,6 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
         open_places=read_open_places(
             connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
         ),
-        noted_otherwise=edge is not None and first_plan is plan and news,
     )
 
 
@@ -255,12 +251,11 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
 
     Else the new one holds from here. Raises PlanChanged.
     """
-    if edge is None or plan.is_of(subtask.plan):
+    if edge is None:
         return plan
-    in_any_mode = (plan, *plan.in_other_modes())
-    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
-        if older.is_of(subtask.plan):
-            return older
+    for one in (plan, *plan.in_other_modes()):
+        if one.fingerprint() == subtask.plan:
+            return one
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 
 
