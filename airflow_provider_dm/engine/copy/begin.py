@@ -320,28 +320,16 @@ def _go_on(
 
 
 def _adopt(source: Source, stored: _Stored, target: Endpoint) -> Mapping[TableName, CopiedTable]:
-    """Note the births of tables of which none is known, as an older release has begun, if they are what they were.
-
-    Where the log is applied, it is to be applied to those that are not what they were: they have got their names by it,
-    or an older release has read on of them what was left of what it knew.
-    """
-    unknown = [one for one in stored.schemas if one.table.name not in stored.known]
-    asked = stored.schemas if source.goes_by_log else unknown
-    if not asked:
+    """Note of tables that are not what they were that the log is to be applied to them: they got their names by it."""
+    if not (source.goes_by_log and stored.schemas):
         return {}
     births = settled_births(source.endpoint, source.rules.block_allow)
-    there = [one for one in asked if one.table.name in births.tables]
+    there = [one for one in stored.schemas if one.table.name in births.tables]
     with connected(source.endpoint) as connection:
         now = read_tables(connection, [one.table.name for one in there])
     same = {one.table.name for one in there if now[one.table.name] == one.table}
-    if source.goes_by_log:
-        told = {name for name, one in stored.known.items() if not one.birth or name in same}
-        known = {one.table.name: CopiedTable(BY_LOG) for one in asked if one.table.name not in told}
-    else:
-        known = {
-            one.table.name: CopiedTable(str(births.tables[one.table.name]) if one.table.name in same else "")
-            for one in unknown
-        }
+    told = {name for name, one in stored.known.items() if not one.birth or name in same}
+    known = {one.table.name: CopiedTable(BY_LOG) for one in stored.schemas if one.table.name not in told}
 
     def body(connection: Connection) -> None:
         source.fence.check(connection)

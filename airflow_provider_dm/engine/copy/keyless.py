@@ -65,7 +65,7 @@ class SnapshotElsewhere(DmError):
 
 
 AS_PLANNED: Final = "as planned"
-"""What `last_key` of a chunk says that was copied whole: releases that did not look at the definition left it empty."""
+"""The `last_key` of a chunk that was copied whole."""
 MOST_ROWS: Final = 500_000
 """Estimated. More would be one transaction of minutes, all lost when it breaks."""
 

@@ -54,9 +54,9 @@ def remove_rows(target: Endpoint, fence: Fence, owner: RowOwner, mapping: TableM
 
 
 def _check_key(connection: Connection, owner: RowOwner, mapping: TableMapping) -> None:
-    """Check that the records name the owner's rows, if there are any. What is not known is not taken for it."""
+    """Check that the records name the owner's rows, if there are any."""
     if is_any_recorded(connection, owner.ref, owner.number):
-        check_recorded_key(connection, owner, mapping.target, otherwise="")
+        check_recorded_key(connection, owner, mapping.target)
 
 
 def _remove_short(target: Endpoint, fence: Fence, owner: RowOwner, mapping: TableMapping) -> None:

@@ -42,15 +42,13 @@ def recorded_key(target: Table) -> str:
     return json.dumps([[one.name.lower(), family(one), *value_signature(one)[2:]] for one in columns])
 
 
-def check_recorded_key(connection: Connection, owner: RowOwner, target: Table, *, otherwise: str | None = None) -> None:
+def check_recorded_key(connection: Connection, owner: RowOwner, target: Table) -> None:
     """Check, before records of an owner are used, that they are of the target's key as it is now.
 
-    `otherwise`: what to take for the key of records of which an older release has noted nothing; None: the one of now.
     Raises RecordedKeyChanged.
     """
     now = recorded_key(target)
-    noted = noted_key(connection, owner.ref, owner.number)
-    recorded = noted if noted is not None else otherwise
+    recorded = noted_key(connection, owner.ref, owner.number)
     if recorded is not None and recorded != now:
         names = (owner.ref.source, str(owner.table), str(target.name))
         raise RecordedKeyChanged(*names, _shown(recorded), _shown(now))

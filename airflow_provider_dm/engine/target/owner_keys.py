@@ -2,7 +2,6 @@
 
 Records are values of the key that told the target's rows apart when they were made. By another key they would name
 other rows, of other owners; so whoever reads records holds this against the key as it is now (merge/recorded_key.py).
-Releases before version 10 noted nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def save_owner_keys(connection: Connection, ref: SubtaskRef, keys: Mapping[int, 
 
 
 def noted_key(connection: Connection, ref: SubtaskRef, number: int) -> str | None:
-    """Return the key by which the rows of an owner are recorded; None: an older release has given the number."""
+    """Return the key by which the rows of an owner are recorded; None: the number was removed."""
     rows = query(connection, f"SELECT identity FROM {ref.table(_TABLE)} WHERE number = %s", (number,))
     return text(rows[0][0]) if rows else None
 

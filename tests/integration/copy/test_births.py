@@ -25,7 +25,7 @@ NOTHING = BlockAllowRules.from_config(
 def test_tables_that_look_the_same_and_change_names_are_told_apart(
     mysql_source: Server, fresh_schema: FreshSchema
 ) -> None:
-    """Numbers tell that only some accounts may see; without these they are the same, as for an older release."""
+    """Numbers tell that only some accounts may see; without these they are the same."""
     schema = fresh_schema(mysql_source)
     user = f"u{schema[-8:]}"
     mysql_source.sql(f"CREATE USER {user} IDENTIFIED BY ''; GRANT SELECT ON `{schema}`.* TO {user}")

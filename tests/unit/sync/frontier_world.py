@@ -43,7 +43,7 @@ class Quirks:
     no_catch_up: bool = False
     """The log counts as exact from where the copy began."""
     together: bool = False
-    """Source tables of a merged target are folded together and care for nobody, as releases before `merge` had it."""
+    """Source tables of a merged target are folded together and care for nobody."""
     unrecorded: bool = False
     """Nobody records whose rows are whose."""
     no_looks: bool = False

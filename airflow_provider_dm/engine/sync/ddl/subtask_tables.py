@@ -36,9 +36,9 @@ class NeedsAgreement(CannotFollow):
 class SubtaskTables:
     """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
 
-    `schemas` in the order of their names. The tracker may not know all of them: what an older release began with, or a
-    definition that it does not have an equal model of. `copied_again`: as `target.copied_tables` has it. `uncopied`:
-    those of which no copy has ended, so that none shows what DDL has made of them, wherever their rows begin.
+    `schemas` in the order of their names. The tracker may not know all of them: it has no equal model of some
+    definitions. `copied_again`: as `target.copied_tables` has it. `uncopied`: those of which no copy has ended, so that
+    none shows what DDL has made of them, wherever their rows begin.
     """
 
     schemas: tuple[TableSchema, ...]
