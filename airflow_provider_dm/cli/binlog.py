@@ -98,7 +98,7 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
 
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid.
     """
-    statements = operator_statements(kind, getattr(arguments, "sql", []))
+    statements = operator_statements(kind, _texts(getattr(arguments, "sql", [])))
     with meta.open_store(arguments) as store:
 
         def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
@@ -107,6 +107,11 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
             return wanted
 
         return _at_places(arguments, output, store, kind.value, act)
+
+
+def _texts(words: Sequence[str]) -> Sequence[str]:
+    """Return the texts of statements. As in DM, one statement may be given without quotes: no statement is one word."""
+    return [" ".join(words)] if words and len(words[0].split()) == 1 else words
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:

@@ -20,16 +20,16 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print every check; exit code 5 when one failed."""
+    """Print DM's document with every check; exit code 5 when one failed."""
     report = _checked(with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env)))
     try:
         report.require_passed()
     except PrecheckFailed as error:
         show(report.failures, output)
-        output.failure(error, to_json(report))
+        output.failure(error, to_json(report), document=True)
         return Exit.PRECHECK
-    output.answer(to_json(report) | {"msg": "check pass!!!"}, f"{report}\ncheck pass!!!")
-    return Exit.DONE
+    show(report.warnings, output)
+    return output.document({"result": True, "msg": "check pass!!!", **to_json(report)})
 
 
 def require_precheck(inputs: Inputs, output: Output) -> None:

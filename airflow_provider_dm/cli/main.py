@@ -16,7 +16,7 @@ from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
 from airflow_provider_dm.cli.parsing import Command, Verbs
-from airflow_provider_dm.cli.verbs import VERBS
+from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS
 from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # argparse keeps what set_defaults was given, without its type.
         return cast(Command, arguments.command)(arguments, output)
     except DmError as error:
-        output.failure(error)
+        output.failure(error, document=arguments.verb not in OWN_VERBS)
         return exit_code_of(error)
     except KeyboardInterrupt:
         output.failure(Interrupted(f"dmctl {arguments.verb}"))

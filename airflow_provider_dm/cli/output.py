@@ -1,7 +1,8 @@
 """What dmctl prints, and how it ends.
 
-Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest), else text.
-Progress, warnings and errors for people go to stderr, so that stdout can be piped.
+Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest). Without it
+DM's verbs print that object indented, also where they are refused, and our own verbs print text. Progress, warnings and
+errors for people go to stderr, so that stdout can be piped.
 """
 
 from __future__ import annotations
@@ -86,13 +87,12 @@ class Output:
         body = {"op": op, "result": result, "msg": msg, "sources": answers}
         return self.document({key: value for key, value in body.items() if value is not None})
 
-    def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
-        """Print a typed error: as DM's error object, or as one paragraph."""
+    def failure(self, error: DmError, body: Mapping[str, Any] | None = None, *, document: bool = False) -> None:
+        """Print a typed error: as one paragraph, and with --json or for a `document` as DM's answer as well."""
         # One that an app or a relay has reported is shown as itself, not as our report of it.
         said = reported_by(error) or ReportedError.of(error)
-        if self.as_json:
-            answer = {"result": False, "msg": str(said), "error": said.to_json(), **(body or {})}
-            print(json.dumps(answer, default=str), flush=True)
+        if self.as_json or document:
+            self.document({"result": False, "msg": str(said), "error": said.to_json(), **(body or {})})
         self.say(f"error {said}")
 
 

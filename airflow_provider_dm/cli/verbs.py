@@ -19,6 +19,9 @@ class Verb(NamedTuple):
     help: str
 
 
+OWN_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
+"""The verbs that DM does not have. They answer in text unless --json is given."""
+
 VERBS: Final[Mapping[str, Verb]] = {
     "run": Verb("run", "run a task in the foreground: precheck, full migration, incremental sync, verification"),
     "check-task": Verb(

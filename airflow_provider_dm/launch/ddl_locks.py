@@ -74,6 +74,12 @@ def unlock(
     return Lock.from_json(changed)
 
 
+def forget_locks(store: MetaStore, task: str) -> None:
+    """Remove all locks of a task of which no source is left, also those of sources that had left it before."""
+    for lock, _ in locks_of(store, task):
+        store.change_ddl_lock(task, lock.id, lock.number, lambda _found: None)
+
+
 def withdraw(store: MetaStore, task: str, source: str) -> None:
     """Take back what a source has reported, as its subtask is forgotten: it reports again if it is run again."""
 

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
-from airflow_provider_dm.launch.ddl_locks import withdraw
+from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
 OBEY_SECONDS: Final = 20.0
@@ -78,6 +78,9 @@ def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) ->
         if wish is Stage.STOPPED and not answer.trouble:
             withdraw(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
+    for task in {one.task for one in subtasks}:
+        if wish is Stage.STOPPED and not store.list_subtasks(task=task):
+            forget_locks(store, task)
     return answers
 
 

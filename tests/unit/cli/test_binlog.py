@@ -67,6 +67,13 @@ def test_without_a_source_those_are_meant_that_have_an_error(dmctl: Dmctl, store
     assert stored.statements == (DDL,)
 
 
+@pytest.mark.parametrize("verb", [["binlog", "replace", "shop"], ["handle-error", "shop", "replace"]])
+def test_a_statement_may_be_given_without_quotes_as_in_dm(dmctl: Dmctl, store: MetaStore, verb: list[str]) -> None:
+    assert dmctl(*verb, *DDL.split(" "), "-s", "one")[0] == 0
+    (stored,) = store.operators("shop", "one")
+    assert stored.statements == (DDL,)
+
+
 def test_a_source_without_an_error_says_so_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
     code, said = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
 

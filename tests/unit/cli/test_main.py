@@ -62,14 +62,19 @@ def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_verb_of_dm_that_is_missing_says_so_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "task", "-s", "mysql-replica-01", "--filename=x"]) == 1
 
-    said = capsys.readouterr().err
-    assert f"error [DM-1900 internal] dmctl {verb} is not supported yet" in said
+    said = capsys.readouterr()
+    assert f"error [DM-1900 internal] dmctl {verb} is not supported yet" in said.err
+    assert json.loads(said.out)["result"] is False
 
 
-def test_an_error_is_json_when_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check-task", "gone.yaml", "--json"]) == 1
+@pytest.mark.parametrize("words", [["check-task", "gone.yaml"], ["run", "gone.yaml", "--json"]])
+def test_a_refusal_is_dms_document_for_its_verbs_and_where_json_is_asked_for(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
 
-    said = answer(capsys)
+    said = json.loads(capsys.readouterr().out)
+    assert list(said)[:2] == ["result", "msg"]
     assert said["result"] is False
     assert "gone.yaml" in str(said["msg"])
 

@@ -59,7 +59,10 @@ def standing(
         (LOCK, f"of s.o ({ID}), 1 min 3 s old, waits for b"),
         (replace(LOCK, infos=(A, B)), "waits for a to run it"),
         (replace(LOCK, infos=(A, B), wish=Action.EXEC), "waits for a to run it"),
-        (replace(LOCK, infos=(replace(A, done=True), B), executed=True), "has been run, and waits for b to go on"),
+        (
+            replace(LOCK, infos=(replace(A, done=True), B), executed=True, settled=(B.ddls,)),
+            "has been run, and waits for b to go on",
+        ),
     ],
     ids=["source missing", "to be run", "decided", "to go on"],
 )

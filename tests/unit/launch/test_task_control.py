@@ -209,3 +209,12 @@ def test_a_stopped_task_leaves_no_reports_in_locks_that_another_life_of_it_would
     assert [(one.number, one.owner, one.synced) for one in left] == [(1, TWO, [TWO])]
     assert desk("stop-task", "shop")["result"] is True
     assert desk.store.ddl_locks("shop") == []
+
+
+def test_a_stopped_task_leaves_no_lock_of_a_source_that_had_left_it(desk: Desk) -> None:
+    lock = reported(None, "shop", TableName("shop", "o"), 0, Info(TWO, ("ADD c",)), (ONE, TWO))
+    desk.store.change_ddl_lock("shop", lock.id, 0, lambda _: lock.to_json())
+    desk.put(ONE, Stage.STOPPED)
+    desk.put(ONE, Stage.STOPPED, task="other")
+    assert desk("stop-task", "shop")["result"] is True
+    assert desk("shard-ddl-lock")["msg"] == "no DDL lock exists"

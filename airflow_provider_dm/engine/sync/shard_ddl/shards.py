@@ -395,7 +395,7 @@ class Shards:
         return [
             {
                 "target": group.target.quoted(),
-                "DDLs": list(first.ddls) if (first := _first(group)) is not None else [],
+                "DDLs": _sql_of(first) if (first := _first(group)) is not None else [],
                 "firstLocation": _dm_location(first.at) if first is not None else "",
                 "synced": [one.table.quoted() for one in group.members if one.items],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
@@ -421,6 +421,11 @@ def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
 
 def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _sql_of(item: Item) -> list[str]:
+    """Return the statements that the target executes for a DDL; or, if there are none, the texts that are compared."""
+    return [str(one["sql"]) for one in item.how["statements"]] or list(item.ddls)
 
 
 def _dm_location(place: Location) -> str:
