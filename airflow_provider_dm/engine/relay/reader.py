@@ -34,7 +34,8 @@ class RelayFileGone(DmError):
     code = "DM-4040"
     what = "{file} is missing in {directory}."
     hint = (
-        "It was purged or removed by hand. If the upstream still has it, start or resume the relay: it is pulled again."
+        "It was purged or removed by hand. Tasks read it from the source, if that still has it. To repair the relay "
+        "log, stop the relay, move the directory away and start the relay: it pulls the log again."
     )
 
 

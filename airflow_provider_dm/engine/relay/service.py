@@ -1,7 +1,7 @@
 """One source's relay, from start to stop: recover, connect, pull, report, connect again.
 
 Step 1: hold the directory's lock. Step 2: connect, and learn who answers. Step 3: go on with what is held (cut back to
-a transaction boundary) or begin a first file (`opening`). Step 4: pull again what is missing in the middle (`refill`).
+a transaction boundary) or begin a first file (`opening`).
 Step 5: pull until told to stop. What may pass by itself (a lost connection, an upstream that restarts) leads back to
 step 2 after a pause that grows and jitters, a full disk after there is space again; anything else ends the relay with
 its error. It may be killed at any moment: nothing in memory is worth more than the files.
@@ -27,7 +27,7 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.binlog_status import current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -44,7 +44,6 @@ from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
     BinlogPurged,
     DumpRequest,
-    DumpStream,
     StreamLost,
     UpstreamFileTorn,
     open_dump,
@@ -52,7 +51,6 @@ from airflow_provider_dm.engine.relay.protocol import (
 )
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
-from airflow_provider_dm.engine.relay.refill import Refiller
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -136,7 +134,6 @@ class _Service:
     """What the relay of this source wrote when it last reported, before this one did."""
     bound: SpoolBound | None = field(init=False)
     opening: Opening = field(init=False)
-    refiller: Refiller = field(init=False)
     goal: Location | None = None
     """The place to pull up to, in the newest sub-directory."""
     connected_once: bool = False
@@ -154,7 +151,6 @@ class _Service:
         # What holds a log was no mistake in the configuration once: an upstream that is away comes back.
         self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
         self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known, self._needs)
-        self.refiller = Refiller(self.directory, self.take)
 
     @property
     def writer(self) -> RelayWriter | None:
@@ -255,8 +251,6 @@ class _Service:
             self.connected_once = True
             info, writer = self._prepare(connection)
             self._began = (time.monotonic(), self._here())
-            if not self._refill(connection, info, writer):
-                return
             self.take.expect(self.opening.backlog)
             position = start.resume_position(writer, by_gtid=self.spec.source.config.enable_gtid)
             request = self._request(info, writer.file, position)
@@ -264,19 +258,6 @@ class _Service:
             stream = open_dump(connection, info.flavour, request)
             self._began = (time.monotonic(), self._here())
             Puller(stream, writer, request.position, self.take).run(self._tick)
-
-    def _refill(self, connection: Connection, info: ServerInfo, writer: RelayWriter) -> bool:
-        """Pull again what is missing in the middle of this server's log; False: a wish ended it."""
-        if not self.refiller.holes(writer.sub_dir):
-            self.refiller.pending = False
-            return True
-
-        @contextmanager
-        def dump(file: BinlogFile) -> Iterator[DumpStream]:
-            with self._another_connection(info) as another:
-                yield open_dump(another, info.flavour, self._request(info, file, BINLOG_HEADER_SIZE))
-
-        return self.refiller.fill(writer.sub_dir, info.flavour, list_binlogs(connection), dump, self._tick)
 
     def _request(self, info: ServerInfo, file: BinlogFile | Literal[""], position: int) -> DumpRequest:
         return DumpRequest(
@@ -342,7 +323,7 @@ class _Service:
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:
-        if self.spec.until != "caught-up" or self.refiller.pending:
+        if self.spec.until != "caught-up":
             return False
         here = self._here()
         return here is not None and self.goal is not None and reached(here, self.goal)
