@@ -19,6 +19,8 @@ from tests.unit.shard import test_moves_model as moves_model
 from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
+ZONES: dict[Flavour, str] = {"mariadb": "America/New_York", "mysql": "Europe/London"}
+"""The time zones of the sources' machines."""
 
 
 def main(arguments: list[str]) -> int:
@@ -84,7 +86,8 @@ def _of_two_or_three(
 def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
     """Play rounds of two sources of different flavours, in both orders, and a target of either."""
     total: Counter[str] = Counter()
-    specs = [ServerSpec(f"{flavour}_{role}", flavour) for role in ("source", "target") for flavour in FLAVOURS]
+    specs = [ServerSpec(f"{flavour}_source", flavour, zone=ZONES[flavour]) for flavour in FLAVOURS]
+    specs += [ServerSpec(f"{flavour}_target", flavour) for flavour in FLAVOURS]
     with running_servers(specs) as (*sources, first_target, second_target):
         for number in range(options.rounds):
             begun, seed = time.monotonic(), options.seed * 1000 + number

@@ -10,8 +10,9 @@ as good as others: nothing of them may be seen in the target.
     CREATE TABLE p7_2 (a int NOT NULL, b varchar(20)) · INSERT … · ALTER TABLE p7_2 ADD PRIMARY KEY (a), MODIFY b text
     CREATE TABLE _p7_2_gho LIKE p7_2 · ALTER … · INSERT … SELECT … · RENAME TABLE p7_2 TO _p7_2_del, _p7_2_gho TO p7_2
 
-Conversions that the two flavours compute differently (a number as text, rounding) are left to sources and targets of
-one flavour: `wild`.
+Each DDL has a session with a time zone of its own, also that of the server's machine (`SYSTEM`), which may have a
+summer time. Conversions that the two flavours may compute differently, and which stop the sync between them, are left
+to a source and a target of one flavour (`wild`), and those by the rules of a zone to sessions with one offset.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, Final, NamedTuple
 import pymysql
 
 from testbed import Server
+from tests.chaos.ghosts import gh_ost, pt_osc
 
 NAMES: Final = ("a", "b", "c", "d", "Ea", "f f", "g", "order")
 """The names of columns: few, so that a dropped one comes back as another."""
@@ -47,6 +49,10 @@ WIDER: Final = {
     "enum('p','q','r')": "enum('p','q','r','s')",
     "set('x','y')": "set('x','y','z')",
     "varbinary(20)": "varbinary(50)",
+    "date": "datetime",
+    "datetime(3)": "datetime(6)",
+    "time(2)": "time(4)",
+    "bit(9)": "bit(20)",
     "blob": "longblob",
 }
 """What holds the same values on every server."""
@@ -62,6 +68,9 @@ KEYS: Final = (
 )
 """The first columns of a new table, and its keys: without one, of one column or two, text, several, nullable."""
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
+MACHINE: Final = "SYSTEM"
+ZONES: Final = (MACHINE, MACHINE, "+00:00", "+05:30", "-08:00")
+"""Time zones of sessions."""
 MOST_TABLES: Final = 4
 """The most tables of a life."""
 PAUSE_SECONDS: Final = 0.1
@@ -156,6 +165,7 @@ class Life:
     done: Counter[str] = field(default_factory=Counter)
     texts: list[str] = field(default_factory=list)
     """All that was done, for whoever looks for a reason."""
+    zone: str = MACHINE
     _tables: list[Table] | None = None
 
     def begin(self, connection: pymysql.connections.Connection[Any]) -> None:
@@ -173,6 +183,8 @@ class Life:
         if self._tables is None:
             self._tables = self._read(connection)
         if not self._tables or self.chance.random() < 0.3:
+            self.zone = self.chance.choice(ZONES)
+            self._execute(connection, f"SET time_zone = '{self.zone}'")
             for sql in self._ddl(self._tables):
                 if not self._execute(connection, sql):
                     self._clear_up(connection)
@@ -313,8 +325,8 @@ class Life:
             (10, self._alter),
             (2, self._index),
             (2, self._primary_key),
-            (1, self._truncate),
-            (1, self._drop),
+            (1, lambda one: [f"TRUNCATE TABLE {one.quoted}"]),
+            (1, lambda one: [f"DROP TABLE {self.chance.choice(['', 'IF EXISTS '])}{one.quoted}"]),
             (2, lambda one: self._rename(one, tables)),
             (1, self._convert),
             (2, self._online),
@@ -365,7 +377,7 @@ class Life:
             default = f" DEFAULT CURRENT_TIMESTAMP({digits}"
             if self.chance.random() < 0.5:
                 default += f" ON UPDATE CURRENT_TIMESTAMP({digits}"
-        elif kind not in ("text", "blob") and self.chance.random() < 0.5:
+        elif kind not in ("text", "blob", "timestamp(6)") and self.chance.random() < 0.5:
             default = f" DEFAULT {self._literal(kind)}"
             default = default if not kind.startswith("bit") else " DEFAULT b'101'"
         null = self.chance.choice(["", "", " NULL", " NOT NULL"])
@@ -385,7 +397,9 @@ class Life:
     def _spec(self, table: Table) -> str:
         column = self.chance.choice(table.columns)
         place = self.chance.choice(["", "", " FIRST", f" AFTER {self.chance.choice(table.columns).quoted}"])
-        match self.chance.randrange(10):
+        match self.chance.randrange(12):
+            case 10 | 11:
+                return f"ADD COLUMN `{self.chance.choice(NAMES)}` datetime(3) DEFAULT CURRENT_TIMESTAMP(3){place}"
             case 0 | 1 | 2:
                 return f"ADD COLUMN {self._definition(self.chance.choice(NAMES))}{place}"
             case 3 | 4:
@@ -403,9 +417,14 @@ class Life:
                 value = self._literal(column.kind)
                 return f"ALTER COLUMN {column.quoted} " + self.chance.choice(["DROP DEFAULT", f"SET DEFAULT {value}"])
             case _ if self.wild:
-                return f"MODIFY {column.quoted} {self.chance.choice(TYPES)} NULL"
+                return f"MODIFY {column.quoted} {self.chance.choice(self._any_type(column))} NULL"
             case _:
                 return f"COMMENT = 'number {self.chance.randrange(9)}'"
+
+    def _any_type(self, column: Column) -> list[str]:
+        """Return the types that a column may become in this session, whatever becomes of its values."""
+        is_moment = column.kind.startswith("timestamp")
+        return [one for one in TYPES if self.zone != MACHINE or one.startswith("timestamp") is is_moment]
 
     def _parts(self, table: Table) -> str:
         chosen = self.chance.sample(table.columns, min(len(table.columns), self.chance.choice([1, 1, 2])))
@@ -431,12 +450,6 @@ class Life:
         part = self._parts(Table("", [column]))
         emptied = [f"TRUNCATE TABLE {table.quoted}"] if self.chance.random() < 0.3 else []
         return [*emptied, f"ALTER TABLE {table.quoted} ADD PRIMARY KEY ({part})"]
-
-    def _truncate(self, table: Table) -> list[str]:
-        return [f"TRUNCATE TABLE {table.quoted}"]
-
-    def _drop(self, table: Table) -> list[str]:
-        return [f"DROP TABLE {self.chance.choice(['', 'IF EXISTS '])}{table.quoted}"]
 
     def _rename(self, table: Table, tables: Sequence[Table]) -> list[str]:
         new, others = self._new_table(tables), [one for one in tables if one != table]
@@ -465,20 +478,8 @@ class Life:
         added = f"ADD COLUMN `{self.chance.choice(NAMES)}` int NOT NULL DEFAULT 3"
         widened = f"MODIFY {kept.quoted} {WIDER.get(kept.kind, kept.kind)}{' NULL' if kept.nullable else ' NOT NULL'}"
         change = self.chance.choice([added, widened, f"{added}, {widened}", f"ADD KEY ({self._parts(table)})"])
-        if self.chance.random() < 0.5:
-            ghost, trash = f"_{name}_new", f"_{name}_old"
-            before: list[str] = []
-            after = [f"DROP TABLE IF EXISTS `{trash}`"]
-        else:
-            ghost, trash = f"_{name}_gho", f"_{name}_del"
-            before = [
-                f"CREATE TABLE `_{name}_ghc` (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))",
-                f"INSERT INTO `_{name}_ghc` (hint) VALUES ('copying')",
-            ]
-            after = [f"DROP TABLE `{trash}`", f"DROP TABLE `_{name}_ghc`"]
-        copied = f"INSERT INTO `{ghost}` ({columns}) SELECT {columns} FROM {table.quoted}"
-        made = [f"CREATE TABLE `{ghost}` LIKE {table.quoted}", f"ALTER TABLE `{ghost}` {change}", *before, copied]
-        return [*made, f"RENAME TABLE {table.quoted} TO `{trash}`, `{ghost}` TO {table.quoted}", *after]
+        tool = self.chance.choice([gh_ost, pt_osc])
+        return tool(name, change, columns)
 
 
 def _name_of(spec: str) -> str:

@@ -192,7 +192,7 @@ class Round:
         for life in self._lives():
             self.runs.done["histories"] += 1
             for what, count in life.done.items():
-                if not what.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+                if not what.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE", "SET")):
                     self.runs.done["DDL refused" if what.endswith("refused") else "DDL"] += count
         self.runs.done["transactions"] += self.mover.transactions
 
@@ -247,8 +247,7 @@ def make_round(runs: Runs, seed: int, way: Way) -> Round:
     shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     mover = Mover(shops.sources, shops.schema, list(PLACES), random.Random(seed))
     shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"))
-    wild = {server.flavour for server in shops.sources.values()} == {shops.target.flavour}
-    return Round(runs, way, mover, shards, [_writer(shops, name, seed, wild) for name in shops.sources])
+    return Round(runs, way, mover, shards, [_writer(shops, name, seed) for name in shops.sources])
 
 
 def _task(shops: Shops, way: Way) -> dict[str, Any]:
@@ -267,8 +266,9 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
     }
 
 
-def _writer(shops: Shops, source: str, seed: int, wild: bool) -> Writer:
+def _writer(shops: Shops, source: str, seed: int) -> Writer:
     story, prefix = f"{seed} {source}", PREFIXES[source]
+    wild = shops.sources[source].flavour == shops.target.flavour
     lives = [Life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(LIVES)]
     return Writer(shops.sources[source], shops.schema, random.Random(story), lives)
 
