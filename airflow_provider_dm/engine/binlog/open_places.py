@@ -3,10 +3,6 @@
 What is known of a log by a place is known of that log only: where half an epoch ends, which statement was executed,
 up to where a table is copied. Behind a failover the same transactions come again at other places, where nobody would
 know them. So such a place is *open* until reading has come to it, and nothing is read past the end of its log before.
-
-But for DDL that the target has begun to execute. Everything in front of it is applied, and its transaction is noted. So
-in the other server's log it has to be the first that is not applied yet, and the same by its GTID; then it goes on
-there. Until it has come nothing else of that log counts.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Planned, UpToDate
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import Location, missing_at
 
@@ -24,15 +19,13 @@ from airflow_provider_dm.engine.mysql.location import Location, missing_at
 class OpenPlace:
     """A place, and what is known by it. `what`: "half an epoch ends there".
 
-    `own_set`: the GTID set of the statement that ends there, where nothing else lies in front of it; "": not known, or
-    something else than a statement. `within`: a place at or behind it of which the GTID set is known; who has all of
+    `within`: a place at or behind it of which the GTID set is known; who has all of
     that has passed both, though the log is not held up to there (it was rotated, and nothing followed).
     """
 
     source: str
     place: Location
     what: str
-    own_set: str = ""
     within: Location | None = None
 
     def is_open(self, here: Location) -> bool:
@@ -71,43 +64,15 @@ class OldLogNotHeld(DmError):
 
 def first_open(places: Sequence[OpenPlace], here: Location, suffix: int) -> OpenPlace | None:
     """Return the first place behind `here` that lies in a sub-directory before the one of that number."""
-    return min(_open(places, here, suffix), key=lambda one: one.place.sort_key, default=None)
+    found = (one for one in places if one.place.suffix < suffix and one.is_open(here))
+    return min(found, key=lambda one: one.place.sort_key, default=None)
 
 
-def _open(places: Sequence[OpenPlace], here: Location, suffix: int) -> list[OpenPlace]:
-    return [one for one in places if one.place.suffix < suffix and one.is_open(here)]
-
-
-def check_passed(places: Sequence[OpenPlace], here: Location, newer: LogFile) -> Awaited | None:
+def check_passed(places: Sequence[OpenPlace], here: Location, newer: LogFile) -> None:
     """Check that nothing is open at `here`, the end of what is held of a log that goes on in the file `newer`.
 
-    Return the statement that has to come next there, if one is begun. Raises OldLogNotHeld.
+    Raises OldLogNotHeld.
     """
-    found = sorted(_open(places, here, newer.suffix), key=lambda one: one.place.sort_key)
-    lost = next((one for one in found if not one.own_set or one.own_set != found[0].own_set), None)
+    lost = first_open(places, here, newer.suffix)
     if lost is not None:
-        raise _not_held(lost, here, newer)
-    return Awaited(found[0], here, newer) if found else None
-
-
-@dataclass(frozen=True)
-class Awaited:
-    """A statement that was begun by the log of another server than that in which it comes."""
-
-    place: OpenPlace
-    here: Location
-    newer: LogFile
-
-    def met(self, planned: Planned, *, ended: bool) -> Planned:
-        """Return what is to be done: the statement itself, or nothing as long as nothing has come. `ended`: nothing
-        will. Raises OldLogNotHeld where something else comes first."""
-        match planned:
-            case DdlStatement() if planned.own_set == self.place.own_set:
-                return planned
-            case UpToDate() if not ended:
-                return UpToDate(self.here)
-        raise _not_held(self.place, self.here, self.newer)
-
-
-def _not_held(lost: OpenPlace, here: Location, newer: LogFile) -> OldLogNotHeld:
-    return OldLogNotHeld(lost.source, str(here), str(lost.place), lost.what, str(newer))
+        raise OldLogNotHeld(lost.source, str(here), str(lost.place), lost.what, str(newer))

@@ -19,7 +19,6 @@ from airflow_provider_dm.engine.binlog.session_variables import Session
 from airflow_provider_dm.engine.binlog.transaction import Seam
 from airflow_provider_dm.engine.binlog.window import MemoryWindow, Window
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
 
 
@@ -106,13 +105,6 @@ class DdlStatement:
     sql_mode: int = 0
     session: Session = field(default_factory=Session)
     seams: tuple[Seam, ...] = ()
-
-    @property
-    def own_set(self) -> str:
-        """The transaction as a GTID set, by which it is found in any server's log; "" where that is not known."""
-        if not (self.at.gtid_set and self.end.gtid_set):
-            return ""
-        return str(GtidSet.of_text(self.end.gtid_set).minus(GtidSet.of_text(self.at.gtid_set)))
 
     def rows_epoch(self) -> Epoch | None:
         """Return the rows of its transaction, to be applied like any others; None where it has none."""

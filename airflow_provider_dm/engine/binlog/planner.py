@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNo
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.open_places import Awaited, OldLogNotHeld, OpenPlace, check_passed
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, check_passed
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.prepared_ranges import Held, NoRows, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
@@ -60,7 +60,7 @@ def plan_epoch(
     log, have found out. `prepared`: what is prepared and has not ended at `lo`. `held`: lists the files in which
     prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for the rows of prepared ones.
     `until_time`: end the epoch with the first transaction that has committed then or later, in seconds since 1970.
-    `open_places`: to be passed in their own log, or met as `Awaited`.
+    `open_places`: to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
     XaNotSeen, OldLogNotHeld, and what `boundary.scan` raises if it is the first thing found.
     """
@@ -107,7 +107,6 @@ class _Plan:
     until_time: int | None
     open_places: Sequence[OpenPlace]
     here: Location = field(init=False)
-    awaited: Awaited | None = None
     ranges: list[ByteRange] = field(default_factory=list)
     transactions: int = 0
     bytes: int = 0
@@ -268,19 +267,11 @@ class _Plan:
         """
         there = cross(self.here, file, following)
         if there is not None:
-            self.awaited = check_passed(self.open_places, self.here, following) or self.awaited
-            if self.awaited is not None and self.goal is not None and self.goal.suffix < following.suffix:
-                self.goal = None  # nothing lies between here and what is awaited
+            check_passed(self.open_places, self.here, following)
         self.here = there or self.here
         return there is not None
 
     def result(self) -> Planned:
-        found = self._found()
-        if self.awaited is None:
-            return found
-        return self.awaited.met(found, ended=self.goal is not None and reached(self.here, self.goal))
-
-    def _found(self) -> Planned:
         if self.ddl is not None:
             return self.ddl
         if not self.transactions:

@@ -39,7 +39,6 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
-from airflow_provider_dm.engine.sync.ddl.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl.copied_whole import is_behind_its_copy
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
@@ -71,8 +70,10 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     COMMITTED,
     IN_FRONT,
     INJECTED,
+    Entry,
     forget_entries,
     note_intent,
+    read_entries,
 )
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.left_behind import left_behind, tables_with_rows
@@ -179,7 +180,8 @@ class Following:
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
-        return Journal.of(self.source.target, self.source.fence, ddl).entries.keys()
+        connection = target_connection(self.source.target)
+        return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
         self,
@@ -204,9 +206,8 @@ class Following:
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
-        journal = Journal.of(self.source.target, step.fence, ddl)
-        if ddl.rows is not None and COMMITTED in journal.entries:
-            journal.take_over()
+        entries = read_entries(connection, step.fence.ref, position)
+        if ddl.rows is not None and COMMITTED in entries:
             return plan
         tables = self._tables()
         around = self._surroundings(ddl, statement)
@@ -226,11 +227,6 @@ class Following:
         exact = exact or is_behind_its_copy(change, tables, connection)
         groups = self._meet(ddl, change, operator, needs if exact else None, session)
         statements = change.statements if change.agreed is None else ()
-        if operator is None or operator.kind is OperatorKind.INJECT:
-            journal.check_same(in_front, statements)
-        journal.take_over()
-        if statements or in_front or ddl.rows is not None:
-            journal.note_identity(step.lo)
         target = self.source.target
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         if operator is None or operator.kind is OperatorKind.INJECT:
@@ -244,7 +240,7 @@ class Following:
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
             # What a person has done, nobody knows.
-            read=untouched(plan, change.altered(tables), statements, journal) if operator is None else None,
+            read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
         )
         numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
@@ -469,11 +465,11 @@ def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]
 
 
 def untouched(
-    plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], journal: Journal
+    plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, Entry]
 ) -> dict[TableName, Table]:
     """Return the target's tables, as the plan has them, that a statement has nothing to do with."""
     touched = {one.target for one in altered} | {name for one in statements for name in one.tables}
-    touched |= {name for entry in journal.entries.values() for name in entry.before}  # a person's, taken back since
+    touched |= {name for entry in entries.values() for name in entry.before}  # a person's, taken back since
     return {one.name: one.mapping.target for one in plan.targets if one.name not in touched}
 
 

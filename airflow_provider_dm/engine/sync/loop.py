@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
@@ -43,7 +42,7 @@ from airflow_provider_dm.engine.sync.ddl.verdict import (
     InjectionRefused,
     stop_error,
 )
-from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -65,7 +64,7 @@ from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, Wave
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOtherwise
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, note_edge
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -76,8 +75,6 @@ SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
 LONG_SECONDS: Final = 0.5
 """Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
-NOTED_BYTES: Final = MIB
-"""The end of an epoch of so many bytes is noted by its GTID set: it takes a while, and may be left half written."""
 RETRIES: Final = 5
 """The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
 
@@ -177,8 +174,6 @@ class Loop:
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
-        if epoch.bytes >= NOTED_BYTES and epoch.hi.gtid_set and self.position.edge is None and not self.plan.whole:
-            self.writes.transactions(partial(note_edge, fence=self.source.fence, edge=epoch.hi))
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:

@@ -12,9 +12,6 @@ finds the same statement, and here what has happened to it:
     noted as refused           not executed, as the target said   -> execute
     noted with other SQL       another, that a person gave for it -> as if nothing were noted
 
-Its transaction is noted in front of all of it (IDENTITY): in another server's log the same statement ends at another
-place, and what is noted moves there (sync/ddl/begun_elsewhere.py).
-
 That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
 way: see the lock in ddl_execution.py.
 """
@@ -28,17 +25,12 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_rows import FRONTIER, MetaRows
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
 
 JOURNAL: Final = MetaRows("dm_ddl", lane=True)
 COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
-EDGE: Final = -3
-"""The number of the note that is about the end of an epoch (`note_edge`)."""
-IDENTITY: Final = -2
-"""The number of the note that says which transaction the statement is, as a GTID set."""
 IN_FRONT: Final = 500_000
 """The number of the first note of what a person has executed in front of a DDL statement: it may be given when that has
 been begun, and must not shift its numbers."""
@@ -59,14 +51,9 @@ class Entry:
 
 
 def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
-    """Return what is noted of the DDL at this place (`Location.sort_key`), by number.
-
-    Not which it is. Raises AnswerCut.
-    """
-    where = "position = %s AND number >= %s"
-    rows = JOURNAL.read(
-        connection, ref, "number, statement, looks, done", where, (position, COMMITTED), "ORDER BY number"
-    )
+    """Return what is noted of the DDL at this place (`Location.sort_key`), by number. Raises AnswerCut."""
+    where, columns = "position = %s", "number, statement, looks, done"
+    rows = JOURNAL.read(connection, ref, columns, where, (position,), "ORDER BY number")
     return {
         int(number): Entry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
         for number, sql, looks, done in rows
@@ -86,28 +73,12 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
     )
 
 
-def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str, str]]:
-    """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), its
-    first statement, and which transaction it is ("": not noted). Raises AnswerCut."""
-    where, order = "position > %s AND number >= %s", "ORDER BY position, number DESC"
-    rows = JOURNAL.read(connection, ref, "position, number, statement", where, (place, IDENTITY), order)
-    noted = [(text(position), int(number), text(said)) for position, number, said in rows]
-    own = {position: said for position, number, said in noted if number == IDENTITY}
-    first = {position: said for position, number, said in noted if number != IDENTITY}
-    return [(position, sql, own.get(position, "")) for position, sql in first.items()]
-
-
-def noted_elsewhere(connection: Connection, ref: SubtaskRef, own_set: str, position: str) -> str | None:
-    """Return the place other than this one at which DDL of that transaction is noted. Raises AnswerCut."""
-    where = "number = %s AND statement = %s AND position <> %s"
-    rows = JOURNAL.read(connection, ref, "position", where, (IDENTITY, own_set, position), "ORDER BY position")
-    return text(rows[-1][0]) if rows else None
-
-
-def move_entries(connection: Connection, fence: Fence, position: str, to: str) -> None:
-    """Move what is noted of a DDL to another place, as a transaction of its own. Raises Fenced or TargetWentBack."""
-    fence.check(connection)
-    JOURNAL.update(connection, fence.ref, "position = %s", (to,), "position = %s", (position,))
+def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str]]:
+    """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), and
+    its first statement. Raises AnswerCut."""
+    order = "ORDER BY position, number DESC"
+    rows = JOURNAL.read(connection, ref, "position, statement", "position > %s", (place,), order)
+    return list({text(position): text(sql) for position, sql in rows}.items())
 
 
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
@@ -128,33 +99,6 @@ def note_done(connection: Connection, fence: Fence, position: str, number: int) 
 def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> None:
     """Remove, in the transaction that moves the frontier over it, what is noted up to this place."""
     JOURNAL.delete(connection, ref, "position <= %s", (position,))
-
-
-# The end of an epoch
-#
-# By its GTID set the place is found in another server's log, where the same transactions lie elsewhere. It is noted
-# before anything of the epoch is written, as if a statement ended there. There is at most one.
-
-
-def note_edge(connection: Connection, fence: Fence, edge: Location) -> None:
-    """Note the GTID set of the end of an epoch, as a transaction of its own. Raises Fenced or TargetWentBack."""
-    note_intent(connection, fence, edge.sort_key, EDGE, edge.gtid_set, {})
-    JOURNAL.delete(connection, fence.ref, "number = %s AND position <> %s", (EDGE, edge.sort_key))
-
-
-def edge_set(connection: Connection, ref: SubtaskRef, position: str) -> str:
-    """Return the GTID set of the place where an epoch ends that was begun; "": it is not noted."""
-    rows = JOURNAL.select(connection, ref, "statement", "number = %s AND position = %s", (EDGE, position))
-    return text(rows[0][0]) if rows else ""
-
-
-def move_edge(connection: Connection, fence: Fence, edge: str, to: Location) -> None:
-    """Move the end of an epoch that is half written to the place where another server's log has it, as a transaction of
-    its own. Raises Fenced or TargetWentBack."""
-    fence.check(connection)
-    for column in ("position", "released"):
-        FRONTIER.update(connection, fence.ref, f"{column} = %s", (to.sort_key,), f"{column} = %s", (edge,))
-    note_edge(connection, fence, to)
 
 
 def _looks(value: str) -> dict[TableName, str | None]:

@@ -31,7 +31,7 @@ Rules, each with what happens without it (tests/unit/sync/test_frontier_model.py
 1. After a restart the first epoch ends exactly at `edge`, the furthest position that any bucket has reached or
    released, whatever the planner would prefer. Else rows are applied twice, or a fold with other bounds does not write
    again what wave 1 of the epoch before has deleted. In another server's log the same transactions may end elsewhere:
-   then all rows that say `edge` are made to say that place first (sync/log/edge_elsewhere.py).
+   then the old log is needed up to `edge` (binlog/open_places.py).
 2. Wave 2 begins when wave 1 is committed in all buckets. Else a unique value is claimed before it is given up.
 3. Frontier and rows are one transaction. Else rows are lost or doubled.
 4. Every transaction checks the generation. Else a zombie of an older run writes old rows.

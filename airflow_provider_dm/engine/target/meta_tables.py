@@ -7,8 +7,7 @@
     dm_copied_table  of each table of a full load: when it was last altered, and where it was copied again
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
-    dm_ddl           DDL that is being executed: what each of its statements has found, and which are done; which
-                     transaction it is; what is committed where an epoch ends that is being written
+    dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
     dm_owner_key     of which columns of the target the keys are by which these rows are recorded
     dm_xa            XA transactions that are prepared at the source: where their rows are in its log

@@ -29,7 +29,7 @@ from testbed import Server
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike, strike_at_random
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
 
 OPTIONS = {
@@ -205,21 +205,11 @@ def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
     assert not has_passed(here, end_in(here, later))
 
 
-def test_a_log_that_is_lost_behind_the_failover(
-    kit: FailoverKit, replicas: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The older sub-directory is gone, and nothing of it is missing but half an epoch, which the new server has."""
+def test_a_log_that_is_lost_behind_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    """The older sub-directory is gone, and nothing of it is missing."""
     a, b = replicas
     kit.work(50, seed=1)
     kit.sync()
-    has_all_of(a, b)
-    kit.work(50, seed=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "NOTED_BYTES", 1)
-        strike_at_random(patch, 1, 0.1, batch_rows=1)
-        with pytest.raises(Strike):
-            kit.sync()
-    assert len(set(kit.stands())) == 2, "half of it is written"
     has_all_of(a, b)
     a.kill()
     kit.fail_over_to(b)
@@ -229,7 +219,6 @@ def test_a_log_that_is_lost_behind_the_failover(
     shutil.rmtree(kit.folder / "relay" / kit.sub_dirs()[0])
     assert kit.sync().location.suffix == 2
     assert kit.report() == ""
-    assert len(set(kit.stands())) == 1
 
 
 # What stops
@@ -382,8 +371,9 @@ def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
 def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     kit: FailoverKit, replicas: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half an epoch, a copied table: where that log is not held the sync stops, again and again, and nothing is done
-    twice. What the sync has once pulled for itself will do. DDL that was begun goes on in the new server's log."""
+    """Half an epoch, DDL, a copied table: where that log is not held the sync stops, again and again, and nothing is
+    done twice. What the sync has once pulled for itself will do, and so does the old log, put back as the error says.
+    """
     a, b = replicas
     swap = "ALTER TABLE x RENAME COLUMN p TO q, RENAME COLUMN q TO p"
     a.sql("CREATE TABLE x (id int primary key, p int, q int)", database=kit.schema)
@@ -393,7 +383,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     half = kit.upstream()
     kit.write("INSERT INTO keyless VALUES (1, 'a'), (2, 'b')")
     a.sql(swap, database=kit.schema)
-    copied = kit.upstream()
+    behind = kit.upstream()
     has_all_of(a, b)
     kit.catch_up_relay()
     (old,) = kit.sub_dirs()
@@ -419,6 +409,12 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
             assert what in caught.value.open
         assert (kit.stands(), kit.digest()) == before
 
+    keyless, subtask = f"{where} AND table_name = 'keyless'", f"`{meta}`.dm_subtask"
+    ((plan,),) = kit.target.sql(f"SELECT plan FROM {subtask} WHERE {where}")
+    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '{behind.sort_key}' WHERE {keyless}")
+    refused(behind, "keyless is copied")
+    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '' WHERE {keyless}")
+    kit.target.sql(f"UPDATE {subtask} SET plan = '{plan}' WHERE {where}")
     kit.target.sql(f"UPDATE `{meta}`.dm_frontier SET released = '{half.sort_key}' WHERE {where} AND bucket = 0")
     refused(half, "a part of the rows")
 
@@ -432,14 +428,12 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     (fallback / old).rename(held / old)
     with monkeypatch.context() as patch:
         patch.setattr(Following, "_commit", dies)
-        patch.setattr(noting, "NOTE_SECONDS", 3600)  # it is noted with the statement what is applied in front of it
+        patch.setattr(noting, "NOTE_SECONDS", 0)  # of a place that is not noted the GTID set is not known: DM-4047
         with pytest.raises(Strike):
             kit.run(kit.spec())
     (held / old).rename(aside)
-    keyless = f"{where} AND table_name = 'keyless'"
-    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '{copied.sort_key}' WHERE {keyless}")
-    refused(copied, "keyless is copied")
-    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '' WHERE {keyless}")
+    refused(behind, "the target has begun to execute DDL")
+    aside.rename(held / old)
     assert kit.run(kit.spec()).finished
     assert kit.report() == "", "the swap is made once"
 

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, check_passed
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.log.open_places import known_behind
@@ -67,61 +67,6 @@ def test_the_first_of_several_is_named() -> None:
         assert caught.value.open == expected
         places = [one for one in places if one.what != expected]
     check_passed(places, here, newer)
-
-
-DDL = T(A, 2, kind="ddl")
-BEFORE, BEHIND = T(A, 1), T(A, 3)
-
-
-@pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
-@pytest.mark.parametrize(
-    ("there", "goes_on"),
-    [
-        ([BEFORE, DDL, BEHIND], "the statement"),
-        ([BEFORE, BEHIND, DDL], "an error"),
-        ([BEFORE, T(A, 3, kind="ddl")], "an error"),
-        ([BEFORE], "nothing"),
-        ([], "nothing"),
-    ],
-)
-@pytest.mark.parametrize("held", [True, False])
-def test_ddl_that_is_begun_is_met_by_its_id(
-    flavour: str, there: list[T], goes_on: str, held: bool, tmp_path: Path
-) -> None:
-    """It is in front of all else that the new server has. Neither rows nor the end of the log come before it."""
-    world = World(tmp_path, flavour)
-    log = world.add(A, [BEFORE])
-    lo = Location(log.name, len(log.data), set_of([BEFORE], flavour))
-    begun = OpenPlace("s", lo.at(lo.position + 100), "it is begun", set_of([DDL], flavour))
-    new = world.add(B, there)
-    files = world.files[0 if held else 1 :]
-
-    def planned(goal: Location | None) -> object:
-        return plan_epoch(files, lo, goal=goal, max_bytes=HUGE, range_bytes=HUGE, open_places=[begun])
-
-    old, end = lo.at(lo.position + 200), Location(new.name, len(new.data), suffix=2)
-    for goal in (None, old, end):  # the old server's place is passed with the statement
-        if goes_on == "an error" or (goes_on == "nothing" and goal is end):
-            with pytest.raises(OldLogNotHeld):
-                planned(goal)
-            continue
-        found = planned(goal)
-        if goes_on == "nothing":
-            assert found == UpToDate(lo), "the frontier stays, so that it is still known what is awaited"
-        else:
-            assert isinstance(found, DdlStatement)
-            assert (found.end.suffix, found.own_set) == (2, set_of([DDL], flavour))
-
-
-def test_what_else_is_open_is_lost_though_ddl_is_known_by_its_id() -> None:
-    here, newer = Location("a.000001", 100), LogFile("/b.000002/b.000001", 2, "b.000001", 4, last=True)
-    begun = OpenPlace("s", here.at(200), "begun", "0-1-2")
-    assert check_passed([begun], here, newer) is not None
-    assert check_passed([begun], here.at(200), newer) is None
-    for other in (OpenPlace("s", here.at(300), "copied"), OpenPlace("s", here.at(300), "begun, too", "0-1-3")):
-        with pytest.raises(OldLogNotHeld) as caught:
-            check_passed([begun, other], here, newer)
-        assert caught.value.open == other.what
 
 
 ROTATED = Location("a.000002", 157, "0-1-9")

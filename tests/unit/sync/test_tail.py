@@ -1,6 +1,6 @@
 """What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,9 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync.log import tail as module
-from airflow_provider_dm.engine.sync.log.edge_elsewhere import edge_in_new_log
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes
 from airflow_provider_dm.engine.sync.log.reach import left_bytes
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -218,11 +216,8 @@ def test_a_relay_log_that_cannot_be_read_serves_nobody_and_has_unknown_bytes_lef
     with tail.store:
         tail.store.put_relay_status(RelayStatus("one", Stage.RUNNING, relay=LO.at(100), pid=1, host="here"))
         assert left_bytes(tail.local, LO, None, None) == 96
-        assert edge_in_new_log([tail.local], replace(LO, gtid_set="9f2c:1"), LO.at(90), "9f2c:1-2") is None
         root.rename(root.with_name("moved"))
         root.touch()
         assert not tail._local_serves(LO)
         assert tail._is_damaged(LO)
         assert left_bytes(tail.local, LO, None, None) is None
-        with pytest.raises(RelayDirectoryUnusable, match="Not a directory"):
-            edge_in_new_log([tail.local], replace(LO, gtid_set="9f2c:1"), LO.at(90), "9f2c:1-2")

@@ -29,25 +29,21 @@ def read_open_places(
     Raises AnswerCut.
     """
 
-    def found() -> Iterator[tuple[str, str, str]]:
-        for position, sql, own_set in statements_under_way(connection, ref, lo.sort_key):
-            yield position, f"the target has begun to execute DDL for that place ({first_words(sql)})", own_set
+    def found() -> Iterator[tuple[str, str, Location | None]]:
+        for position, sql in statements_under_way(connection, ref, lo.sort_key):
+            what = f"the target has begun to execute DDL for that place ({first_words(sql)})"
+            yield position, what, None
         for schema in load_table_schemas(connection, ref):
             if rules.allows(schema.table.name):
-                yield schema.skip_until, f"{schema.table.name} is copied up to there", ""
+                until = schema.skip_until
+                yield until, f"{schema.table.name} is copied up to there", known_behind(until, copied_until)
         for name, until in load_copied_again(connection, ref).items():
             if rules.allows(name):
-                yield until, f"{name} is copied up to there", ""
+                yield until, f"{name} is copied up to there", known_behind(until, copied_until)
 
     return tuple(
-        OpenPlace(
-            ref.source,
-            location_at(key, lo, base_of),
-            what,
-            own_set,
-            None if own_set else known_behind(key, copied_until),
-        )
-        for key, what, own_set in found()
+        OpenPlace(ref.source, location_at(key, lo, base_of), what, within=within)
+        for key, what, within in found()
         if key > lo.sort_key
     )
 

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
@@ -31,7 +30,6 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
-from airflow_provider_dm.engine.sync.log.edge_elsewhere import edge_in_new_log
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -43,7 +41,7 @@ from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_increme
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.ddl_journal import edge_set, move_edge, tables_under_way
+from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
@@ -193,8 +191,6 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
     pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
-    if edge is not None and not prepared:
-        edge = _moved(source, (reader, *elsewhere), lo, edge)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
     if (
         subtask.catch_up_until is not None
@@ -218,18 +214,6 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
             connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
         ),
     )
-
-
-def _moved(source: SyncSource, readers: Sequence[RelayReader], lo: Location, edge: Location) -> Location:
-    """Return the end of half an epoch, moved to another server's log where it has to go on there."""
-    fence = source.fence
-    wanted = edge_set(target_connection(source.target), fence.ref, edge.sort_key)
-    found = edge_in_new_log(readers, lo, edge, wanted)
-    if found is None:
-        return edge
-    log.info("%s: half an epoch up to %s goes on in another server's log, up to %s", fence.ref.source, edge, found)
-    run_transaction(source.target, partial(move_edge, fence=fence, edge=edge.sort_key, to=found))
-    return found
 
 
 def between(

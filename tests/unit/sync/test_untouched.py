@@ -1,0 +1,27 @@
+"""Which tables of the target are read again behind a DDL statement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.sync.following import untouched
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.target.ddl_journal import IN_FRONT, Entry
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.loop_world import PLAN
+
+
+def test_only_what_a_statement_may_have_changed_is_read_again() -> None:
+    """What it alters, what the target has executed for it, and what a person had done in front of it, and took back."""
+    plan = replace(PLAN, targets=tuple(target_part(map_table(one, one)) for one in TARGETS))
+    altered, executed, injected, *left = names = [one.name for one in TARGETS]
+    assert left
+    noted = {IN_FRONT: Entry(IN_FRONT, "UPDATE", {injected: None}, True)}
+
+    found = untouched(plan, [TableSchema(TARGETS[0], altered)], [TargetDdl("ALTER", (executed,))], noted)
+
+    assert list(found) == left
+    assert untouched(plan, [], [], {}).keys() == {*names}
