@@ -10,7 +10,7 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import partial
@@ -106,6 +106,12 @@ def _said(value: Any) -> Any:
     if not isinstance(value, str) or len(value) <= LONGEST_FIELD:
         return value
     return f"{value[:LONGEST_FIELD]}… ({len(value) - LONGEST_FIELD} characters more)"
+
+
+def raise_first(errors: Iterable[DmError]) -> None:
+    """Raise the first of these errors, if there is one."""
+    for error in errors:
+        raise error
 
 
 class NotSupportedYet(DmError):

@@ -7,7 +7,7 @@ logged and shipped. Besides DM's `password`, plain or as `dmctl encrypt` writes 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr
 
 from airflow_provider_dm.engine.config.base import DmModel, Names
 from airflow_provider_dm.engine.config.dm_encryption import CannotDecrypt, decrypted, looks_encrypted
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
@@ -91,6 +91,15 @@ class DatabaseConfig(DmModel):
         """Return this server as a value to connect to; `name` is what messages call it. Raises as `secret` does."""
         tls = self.security.tls() if self.security else None
         return Endpoint(name, self.host, self.port, self.user, self.secret(environ), tls, tuple(self.session.items()))
+
+    def unsupported(self, where: str) -> Iterator[NotSupportedYet]:
+        """Yield what is asked for that this release cannot do. `where`: of which server, for messages."""
+        if self.security is not None and self.security.cert_allowed_cn:
+            way_out = "Give ssl-ca: a host that the certificate names is verified."
+            yield NotSupportedYet("cert-allowed-cn", where, way_out)
+        if self.security is not None and self.security.embedded:
+            way_out = "Name files by ssl-ca, -cert, -key."
+            yield NotSupportedYet("TLS material in the file itself", where, way_out)
 
     def without_secrets(self) -> Self:
         """Return a copy without the password and without embedded TLS material (references stay)."""

@@ -1,7 +1,7 @@
 """`extra-args` of a mydumper: the flags of dumpling that DM takes, and what each of them means to a copy of ours.
 
 Flags that say how fast or in what pieces to read have their effect or need none; those that choose what is read, or as
-of when, are gaps (`unsupported`)."""
+of when, are gaps (`TaskConfig.unsupported`)."""
 
 from __future__ import annotations
 

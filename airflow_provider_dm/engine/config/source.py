@@ -9,8 +9,7 @@ from pydantic import Field, field_validator
 from airflow_provider_dm.engine.config.base import DmModel, Seconds
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.rule_models import FilterRule
-from airflow_provider_dm.engine.config.unsupported import gaps_of_source, refuse
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import NotSupportedYet, raise_first
 
 
 class PurgeConfig(DmModel):
@@ -79,8 +78,11 @@ class SourceConfig(DmModel):
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
         """Return what this file asks for that this release cannot do."""
-        return tuple(gaps_of_source(self))
+        where = f"source {self.source_id!r}"
+        way_out = "Set enable: true to use it."
+        off = () if self.enable else (NotSupportedYet("a source that is switched off", where, way_out),)
+        return (*off, *(self.from_.unsupported(where) if self.from_ else ()))
 
     def require_supported(self) -> None:
         """Raise the first of `unsupported`, if there is one."""
-        refuse(self.unsupported())
+        raise_first(self.unsupported())

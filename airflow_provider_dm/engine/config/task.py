@@ -5,7 +5,7 @@ it exists only when this release can do all that is asked: what would be silentl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -33,11 +33,12 @@ from airflow_provider_dm.engine.config.units import (
     SyncerConfig,
     ValidatorConfig,
 )
-from airflow_provider_dm.engine.config.unsupported import gaps_of_instance, gaps_of_task, refuse
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, raise_first
 from airflow_provider_dm.engine.mysql.location import Location
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
+_RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
+_LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
 
 
 class UnknownSource(DmError):
@@ -268,13 +269,45 @@ class TaskConfig(DmModel):
         return self.model_copy(update={"mysql_instances": instances})
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
-        """Return everything that this file asks for and this release cannot do."""
-        instances = (gap for instance in self.mysql_instances for gap in gaps_of_instance(self, instance))
-        return (*gaps_of_task(self), *instances)
+        """Return what this file asks for that this release cannot do, and whose absence would change data.
+
+        A gap that closes is deleted here and in docs/limits.md.
+        """
+        instances = (gap for instance in self.mysql_instances for gap in self._gaps_of(instance))
+        return (*self._gaps(), *instances)
+
+    def _gaps(self) -> Iterator[NotSupportedYet]:
+        """Yield the gaps that concern every source of the task."""
+        where = f"task {self.name!r}"
+        if self.task_mode not in _RUNNABLE_MODES:
+            yield NotSupportedYet(f"task-mode {self.task_mode.value}", where, "Use full, incremental or all.")
+        if self.sharding == "optimistic":
+            way_out = "Use pessimistic, or leave it out if no DDL is expected."
+            yield NotSupportedYet("shard-mode optimistic", where, way_out)
+        if self.mariadb2tidb.mode == "on":
+            yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
+        if self.tidb.backend == "local":
+            yield NotSupportedYet("tidb.backend local", where, "Use tidb, which is import-mode: logical.")
+        if self.target_database:
+            yield from self.target_database.unsupported("target-database")
+
+    def _gaps_of(self, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
+        """Yield the gaps of one source of the task, with the rules and units that it names."""
+        where = f"source {instance.source_id!r} of task {self.name!r}"
+        validator = self.validators.get(instance.validator_config_name)
+        if validator and validator.mode != "none":
+            yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
+        mydumper, loader = self.mydumper_of(instance), self.loader_of(instance)
+        if mydumper.where:
+            yield NotSupportedYet("mydumpers.where", where, "Copy whole tables.")
+        if flags := parse_extra_args(mydumper.extra_args).narrowing(self.lists_of(instance).do_dbs):
+            yield NotSupportedYet(f"extra-args {' '.join(flags)}", where, "Choose tables by block-allow-list.")
+        if loader.import_mode not in _LOGICAL_MODES:
+            yield NotSupportedYet(f"import-mode {loader.import_mode.value}", where, "Use import-mode: logical.")
 
     def require_supported(self) -> None:
         """Raise the first of `unsupported`, if there is one."""
-        refuse(self.unsupported())
+        raise_first(self.unsupported())
 
     def without_secrets(self) -> Self:
         """Return a copy without passwords, as a JobSpec carries it."""
@@ -286,7 +319,7 @@ class TaskConfig(DmModel):
     def subtask(self, source_id: str) -> SubtaskConfig:
         """Return what `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
         instance = self.instance(source_id)
-        refuse((*gaps_of_task(self), *gaps_of_instance(self, instance)))
+        raise_first((*self._gaps(), *self._gaps_of(instance)))
         return SubtaskConfig(
             task=self.name,
             source_id=source_id,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from airflow_provider_dm.engine.config.passed_over import passed_over
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.config.unsupported import passed_over
 from airflow_provider_dm.engine.precheck.result import Finding, Findings, State
 
 DM_ITEMS: Final = frozenset(
