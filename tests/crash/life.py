@@ -24,8 +24,7 @@ from airflow_provider_dm.engine.relay.opening import Opening
 from airflow_provider_dm.engine.relay.protocol import StreamLost
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive, PurgeRequest, plan_purge
-from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
-from airflow_provider_dm.engine.relay.purge_survey import survey
+from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden, survey
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 from tests.crash.disk import Operation, State
 from tests.crash.recorder import Recorder

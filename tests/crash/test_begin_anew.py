@@ -19,9 +19,8 @@ from airflow_provider_dm.engine.relay import opening as held_room
 from airflow_provider_dm.engine.relay import purge_files
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged
-from airflow_provider_dm.engine.relay.purge import HeldFile
-from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import hidden_files
+from airflow_provider_dm.engine.relay.purge import HeldFile, Need
+from airflow_provider_dm.engine.relay.purge_files import hidden_files
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.crash.disk import Operation, PowerCut, State, kills
 from tests.crash.life import DIES_AT, ROOT, check_end, relay_of, session

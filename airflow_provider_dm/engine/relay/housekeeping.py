@@ -21,10 +21,16 @@ from typing import Final
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgeRequest, plan_purge
-from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
-from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
-from airflow_provider_dm.engine.relay.purge_survey import survey
+from airflow_provider_dm.engine.relay.purge import (
+    BeforeTime,
+    FreeSpace,
+    Inactive,
+    Need,
+    PurgeRequest,
+    needs_of,
+    plan_purge,
+)
+from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden, survey
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 
 log = logging.getLogger(__name__)

@@ -32,8 +32,8 @@ from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.protocol import GtidsPurged, StreamLost
+from airflow_provider_dm.engine.relay.purge import Need, NeedUnknown
 from airflow_provider_dm.engine.relay.purge_files import clear
-from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown
 from airflow_provider_dm.engine.relay.recovery import recover
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 

@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.relay.protocol import (
     some_server_id,
 )
 from airflow_provider_dm.engine.relay.pull import Puller
-from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
+from airflow_provider_dm.engine.relay.purge import Need, needs_of
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.purge_needs import Need
+from airflow_provider_dm.engine.relay.purge import Need
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 

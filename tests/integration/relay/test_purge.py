@@ -93,7 +93,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
 from airflow_provider_dm.engine.relay.purge_files import purge
-from airflow_provider_dm.engine.relay.purge_needs import needs_of
+from airflow_provider_dm.engine.relay.purge import needs_of
 
 url, source, root, at_look = sys.argv[1:]
 looks = 0

@@ -18,16 +18,19 @@ from airflow_provider_dm.engine.relay.purge import (
     FreeSpace,
     HeldFile,
     Inactive,
+    Need,
+    NeedUnknown,
+    NeedUnrelated,
     NoSuchRelayFile,
     NoSuchRelaySubDir,
     PurgePlan,
     PurgeRequest,
     RelayLog,
     first_kept,
+    needs_of,
     plan_purge,
 )
 from airflow_provider_dm.engine.relay.purge_files import RelayNotReported, check_reported
-from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown, NeedUnrelated, needs_of
 
 FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
 SEED = (

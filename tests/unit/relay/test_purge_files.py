@@ -17,17 +17,17 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgePlan, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, PurgePlan, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import (
     Look,
+    NoRelayLog,
     PurgeFailed,
     PurgeRuns,
     purge,
     restore_hidden,
     sole_purger,
+    survey,
 )
-from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, survey
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from tests.unit.relay.events import file_of
 from tests.unit.relay.test_purge import logs, places
