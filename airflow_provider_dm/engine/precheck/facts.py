@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings, current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
+from airflow_provider_dm.engine.mysql.location import reached
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
@@ -22,7 +23,7 @@ from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.shard_groups import held_tables
-from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks
+from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 
@@ -91,6 +92,15 @@ class SourceFacts(ServerFacts):
     @cached_property
     def rules(self) -> SubtaskRules:
         return SubtaskRules.of(self.subtask)
+
+    @cached_property
+    def begins_in_past(self) -> bool:
+        """True if the task begins in front of the end of the log: the source's tables may have been others there."""
+        start = noted_place(self.known, self.subtask.start)
+        if self.copies or start is None:
+            return False
+        end = current_location(self.connection)
+        return not reached(replace(start, suffix=end.suffix), end)
 
     @cached_property
     def selected(self) -> list[TableName]:

@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.sync.start.past import PastUnknown
 from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
@@ -99,3 +100,32 @@ def test_a_definition_that_neither_server_shows(one_kit: SyncKit) -> None:
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a DROP COLUMN v")
     with pytest.raises(PastUnknown, match=f"{one_kit.schema}.a was altered since .* the target has no column v"):
         one_kit.sync(start=start)
+
+
+def test_a_source_that_has_no_table_yet(kit: SyncKit) -> None:
+    kit.pull()
+    start = kit.upstream()
+    kit.sync(start=start)
+    for statement in ("CREATE TABLE a (id int PRIMARY KEY, v varchar(20))", "INSERT INTO a VALUES (1, 'one')"):
+        kit.write(statement)
+    kit.sync()
+    check_equal(kit)
+
+
+def test_a_start_in_front_of_all_tables(kit: SyncKit) -> None:
+    kit.pull()
+    start = kit.upstream()
+    for statement in ("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", "ALTER TABLE a ADD v int"):
+        kit.write(statement)
+    kit.sync(start=start)
+    check_equal(kit)
+
+
+def test_a_target_table_that_is_missing_is_created_by_hand(one_kit: SyncKit) -> None:
+    start = lived(one_kit, ["INSERT INTO a VALUES (1, 'one')"])
+    one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.a")
+    with pytest.raises(TableNotFound, match=rf"{one_kit.schema}\.a"):
+        one_kit.sync(start=start)
+    one_kit.target.sql(TABLES[0], database=one_kit.schema)
+    one_kit.sync(start=start)
+    check_equal(one_kit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from airflow_provider_dm.engine.copy.design import TargetTableGone, replaces
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
@@ -16,14 +17,19 @@ from airflow_provider_dm.engine.precheck.result import Findings, State, named, s
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
-from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
-from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
+
+_ALTERED_SINCE: Final = (
+    "If the source's table was altered since the start (`meta`), leave the target's as it was then: the sync follows "
+    "the DDL. Else alter the target's."
+)
 
 
 def check_types(facts: SourceFacts) -> Findings:
@@ -106,9 +112,17 @@ def check_columns(facts: TargetFacts) -> Findings:
                     check_keys_kept(mapping)
             except DmError as error:
                 misfits += 1
-                yield State.FAIL, *said(error)
+                if isinstance(error, TargetTableMismatch | TargetKeyNotKept) and _was_other(facts, source):
+                    yield State.WARN, error.happened(), _ALTERED_SINCE
+                else:
+                    yield State.FAIL, *said(error)
     if not misfits:
         yield State.OK, f"{len(facts.tables)} target tables fit", ""
+
+
+def _was_other(facts: TargetFacts, source: SourceFacts) -> bool:
+    """Return True if the source's tables may have been others at the start of the task."""
+    return source.id not in facts.begun and source.begins_in_past
 
 
 def check_changes(facts: TargetFacts) -> Findings:
@@ -153,7 +167,7 @@ def check_creation(facts: TargetFacts) -> Findings:
                 continue
             planned.add(target)
             for found in _creation(facts, source, table, target, taken, lowers=lowers):
-                bad += found[0] is State.FAIL
+                bad += found[0] is State.FAIL or not source.copies
                 yield found
     if not bad:
         yield State.OK, f"{len(planned)} target tables will be created", ""
@@ -184,6 +198,10 @@ def _creation(
         return
     if source.id in facts.begun:
         yield State.FAIL, *said(TargetTableGone(str(target), f"{source.id}:{table.name}"))
+        return
+    if not source.copies and source.begins_in_past:
+        what = f"{target} does not exist: the sync creates it if {table.name} was created since the start (`meta`)"
+        yield State.WARN, what, "Create it if the table is older, as it was at the start."
         return
     if not source.copies:
         yield State.FAIL, f"{target} does not exist", "Create it, or begin with a full migration (task-mode all)."
