@@ -91,7 +91,7 @@ class RouteRule(DmModel):
 EVENTS: Final = frozenset(
     {
         *("all", "all dml", "all ddl", "none", "none dml", "none ddl", "insert", "update", "delete"),
-        *("create database", "drop database", "alter database", "create schema", "drop schema", "alter schema"),
+        *("create database", "drop database", "alter database"),
         *("create table", "drop table", "truncate table", "rename table", "alter table", "create view", "drop view"),
         *("create index", "drop index", "add foreign key", "drop foreign key", "incompatible ddl changes"),
         *("value range decrease", "precision decrease", "modify column", "rename column", "rename index"),
@@ -108,16 +108,20 @@ EVENTS: Final = frozenset(
 """What a binlog event filter may name: DM's list."""
 
 
-_OLD_EVENTS: Final = {"modify constaints": "modify constraint"}
-"""As DM spelled them once, and as its own task files still do."""
+_OTHER_NAMES: Final = {
+    "modify constaints": "modify constraint",
+    "truncate": "truncate table",
+    **{f"{verb} schema": f"{verb} database" for verb in ("create", "drop", "alter")},
+}
+"""DM's aliases, and words of DM's own task files that are not in DM's list."""
 
 
 def _event(text: str) -> str:
-    name = _OLD_EVENTS.get(text.lower(), text.lower())
+    name = _OTHER_NAMES.get(text.lower(), text.lower())
     if name not in EVENTS:
         near = get_close_matches(name, EVENTS, 1)
         raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return re.sub("^(create|drop|alter) schema$", r"\1 database", name)
+    return name
 
 
 Action = Annotated[
@@ -134,6 +138,8 @@ class FilterRule(DmModel):
     events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], Several] = ()
     sql_pattern: Annotated[tuple[RegularExpression, ...], Several] = ()
     action: Action
+    description: str = ""
+    """Accepted without effect."""
 
 
 class ExpressionFilter(DmModel):

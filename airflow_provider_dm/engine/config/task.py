@@ -224,6 +224,8 @@ class TaskConfig(DmModel):
     validators: Annotated[dict[str, ValidatorConfig], Entries] = Field(default_factory=dict)
     column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
     """Removed from DM: may be there, empty, as in its exports."""
+    description: str = ""
+    """Accepted without effect."""
     # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta: progress is resumed.
     remove_meta: bool = False
     ansi_quotes: bool | None = None

@@ -188,13 +188,21 @@ def test_what_older_releases_of_dm_wrote() -> None:
             "mysql-instances": [{"source-id": "a", "filter-rules": ["f"], "loader-config-name": "l"}],
             "tidb": {"backend": "tidb"},
             "loaders": {"l": {"sorting-dir": "./s", "disk-quota": 0, "checksum": "required"}},
-            "filters": {"f": {"schema-pattern": "a", "events": ["modify constaints"], "action": "error"}},
+            "filters": {
+                "f": {
+                    "schema-pattern": "a",
+                    "events": ["modify constaints", "Truncate", "drop schema"],
+                    "action": "error",
+                    "description": "d",
+                }
+            },
+            "description": "a task",
         }
     )
     subtask = task.subtask("a")
     assert (task.meta_schema, task.collation_compatible, task.mariadb2tidb.mode) == ("dm_meta", "loose", "auto")
     assert (subtask.loader.sorting_dir_physical, subtask.loader.checksum_physical) == ("./s", "required")
-    assert subtask.filters[0].events == ("modify constraint",)
+    assert subtask.filters[0].events == ("modify constraint", "truncate table", "drop database")
 
 
 def test_a_source_that_the_task_does_not_name() -> None:
