@@ -5,6 +5,7 @@ Servers of one family and one release compute the same. Of other servers only th
 same (tests/integration/ddl/test_conversions.py tries each on MariaDB and MySQL with the edges of its values):
 
     integer → integer, DECIMAL        all values fit
+    integer → CHAR, VARCHAR, TEXT     likewise, without ZEROFILL
     DECIMAL → DECIMAL                 as many digits in front of the point, and behind it, or more
     FLOAT → DOUBLE                    both without digits
     CHAR, VARCHAR, TEXT → the same    as long or longer, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
@@ -169,6 +170,10 @@ def _keeps_integers(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
     if new.name == "decimal":
         precision, scale = _decimal(new)
         return strict or (precision - scale >= _DIGITS[old.name] and _is_unsigned(old) >= _is_unsigned(new))
+    if new.name in _CHARACTERS:
+        room = _size(new) if new.name in ("char", "varchar") else octets(new)
+        fits = _DIGITS[old.name] + 1 <= int(room or 0)
+        return not old.zerofill and new.charset in _CHARSETS and (strict or fits)
     if new.name not in WIDTHS:
         return False
     (low, high), (new_low, new_high) = _range(old), _range(new)

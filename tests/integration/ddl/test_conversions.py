@@ -80,6 +80,7 @@ def _all() -> Iterator[Conversion]:
     kinds = [*INTEGERS, *(f"{one} unsigned" for one in INTEGERS), "int(8) zerofill"]
     for old in kinds:
         yield from ((old, new, NUMBERS) for new in (*kinds, "decimal(20,0)", "decimal(25,5)", "decimal(9,2)"))
+        yield from ((old, new, NUMBERS) for new in ("varchar(21)", "char(21)", "varchar(3)", "text"))
     for new in ("decimal(12,3)", "decimal(14,5)", "decimal(20,3)", "decimal(11,3)", "decimal(13,3) unsigned"):
         yield "decimal(12,3)", new, DECIMALS
     yield "float", "double", FLOATS
@@ -115,7 +116,7 @@ UNLIKE: Final = (
     "datetime(6) → date", "datetime(6) → datetime", "datetime → timestamp", "timestamp(6) → datetime",
     "timestamp(6) → date", "date → timestamp",
     "time → datetime", "varchar(9) → int", "varbinary(9) → int", "varchar(9) → date", "varchar(9) → decimal(5,2)",
-    "int → varchar(20)", "int → float", "float → decimal(20,3)", "double → float", "double → int",
+    "int(8) zerofill → varchar(20)", "int → float", "float → decimal(20,3)", "double → float", "double → int",
     "float(5,2) → double", "decimal(12,3) → decimal(12,2)", "decimal(12,3) → double", "enum('a','b') → enum('b','a')",
     "enum('a','b') → enum('a')", "enum('a','b') → varchar(9)", "set('a','b') → set('b','a')", "varchar(9) → char(9)",
     "varchar(9) → varbinary(40)",

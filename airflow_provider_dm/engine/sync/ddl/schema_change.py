@@ -272,13 +272,13 @@ class _Change:
         if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
-        if wanted is not None:
-            self.zone |= zone_of_rows(wanted, before, self.around)
-            self._emit(wanted, before)
         if shared:
             definitions, mode = self._definitions(name, before), self.around.session.sql_mode
             check_same_everywhere(statement, *definitions, mode, before.server.flavour)
             self.agreed = name
+        if wanted is not None:
+            self.zone |= zone_of_rows(wanted, before, self.around)
+            self._emit(wanted, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
