@@ -65,10 +65,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the work. `finished` False: it, or a source of it, was asked to stop before its goal."""
+    """The result of the work. `finished` False: it, or a source of it, was asked to stop before its goal.
+
+    `failure`: the first error of a source that stopped while others went on.
+    """
 
     result: Json
     finished: bool = True
+    failure: Exception | None = None
 
 
 @dataclass
@@ -220,7 +224,7 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
         failure: Exception | None = app.fatal or error
         outcome = Outcome({}, finished=False)
     else:
-        failure = app.fatal
+        failure = app.fatal or outcome.failure
     finally:
         ended.set()
         beat.join()

@@ -2,26 +2,36 @@
 
     spark-submit spark_apps/incremental_sync.py JOBSPEC.json
 
-Sources are independent, and each goes on by itself after what may pass (engine/sync/resuming.py); but when one stops
-with an error the others stop too, at the end of their epochs, so that the error is seen and the scheduler can start all
-of them again.
+Sources are independent, as DM's subtasks: each goes on by itself after what may pass (engine/sync/resuming.py), and an
+error for a person to decide stops its own source only.
+
+    without an end   it is Paused with its error until resume-task, or until no source works any more
+    with an end      the others run to theirs; then the app fails with the first error, and its result names all
+
+What only another app can get over (a lost Spark, a lost lease) ends all sources, behind their epochs.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: what an import makes is no garbage
 
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
-from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
+from airflow_provider_dm.engine.sync.pausing import run_sync_pausing, say_stopped, wait_for_resumption
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.run import SyncResult
@@ -29,6 +39,8 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from spark_apps.app import App, Outcome, main
 from spark_apps.runner import SparkRunner, TasksCrashed
+
+log = logging.getLogger(__name__)
 
 
 def work(app: App) -> Outcome:
@@ -40,29 +52,82 @@ def work(app: App) -> Outcome:
     runner = app.runner()
     shown = {source.config.source_id: SyncProgress() for source in sources}
     results: dict[str, SyncResult] = {}
+    failures: dict[str, DmError] = {}
     while sources:
         before = results
-        results = {**results, **_round(app, runner, sources, shown)}
-        sources = _waiting(sources, before, results) if not app.stop.is_set() else []
-    return Outcome(_result(results, time.monotonic() - began), all(one.finished for one in results.values()))
+        peers = Peers(app, {source.config.source_id for source in sources})
+        results = {**results, **_round(peers, runner, sources, shown)}
+        failures = peers.failures
+        sources = _waiting(sources, before, results) if not (app.stop.is_set() or failures) else []
+    result = _result(results, failures, time.monotonic() - began)
+    finished = not failures and all(one.finished for one in results.values())
+    return Outcome(result, finished, next(iter(failures.values()), None))
+
+
+@dataclass
+class Peers:
+    """The sources of one round. Its methods may be called by any thread."""
+
+    app: App
+    working: set[str]
+    """Sources that neither have come to an end nor wait for their resumption."""
+    failures: dict[str, DmError] = field(default_factory=dict)
+    """What has stopped sources that others may go on without, the first one first."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def failed(self, source: SyncSource, error: DmError) -> bool:
+        """Note what has stopped a source; without an end, wait for its resumption. Return True to go on with it."""
+        name = source.config.source_id
+        with self._lock:
+            self.failures[name] = error
+        self.ended(name)
+        if not self.working or self.app.spec.until != UNTIL_FOREVER:
+            return False
+        log.error("the sync of %s is paused until it is resumed, the others go on: %s", name, error)
+        if not wait_for_resumption(source, self.app.store, self.app.gates[name]):
+            return False
+        with self._lock:
+            self.working.add(name)
+            del self.failures[name]
+        return True
+
+    def stopped(self, source: SyncSource) -> bool:
+        """Return True if a person has stopped a source that had failed: its error is none of the app's any more."""
+        name = source.config.source_id
+        if self.app.gates[name].wish is not Stage.STOPPED or self.app.stop.is_set():
+            return False
+        say_stopped(source, self.app.store)
+        with self._lock:
+            del self.failures[name]
+        return True
+
+    def ended(self, name: str) -> None:
+        """Note that a source does not work any more. Where only such are left that wait, all end."""
+        with self._lock:
+            self.working.discard(name)
+            if not self.working and self.failures:
+                self.app.end()
 
 
 def _round(
-    app: App, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
+    peers: Peers, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
 ) -> dict[str, SyncResult]:
-    """Sync each of the sources until its goal. Raises the first error."""
+    """Sync each of the sources until its goal, or until an error. Return the results of those without one.
+
+    Raises the first error that is not that of one source.
+    """
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
         syncs = {
-            source.config.source_id: pool.submit(_sync, app, runner, source, shown[source.config.source_id])
+            source.config.source_id: pool.submit(_sync, peers, runner, source, shown[source.config.source_id])
             for source in sources
         }
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
-            app.end()
+            peers.app.end()
     if failed:
         raise failed[0]
-    return {source: sync.result() for source, sync in syncs.items()}
+    return {source: result for source, sync in syncs.items() if (result := sync.result()) is not None}
 
 
 def _waiting(
@@ -81,8 +146,9 @@ def _waiting(
     return [source for source, result in ended if result.finished and result.unresolved_groups]
 
 
-def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult:
-    source_id = source.config.source_id
+def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult | None:
+    """Sync one source. Return None where an error of its own has stopped it, which `peers` knows."""
+    app, source_id = peers.app, source.config.source_id
     if len(app.spec.sources) > 1:
         runner.lane(source_id)
     gate = app.gates[source_id]
@@ -92,13 +158,25 @@ def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgr
         # Without Spark there is nothing to go on with; another app has another one.
         return run_sync_resuming(source, runner, app.store, gate.closed, progress=progress, never=(TasksCrashed,))
 
-    return run_sync_pausing(source, app.store, gate, progress, run)
+    try:
+        while True:
+            try:
+                return run_sync_pausing(source, app.store, gate, progress, run)
+            except DmError as error:
+                if error.reacts() is not Reaction.STOP:
+                    raise
+                progress.paused()
+                if not peers.failed(source, error):
+                    peers.stopped(source)
+                    return None
+    finally:
+        peers.ended(source_id)
 
 
-def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:
+def _result(results: Mapping[str, SyncResult], failures: Mapping[str, DmError], seconds: float) -> dict[str, object]:
     # Rows that are held back are neither lost nor applied: they wait for a shard's DDL, and the next run goes on.
     held_back = {source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups}
-    finished = all(one.finished for one in results.values())
+    finished = not failures and all(one.finished for one in results.values())
     return {
         "status": "stopped" if not finished else WAITING_FOR_LOCK if held_back else "finished",
         "changes_applied": sum(one.changes for one in results.values()),
@@ -106,6 +184,7 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
         "ddl_applied": sum(one.ddl_applied for one in results.values()),
         "seconds": round(seconds, 3),
         "unresolved_groups": held_back,
+        "failed": {source: str(error) for source, error in failures.items()},
         "sources": {
             source: {
                 "location": str(one.location),

@@ -83,6 +83,9 @@ class SubtaskContract(OpenStore):
         assert (status.stage, status.error, status.error_at, status.needed) == (Stage.PAUSED, None, None, here)
         store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
         assert store.list_subtasks()[0].desired is Stage.PAUSED
+        store.set_subtask_desired("t", "s", Stage.RUNNING)
+        store.put_subtask_error("t", "s", {"ErrCode": "DM-6032"})  # it takes a new wish to go on behind that
+        assert store.list_subtasks()[0].desired is None
         store.forget_subtask("t", "s")
         store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
         assert store.list_subtasks()[0].desired is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, update
+from sqlalchemy import Connection, Row, case, delete, null, update
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
@@ -58,10 +58,14 @@ class Subtasks(StorePart):
         self._database.write(lambda tx: put(tx, tables.subtask, {"task": task, "source": source}, values))
 
     def put_subtask_error(self, task: str, source: str, error: Json | None, *, at: Location | None = None) -> None:
-        """Say that the subtask is Paused, and by what; what else is known stays. `at`: the transaction whose DDL it
-        was, if it was one.
+        """Report the subtask as Paused by an error; what else is known stays. `at`: the transaction whose DDL it was,
+        if it was one.
+
+        A former wish to run is over: a person who resumes the subtask writes a new one.
         """
+        desired = tables.subtask.c.desired
         values = {
+            "desired": case((desired == Stage.RUNNING.value, null()), else_=desired),
             "stage": Stage.PAUSED.value,
             "error": to_text(error),
             "error_at": location_text(at),

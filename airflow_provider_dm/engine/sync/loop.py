@@ -178,9 +178,8 @@ class Loop:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
             if not self._has_become_shared(error):
-                self.tail.distrust(
-                    error, epoch, self.prepared.now
-                )  # raises it, unless the same stretch can be read elsewhere
+                # Raises it, unless the same stretch can be read elsewhere.
+                self.tail.distrust(error, epoch, self.prepared.now)
             self.position.edge = epoch.hi  # some buckets may stand there already
             return
         seconds = time.monotonic() - began

@@ -30,6 +30,6 @@ def test_who_waits_is_synced_again_until_nothing_changes() -> None:
     assert _waiting([b], second, {"a": result(), "b": result()}) == []
     assert _waiting([a], {"a": result("for b")}, {"a": result("for b")}) == []
     assert _waiting([a, b], {}, {"a": result(), "b": result()}) == []
-    assert [_result(one, 0.0)["status"] for one in (first, second)] == ["waiting for lock"] * 2
-    assert _result({"a": result(), "b": result()}, 0.0)["status"] == "finished"
-    assert _result({"a": result("for b"), "b": replace(result(), finished=False)}, 0.0)["status"] == "stopped"
+    assert [_result(one, {}, 0.0)["status"] for one in (first, second)] == ["waiting for lock"] * 2
+    assert _result({"a": result(), "b": result()}, {}, 0.0)["status"] == "finished"
+    assert _result({"a": result("for b"), "b": replace(result(), finished=False)}, {}, 0.0)["status"] == "stopped"
