@@ -102,6 +102,12 @@ class ServerSpec:
     zone: str = ""
     """The time zone of the machine, as the environment variable TZ names it; "": this machine's."""
 
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The options that a data directory keeps from its beginning, as MySQL's does."""
+        chosen = self.options if self.flavour == "mysql" else ()
+        return tuple(one for one in chosen if one.startswith("--lower-case-table-names="))
+
     def build(self) -> Build:
         """Return the build of this flavour and series. Raises ServerUnavailable."""
         return BUILDS[self.flavour, self.series]()
@@ -277,7 +283,7 @@ def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False
     Raises ServerUnavailable (a flavour cannot be had here) or ServerStartFailed."""
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
-    for spec in {(spec.flavour, spec.series): spec for spec in specs}.values():
+    for spec in {(spec.flavour, spec.series, spec.lasting): spec for spec in specs}.values():
         _template(spec)  # step 1: what all servers of a kind share, once
     if not keep:
         watch(root, keeper)  # step 2: before anything runs
@@ -436,14 +442,20 @@ def _template(spec: ServerSpec) -> Path | None:
         return None
     initialise = build.initialise
     return cache.entry(
-        f"datadir-{spec.flavour}-{build.version}", lambda folder: _initialised(build, initialise(folder), folder)
+        "-".join((f"datadir-{spec.flavour}-{build.version}", *(one.strip("-") for one in spec.lasting))),
+        lambda folder: _initialised(build, initialise(folder), folder, spec.lasting),
     )
 
 
-def _initialised(build: Build, how: Initialisation, folder: Path) -> None:
+def _initialised(build: Build, how: Initialisation, folder: Path, options: Sequence[str]) -> None:
     argv, stdin = how
     done = subprocess.run(
-        [*argv, *_user()], check=False, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*argv, *options, *_user()],
+        check=False,
+        input=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode != 0:
         raise ServerStartFailed(f"initialising a data directory of {build.version} failed:\n{done.stdout[-4000:]}")

@@ -69,7 +69,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, existing, read_tables
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.copied_tables import (
     CopiedTable,
@@ -346,7 +346,7 @@ class Watches:
         """
         with connected(self.target) as connection:
             targets = {table.target for one in work for table in one.survey.tables}
-            there = targets & set(list_tables(connection))
+            there = existing(connection, targets)
             now = read_tables(connection, sorted(there))
             found = {name: Found(now[name], create_statement(connection, name)) for name in there}
             server = server_of(connection)

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceTable
 from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMismatch, map_table
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, existing, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import Leave, note_leaves
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
@@ -218,6 +218,6 @@ def _sides(one: Settled, server: Server) -> Sides:
 
 def _read_there(target: Endpoint, names: set[TableName]) -> tuple[Server, dict[TableName, Found]]:
     with connected(target) as connection:
-        there = names & set(list_tables(connection))
+        there = existing(connection, names)
         tables = read_tables(connection, sorted(there))
         return server_of(connection), {name: Found(tables[name], create_statement(connection, name)) for name in there}

@@ -38,7 +38,7 @@ class BinlogStatusDenied(DmError):
     code = "DM-2111"
     scope = Scope.UPSTREAM
     what = "{server} does not show the account where its binlog ends: the privilege {privilege} is missing."
-    hint = "GRANT {privilege} ON *.* TO the account of the source."
+    hint = "Grant it, with all that the precheck lists (`replication_privilege` has the statement)."
 
 
 class BinlogSize(NamedTuple):

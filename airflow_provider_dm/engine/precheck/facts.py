@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.location import reached
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
@@ -169,8 +169,7 @@ class TargetFacts(ServerFacts):
     @cached_property
     def tables(self) -> dict[TableName, Table]:
         """The definitions of those of `wanted` that exist."""
-        there = set(list_tables(self.connection))
-        return read_tables(self.connection, [name for name in self.wanted if name in there])
+        return read_tables(self.connection, sorted(existing(self.connection, self.wanted)))
 
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:

@@ -23,9 +23,11 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import (
     TableNotFound,
     create_statement,
+    existing,
     list_tables,
     named,
     read_tables,
+    stored_names,
 )
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -142,7 +144,7 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
     """Read the tables among `names` that exist. Raises EngineNotTransactional, and what connecting raises."""
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
-        there = set(names) & set(list_tables(connection))
+        there = existing(connection, names)
         facts = _facts(connection, sorted(there))
         for name in facts:
             _check_engine(endpoint.name, name, facts[name].engine)
@@ -197,7 +199,8 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
     found: dict[TableName, _Facts] = {}
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        condition, arguments = named(batch)
+        stored = {stored: name for name, stored in stored_names(connection, batch).items()}
+        condition, arguments = named([*stored])
         rows = query_whole(
             connection,
             "table_schema, table_name, engine, table_rows, table_collation",
@@ -206,7 +209,7 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
         )
         for schema, table, engine, estimate, collation in rows:
             facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))
-            found[TableName(text(schema), text(table))] = facts
+            found[stored.get(there := TableName(text(schema), text(table)), there)] = facts
     for name in names:
         if name not in found:
             raise TableNotFound(str(name))  # it was there a moment ago

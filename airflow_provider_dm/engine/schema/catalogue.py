@@ -9,7 +9,7 @@ invisible ones too, and MySQL's `my_row_id` even where the server is told to hid
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -58,6 +58,18 @@ class TableNotFound(DmError):
     hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
+class NamesAreOne(DmError):
+    """Two names that differ by case only, on a server that takes no notice of case."""
+
+    one: str
+    other: str
+
+    code = "DM-5003"
+    scope = Scope.DOWNSTREAM
+    what = "{one} and {other} are one table for the server (lower_case_table_names is not 0)."
+    hint = "Route one of the source tables to another name, or leave it out by block-allow-list."
+
+
 def list_tables(connection: Connection) -> list[TableName]:
     """Return all base tables outside of the system schemas, sorted. Raises AnswerCut.
 
@@ -75,6 +87,47 @@ def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozen
     return frozenset(name for row in rows if schemas((name := _name(*row)).schema))
 
 
+def existing(connection: Connection, names: Collection[TableName]) -> set[TableName]:
+    """Return those of the names that are base tables, compared as the server compares names.
+
+    Raises NamesAreOne, AnswerCut.
+    """
+    there = set(list_tables(connection))
+    return {name for name, stored in stored_names(connection, names).items() if stored in there}
+
+
+def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableName]:
+    """Return for each name the server's name of that table: another one where the server takes no notice of case.
+
+    Raises NamesAreOne, AnswerCut.
+    """
+    fold = names_fold(connection)
+    wanted = {name: fold(name) for name in names}
+    folded: dict[TableName, TableName] = {}
+    for name, one in wanted.items():
+        if (other := folded.setdefault(one, name)) != name:
+            raise NamesAreOne(str(other), str(name))
+    if all(name == one for name, one in wanted.items()):
+        return wanted
+    there = {fold(name): name for name in list_tables(connection)}
+    return {name: there.get(one, one) for name, one in wanted.items()}
+
+
+def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
+    """Return the function whose values are equal if the server takes two names for one (lower_case_table_names)."""
+    ((mode,),) = query(connection, "SELECT @@global.lower_case_table_names")
+    return fold_of(int(mode))
+
+
+def fold_of(mode: int) -> Callable[[TableName], TableName]:
+    """Return `names_fold` of a server with that lower_case_table_names.
+
+    >>> fold_of(2)(TableName("Shop", "T")), fold_of(0)(TableName("Shop", "T"))
+    (TableName(schema='shop', table='t'), TableName(schema='Shop', table='T'))
+    """
+    return (lambda name: TableName(name.schema.lower(), name.table.lower())) if mode else (lambda name: name)
+
+
 def has_table(connection: Connection, name: TableName) -> bool:
     """Tell whether a table or view of this name is there, as far as the account sees it."""
     sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
@@ -82,15 +135,16 @@ def has_table(connection: Connection, name: TableName) -> bool:
 
 
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
-    """Return the definitions of `names`, in their order.
+    """Return the definitions of `names`, in their order and under these names, whatever their case on the server.
 
-    Raises TableNotFound, AnswerCut, and NotSupportedYet for a system-versioned table.
+    Raises TableNotFound, NamesAreOne, AnswerCut, and NotSupportedYet for a system-versioned table.
     """
-    wanted = list(dict.fromkeys(names))
+    stored = stored_names(connection, dict.fromkeys(names))
     found: dict[TableName, Table] = {}
-    for start in range(0, len(wanted), _BATCH):
-        found |= _read_batch(connection, wanted[start : start + _BATCH])
-    return {name: found[name] for name in wanted}
+    asked = list(stored)
+    for start in range(0, len(asked), _BATCH):
+        found |= _read_batch(connection, {name: stored[name] for name in asked[start : start + _BATCH]})
+    return {name: found[name] for name in stored}
 
 
 def create_statement(connection: Connection, name: TableName) -> str:
@@ -105,11 +159,22 @@ def schema_collations(connection: Connection) -> dict[str, str]:
     return {name: collation for name, collation in found.items() if name.lower() not in SYSTEM_SCHEMAS}
 
 
-def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableName, Table]:
-    _check_kinds(names, _select(connection, _EXIST, names))
-    columns = _by_table(_select(connection, _COLUMNS, names))
-    keys = _by_table(_select(connection, _KEYS, names))
-    foreign = {_name(schema, table) for schema, table in _select(connection, _FOREIGN_KEYS, names)}
+def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) -> dict[TableName, Table]:
+    """Return the definitions of tables. `names`: name -> the server's name."""
+    wanted = {stored: name for name, stored in names.items()}
+
+    def select(view: _View) -> list[tuple[Any, ...]]:
+        """Return the catalogue's rows of exactly these tables, with our names for them: where the catalogue compares
+        names loosely, others are dropped here."""
+        condition, arguments = named([*wanted])
+        rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
+        ours = (wanted.get(_name(*row[:2])) for row in rows)
+        return [(name, *row[2:]) for name, row in zip(ours, rows, strict=True) if name is not None]
+
+    _check_kinds(list(names), select(_EXIST))
+    columns = _by_table(select(_COLUMNS))
+    keys = _by_table(select(_KEYS))
+    foreign = {name for (name,) in select(_FOREIGN_KEYS)}
     return {
         name: Table(
             name,
@@ -133,16 +198,8 @@ def named(names: Collection[TableName]) -> tuple[str, tuple[str, ...]]:
     return condition, tuple(part for name in asked for part in name)
 
 
-def _select(connection: Connection, view: _View, names: Collection[TableName]) -> list[tuple[Any, ...]]:
-    """Return the catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
-    condition, arguments = named(names)
-    wanted = set(names)
-    rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
-    return [row for row in rows if _name(row[0], row[1]) in wanted]
-
-
 def _check_kinds(names: list[TableName], rows: list[tuple[Any, ...]]) -> None:
-    kinds = {_name(schema, table): text(kind) for schema, table, kind in rows}
+    kinds = {name: text(kind) for name, kind in rows}
     for name in names:
         match kinds.get(name):
             case "BASE TABLE":
@@ -157,7 +214,7 @@ def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ..
     # Not groupby: the server sorts names that differ in case only among each other.
     tables: defaultdict[TableName, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
-        tables[_name(row[0], row[1])].append(row[2:])
+        tables[row[0]].append(row[1:])
     return dict(tables)
 
 

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, stored_names
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -121,7 +121,7 @@ def definition_at(connection: Connection, name: TableName, *, place: TableName |
 
     Raises TableNotFound, DefinitionRefused.
     """
-    called = place or name
+    called = stored_names(connection, [place or name])[place or name]
     rows = query(
         connection,
         "SELECT table_collation FROM information_schema.tables "

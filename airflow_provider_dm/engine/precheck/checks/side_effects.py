@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
-from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
 
 TRIGGERS: Final = "target_triggers"
 CASCADES: Final = "foreign_key_cascades"
@@ -31,7 +31,7 @@ def check_triggers(facts: TargetFacts) -> Findings:
 
     Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it
     none is seen, and this check passes."""
-    wanted = set(facts.wanted)
+    wanted = set(stored_names(facts.connection, facts.wanted).values())
     found = sorted(
         f"{TableName(text(schema), text(trigger))} on {table}"
         for table_schema, table_name, schema, trigger in query(facts.connection, _TRIGGERS)

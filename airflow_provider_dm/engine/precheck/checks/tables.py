@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_k
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.rules.row_filter import row_filter
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, names_fold, stored_names
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
@@ -80,7 +80,7 @@ def check_online_ddl(facts: SourceFacts) -> Findings:
 
 
 def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
-    wanted = set(names)
+    wanted = set(stored_names(facts.connection, names).values())
     rows = query(facts.connection, "SELECT table_schema, table_name, engine FROM information_schema.tables")
     other = [
         f"{name} ({text(engine or b'')})"
@@ -160,13 +160,12 @@ def check_creation(facts: TargetFacts) -> Findings:
     planned: set[TableName] = set()
     bad = 0
     taken = _other_relations(facts)
-    lowers = facts.setting("lower_case_table_names") == "1"
     for source in facts.sources:
         for table, target in facts.settled(source):
             if target in facts.tables or target in planned:
                 continue
             planned.add(target)
-            for found in _creation(facts, source, table, target, taken, lowers=lowers):
+            for found in _creation(facts, source, table, target, taken):
                 bad += found[0] is State.FAIL or not source.copies
                 yield found
     if not bad:
@@ -174,10 +173,12 @@ def check_creation(facts: TargetFacts) -> Findings:
 
 
 def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
-    """Return what has a name on the target and is no table: views, sequences."""
+    """Return those of the wanted target tables that are something else on the target: views, sequences."""
     rows = query(facts.connection, "SELECT table_schema, table_name, table_type FROM information_schema.tables")
     found = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
-    return {name: kind.lower() for name, kind in found.items() if "TABLE" not in kind.upper()}
+    fold = names_fold(facts.connection)
+    others = {fold(name): kind.lower() for name, kind in found.items() if "TABLE" not in kind.upper()}
+    return {name: others[fold(name)] for name in facts.wanted if fold(name) in others}
 
 
 def _creation(
@@ -186,13 +187,7 @@ def _creation(
     table: Table,
     target: TableName,
     taken: Mapping[TableName, str],
-    *,
-    lowers: bool,
 ) -> Findings:
-    if lowers and any(name != name.lower() for name in target):
-        what = f"{target} cannot exist there: the target writes all names in lower case (lower_case_table_names=1)"
-        yield State.FAIL, what, "Route the table to a schema and table whose names are in lower case."
-        return
     if target in taken:
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
         return

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 
 
@@ -28,5 +28,5 @@ def is_behind_its_copy(change: SchemaChange, before: SubtaskTables, target: Conn
 
 def are_keyless(target: Connection, names: Collection[TableName]) -> bool:
     """Tell whether tables of the target are there and have no key."""
-    there = set(list_tables(target))
+    there = existing(target, names)
     return there.issuperset(names) and all(one.identity is None for one in read_tables(target, names).values())

@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
-from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
 from airflow_provider_dm.engine.sync.log.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -250,7 +250,7 @@ class _Beginning:
         if self.source.config.overwrites:
             return schemas, {}
         connection = target_connection(self.source.target)
-        found = read_tables(connection, names & set(list_tables(connection)))
+        found = read_tables(connection, existing(connection, names))
         return schemas, {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
 
     def tail(self) -> Tail:
@@ -325,7 +325,7 @@ class _Found:
         extent = one.dm.extent(start, self.today)
         schemas = extent.skipping(one.dm.checkpoint, self.schemas)
         connection = target_connection(one.source.target)
-        targets = read_tables(connection, {it.target for it in schemas} & set(list_tables(connection)))
+        targets = read_tables(connection, existing(connection, {it.target for it in schemas}))
         extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
         return replace(self, schemas=schemas, dm_extent=extent)
 

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import fold_of, list_tables, names_fold, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.start.before_ddl import (
     History,
@@ -99,15 +99,15 @@ def tables_of_target(
 
     `today`: the source's tables; `schemas`: all of its schemas, of which a table may have been dropped since.
     """
-    route = rules.router.route
-    there = set(list_tables(connection))
-    names = {name: route(name) for name in today if route(name) in there}
-    taken = {route(name) for name in today}
-    for table in sorted(there - taken):
-        for schema in schemas:
+    route, fold = rules.router.route, names_fold(connection)
+    there = {fold(table): table for table in list_tables(connection)}
+    names = {name: route(name) for name in today if fold(route(name)) in there}
+    taken = {fold(route(name)) for name in today}
+    for folded, table in sorted(there.items()):
+        for schema in schemas if folded not in taken else ():
             name = TableName(schema, table.table)
-            if rules.block_allow.allows(name) and route(name) == table:
-                names[name] = table
+            if rules.block_allow.allows(name) and fold(route(name)) == folded:
+                names[name] = route(name)
     tables = read_tables(connection, names.values())
     return {name: _known(connection, name, tables[target]) for name, target in names.items()}
 
@@ -205,7 +205,7 @@ class Today:
         """Return the tables at the start. `log`: the DDL since. Raises PastUnknown."""
         first = first_statements(log)
         found: dict[TableName, Known] = {}
-        for name in sorted({*self.source, *self.target}):
+        for name in sorted({*self.source, *self.target, *filter(self._of_target, first)}):
             statement = first.get(name)
             if statement is None:
                 if name in self.source:
@@ -217,7 +217,7 @@ class Today:
         return found
 
     def _altered(self, source: str, name: TableName, statement: First, log: Sequence[Logged]) -> Known | None:
-        theirs = self.target.get(name)
+        theirs = self._of_target(name)
         if theirs is None or name in self.by_hand:
             return self.source.get(name) or theirs
         try:
@@ -226,6 +226,12 @@ class Today:
             if self.one_family:
                 return self._as_of_source(theirs)
             raise PastUnknown(source, str(name), str(statement.at), str(error)) from None
+
+    def _of_target(self, name: TableName) -> Known | None:
+        """Return the target's table of this name, compared as the target compares names."""
+        fold = fold_of(self.servers[1].lower_case_table_names)
+        found = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
+        return None if found is None else replace(found, table=replace(found.table, name=name))
 
     def _before(self, history: History, theirs: Known) -> Known:
         """Return the table before its history. Raises Undecided, CannotTrack."""

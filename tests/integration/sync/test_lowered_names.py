@@ -1,0 +1,99 @@
+"""Targets that take no notice of the case of names (lower_case_table_names=1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.result import State
+from airflow_provider_dm.engine.schema.catalogue import NamesAreOne
+from airflow_provider_dm.engine.target.schema_by_hand import definition_at
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.copy.migrations import Migration, differences
+from tests.integration.precheck.test_precheck import check, result
+from tests.integration.sync.conftest import SyncKit, kit_for, rows_of
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def lowering(request: pytest.FixtureRequest, start_own: StartServers) -> Server:
+    (server,) = start_own(ServerSpec("lowering", request.param, ("--lower-case-table-names=1",)))
+    return server
+
+
+@pytest.fixture
+def lowered_kit(
+    mysql_source: Server,
+    lowering: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SyncKit]:
+    """Make syncs into such a target."""
+    yield from kit_for(mysql_source, lowering, fresh_schema, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def source_schema(mysql_source: Server) -> Iterator[str]:
+    """Make a schema with capital letters."""
+    mysql_source.sql("DROP DATABASE IF EXISTS LowerShop; CREATE DATABASE LowerShop")
+    yield "LowerShop"
+    mysql_source.sql("DROP DATABASE LowerShop")
+
+
+def test_tables_with_capital_letters_are_copied(mysql_source: Server, lowering: Server, source_schema: str) -> None:
+    """Into a table that is there, and into one that the task creates; a second run finds both."""
+    mysql_source.sql(
+        "CREATE TABLE Orders (id INT PRIMARY KEY); INSERT INTO Orders VALUES (1);"
+        "CREATE TABLE Parts (id INT PRIMARY KEY); INSERT INTO Parts VALUES (2)",
+        database=source_schema,
+    )
+    lowering.sql("CREATE DATABASE LowerShop; CREATE TABLE LowerShop.Orders (id INT PRIMARY KEY)")
+    migration = Migration(lowering, {"one": mysql_source}, {"one": [source_schema]}, "LowerMeta")
+
+    report = check(mysql_source, lowering, [source_schema])
+    migration.finish()
+    migration.finish()
+
+    assert report.passed, report
+    tables = {f"LowerShop.{one}": [(mysql_source, f"LowerShop.{one}")] for one in ("Orders", "Parts")}
+    found = differences(lowering, tables)
+    assert found.equal, found
+
+
+def test_two_names_that_are_one_there(mysql_source: Server, lowering: Server, source_schema: str) -> None:
+    mysql_source.sql("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE A (id INT PRIMARY KEY)", database=source_schema)
+
+    report = check(mysql_source, lowering, [source_schema])
+    with pytest.raises(NamesAreOne, match=r"LowerShop\.[aA] and LowerShop\.[aA] are one table"):
+        Migration(lowering, {"one": mysql_source}, {"one": [source_schema]}, "lowermeta").go()
+
+    assert "are one table for the server" in result(report, "table_columns", "target", State.FAIL).message
+
+
+def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> None:
+    kit = lowered_kit
+    for server in (kit.source, kit.target):
+        server.sql("CREATE TABLE Mixed (id INT PRIMARY KEY)", database=kit.schema)
+    kit.pull()
+    start = kit.upstream()
+    for statement in (
+        "INSERT INTO Mixed VALUES (1)",
+        "ALTER TABLE Mixed ADD v INT DEFAULT 3",
+        "CREATE TABLE Made LIKE Mixed",
+        "INSERT INTO Made SELECT * FROM Mixed",
+        "RENAME TABLE Mixed TO Moved",
+        "UPDATE Moved SET v = 4",
+    ):
+        kit.write(statement)
+    kit.sync(start=start)
+
+    assert rows_of(kit.target, kit.schema, "Made") == [(1, 3)]
+    assert rows_of(kit.target, kit.schema, "Moved") == [(1, 4)]
+    name = TableName(kit.schema, "Moved")
+    with connected(kit.endpoint(kit.target, "target").resolve()) as connection:
+        assert name.quoted() in definition_at(connection, name).create_sql
