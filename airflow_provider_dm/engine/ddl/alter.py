@@ -46,7 +46,7 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
         if reader.skip(*words):
             return (ddl.Upkeep(" ".join(words)),)
     if reader.peek() in _OF_PARTITIONS and reader.peek(1) == "PARTITION":
-        return (ddl.Repartition(reader.up_to((",",))),)
+        return (ddl.Repartition(reader.up_to()),)  # no other part follows; a comma is between names
     match reader.word():
         case "ADD":
             return _add(reader)

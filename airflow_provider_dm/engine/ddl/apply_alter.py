@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
 from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
 from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
+from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
 from airflow_provider_dm.engine.ddl.resolve import (
@@ -43,7 +44,7 @@ _HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 
 def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
     """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
-    specs = without_needless(context.server, table, specs)
+    specs = behind_generated_key(context.server, table, without_needless(context.server, table, specs))
     collation, converted = _collations(context, table, specs)
     said = _columns_said(context, specs, collation, converted)
     fates = _fates_of(context, table, specs, said, converted)

@@ -38,6 +38,8 @@ _OF_PARTITIONS: Final = frozenset(
     "partition subpartition hash key range list columns than in values into maxvalue and".upper().split()
 )
 """Words of partition clauses that parentheses follow."""
+_CALLED_IN_PARTITIONS: Final = _OF_PARTITIONS | {"UNIX_TIMESTAMP"}
+"""Its session has the time zone of the source's (`zones`)."""
 _PLACES: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
 
@@ -108,7 +110,7 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
             case _ if token.text == "ENGINE":
                 known = next((one.text for one in found[at + 1 :] if one.text != "="), "") == "INNODB"
             case _:
-                known = token.text in _OF_PARTITIONS or token.raw.lower() in COMPUTING if calls else (
+                known = token.text in _CALLED_IN_PARTITIONS or token.raw.lower() in COMPUTING if calls else (
                     token.text not in _ASKING | _PLACES
                 )  # fmt: skip
         if not known:

@@ -21,7 +21,8 @@ from airflow_provider_dm.engine.mysql.identifiers import quote
 
 _LOCAL_TIME: Final = re.compile(r"'([0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2})?)(?:\.[0-9]*)?'")
 _NO_TIME: Final = re.compile(r"'?0(?:000-00-00(?: 00:00:00)?)?(?:\.0*)?'?|NULL", re.IGNORECASE)
-_IN_PARTITIONS: Final = re.compile(r"unix_timestamp\s*\(\s*('[^']*')", re.IGNORECASE)
+_IN_PARTITIONS: Final = re.compile(r"unix_timestamp\s*\(\s*([^()]*)", re.IGNORECASE)
+_COLUMN: Final = re.compile(r"`(?:[^`]|``)+`|[a-z_$][\w$]*", re.IGNORECASE)
 _DAYS: Final = frozenset({"date", "datetime"})
 
 
@@ -93,8 +94,8 @@ def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
 
 
 def _of_partitions(code: str) -> ZoneNeed:
-    said = _IN_PARTITIONS.findall(code)
-    found = [_LOCAL_TIME.fullmatch(one) for one in said]
+    said = [one.strip().replace('"', "'") for one in _IN_PARTITIONS.findall(code)]
+    found = [_LOCAL_TIME.fullmatch(one) for one in said if not _COLUMN.fullmatch(one)]
     if not all(found):
         return ZoneNeed(("partitions begin at a local time",))
     return ZoneNeed(local_times=frozenset(one[1] for one in found if one is not None))

@@ -96,6 +96,8 @@ PINNED: Final[tuple[Pin, ...]] = (
         {Flavour.MYSQL: (), Flavour.MARIADB: (11, 2), Flavour.TIDB: ()}, users=True),
     Pin("default_regex_flags", "", _COMPUTED, MARIADB, users=True),
     Pin("default_storage_engine", "InnoDB", "a table that is created might know no transactions"),
+    Pin("restrict_fk_on_non_standard_key", "OFF", "a foreign key that its source has would be refused",
+        {Flavour.MYSQL: (8, 4)}),
     # In which order
     Pin("max_sort_length", 65_536, "long keys would be in no order behind their first bytes"),
     # How a statement is carried out, where that shows: by warnings, by locks, or as another statement
@@ -164,7 +166,7 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "default_table_encryption default_tmp_storage_engine enforce_storage_engine "
         "external_table_secondary_storage_engine external_table_storage_engine innodb_compression_default "
         "innodb_ddl_buffer_size innodb_ddl_threads innodb_default_encryption_key_id innodb_strict_mode "
-        "keep_files_on_create old_alter_table restrict_fk_on_non_standard_key sql_generate_invisible_primary_key "
+        "keep_files_on_create old_alter_table sql_generate_invisible_primary_key "
         "sql_if_exists sql_require_primary_key system_versioning_alter_history"
     ),
     "statements, engines and functions that we do not use": (

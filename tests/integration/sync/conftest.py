@@ -295,6 +295,14 @@ def mariadb11_kit(
     yield from kit_for(mariadb11_source, target, fresh_schema, tmp_path, monkeypatch)
 
 
+@pytest.fixture
+def mysql_kit(
+    mysql_source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncKit]:
+    """Make syncs from MySQL, to both flavours."""
+    yield from kit_for(mysql_source, target, fresh_schema, tmp_path, monkeypatch)
+
+
 def kit_for(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SyncKit]:

@@ -56,6 +56,8 @@ def test_local_times() -> None:
     end = "UNIX_TIMESTAMP('2024-07-01 12:00:00')"
     pieces = f"PARTITION BY RANGE (UNIX_TIMESTAMP(t)) (PARTITION p VALUES LESS THAN ({end}))"
     assert need(f"ALTER TABLE t {pieces}") == ZoneNeed(local_times=frozenset({"2024-07-01 12:00:00"}))
+    assert need("ALTER TABLE t " + pieces.replace("'", '"')) == need(f"ALTER TABLE t {pieces}")
+    assert need("ALTER TABLE t " + pieces.replace(end, "UNIX_TIMESTAMP(20240701)")).rules
 
 
 @pytest.mark.parametrize(

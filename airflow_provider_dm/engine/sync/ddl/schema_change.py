@@ -36,6 +36,7 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack
@@ -182,8 +183,8 @@ class _Change:
                 for name in names:
                     if self.tables.schema(name) is not None:
                         self._drop(name, wanted=self._wanted(DropTables((name,))) is not None)
-            case RenameTables(pairs):
-                self._rename(pairs)
+            case RenameTables(pairs, if_exists):
+                self._rename(pairs, if_exists=if_exists)
             case CreateDatabase() | AlterDatabase():
                 self._track(statement)
             case DropDatabase(name):
@@ -306,7 +307,9 @@ class _Change:
         self.tables = self.tables.without(name)
         self.ended.append(name)
 
-    def _rename(self, pairs: Iterable[tuple[TableName, TableName]]) -> None:
+    def _rename(self, pairs: Iterable[tuple[TableName, TableName]], *, if_exists: bool = False) -> None:
+        # MariaDB logs that a temporary table gets another name, as if it were any table.
+        may_be_missing = if_exists or self.tables.tracker.server.mariadb
         kept = []
         for old, new in pairs:
             if self._copied_again(new):
@@ -320,6 +323,8 @@ class _Change:
             if self.tables.schema(old) is None:
                 if self.tables.tracker.is_view(old):
                     self._track(RenameTables(((old, new),)))
+                elif may_be_missing and self.around.allows(old):
+                    self.notes.append(f"{old} is no table of the task, so it stays {old}")
                 elif self.around.allows(new) and not self.tables.tracker.is_view(new):
                     raise CannotFollow(
                         f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
@@ -464,6 +469,8 @@ class _Change:
         old, new = before.definition(statement.table), self._definition(statement.table)
         if new is None:
             return statement
+        specs = behind_generated_key(before.server, old, statement.specs)
+        statement = replace(statement, specs=specs)
         match before.server.flavour, self.around.target.flavour:
             case Flavour.MYSQL, Flavour.MARIADB if not self.around.rules.router.extracted(statement.table):
                 return with_shrunk_keys(statement, old, new)  # else keys with columns of routing would lose those

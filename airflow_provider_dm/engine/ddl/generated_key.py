@@ -1,0 +1,42 @@
+"""The primary key that MySQL gives to a table without one (sql_generate_invisible_primary_key).
+
+Its log says it as if the statement had. What the log does not say: the key's column stays in front of all others.
+
+    t (my_row_id INVISIBLE, a):  ADD b int FIRST  ─▶  my_row_id, b, a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl import statements as ddl
+from airflow_provider_dm.engine.ddl.server import Server
+
+_COLUMN: Final = "my_row_id"
+_SINCE: Final = (8, 0, 30)
+
+
+def behind_generated_key(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
+    """Return the parts with the generated key's column in front of what is put FIRST, if the table keeps such a key."""
+    if server.mariadb or server.version < _SINCE or not _is_generated(table) or any(map(_drops_it, specs)):
+        return tuple(specs)
+    return tuple(
+        replace(spec, place=ddl.After(_COLUMN))
+        if isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) and isinstance(spec.place, ddl.First)
+        else spec
+        for spec in specs
+    )
+
+
+def _is_generated(table: ddl.TableDefinition) -> bool:
+    first = table.columns[0]
+    said = (first.type.name, first.type.unsigned, first.auto_increment, first.invisible)
+    keys = (one for one in table.constraints if isinstance(one, ddl.Key) and one.kind is ddl.KeyKind.PRIMARY)
+    over_it_alone = any(one.parts == (ddl.KeyPart(_COLUMN),) for one in keys)
+    return first.name == _COLUMN and said == ("bigint", True, True, True) and over_it_alone
+
+
+def _drops_it(spec: ddl.Spec) -> bool:
+    return isinstance(spec, ddl.DropColumn) and spec.name.lower() == _COLUMN
