@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.target.identity import Fence, TargetWentBack
 from tests.integration.copy.altering import Kit
-from tests.integration.copy.test_ddl_meanwhile import CHANGES, WRITES
+from tests.integration.copy.test_ddl_meanwhile import WRITES
 from tests.integration.sync.conftest import rows_of
 
 BEFORE = (
@@ -95,7 +95,13 @@ def _dies(step: Callable[..., Any], *, behind: bool) -> Callable[..., Any]:
 def test_a_run_that_dies_while_it_applies_the_log_goes_on(one_kit: Kit, where: Any, step: str, behind: bool) -> None:
     """Also if the tables are altered once more until then."""
     overwriting(one_kit)
-    altered = (*WRITES, *CHANGES["modify"], "ALTER TABLE nokey ADD w int", "RENAME TABLE a TO c", "DROP TABLE b")
+    altered = (
+        *WRITES,
+        "ALTER TABLE a MODIFY v varchar(99) NOT NULL DEFAULT 'x'",
+        "ALTER TABLE nokey ADD w int",
+        "RENAME TABLE a TO c",
+        "DROP TABLE b",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(where, step, _dies(getattr(where, step), behind=behind))
         with pytest.raises(ZeroDivisionError):

@@ -13,7 +13,6 @@ from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTable
 from airflow_provider_dm.engine.meta.model import Holder
-from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.claim import current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
@@ -124,13 +123,3 @@ def test_while_a_run_is_at_work_tables_can_only_be_looked_at(one_kit: SyncKit, d
         run_transaction(endpoint, Fence(one_kit.ref, generation).check)
     one_kit.sync()
     assert one_kit.differences() == []
-
-
-def test_an_older_releases_tables_are_shown_and_left_as_they_are(one_kit: SyncKit, dmctl: Dmctl) -> None:
-    one_kit.target.sql(f"DROP TABLE `{one_kit.meta_schema}`.dm_table_definition")
-
-    assert "CREATE TABLE" in dmctl("get", one_kit.schema, "plain")["msg"]
-
-    connection = target_connection(one_kit.endpoint(one_kit.target, "target").resolve())
-    left = query(connection, "SHOW TABLES FROM " + f"`{one_kit.meta_schema}` LIKE 'dm_table_d%'")
-    assert left == []
