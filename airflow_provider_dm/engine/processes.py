@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_SELF: Final = Path("/proc/self")
 _NAMESPACE: Final = Path("/proc/self/ns/pid")
 
 
 def this_process() -> str:
     """Return an identity of the calling process: boot id, PID namespace, pid and start time, separated by spaces.
 
-    An empty string where the system has no /proc.
+    An empty string where the system has no /proc of its own processes.
     """
     machine, born = _machine(), start_of(os.getpid())
     return f"{machine} {os.getpid()} {born}" if machine and born is not None else ""
@@ -59,8 +60,12 @@ def process_exists(pid: int) -> bool:
 
 
 def _machine() -> str:
-    """Return an identity of the space of pids that this process sees; empty where the system has no /proc."""
+    """Return an identity of the space of pids that this process sees; empty where the system has no /proc, or where
+    /proc is that of another space and shows other processes under our pids.
+    """
     try:
+        if _SELF.readlink() != Path(str(os.getpid())):
+            return ""
         return f"{_BOOT.read_text(encoding='ascii').strip()} {_NAMESPACE.readlink()}"
     except OSError:
         return ""

@@ -214,11 +214,12 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 
 def _holds_back(subtask: SubtaskStatus, shown: Json) -> bool:
     """Return True if rows before `applied` may be missing in the target. `shown`: the progress of the task's last run;
-    where it has none of this source, the log that the source still needs decides.
+    where no sync has looked for held rows in it yet, the log that the source still needs decides.
     """
-    if not shown:
+    groups = shown.get("unresolved_groups")
+    if groups is None:
         return subtask.needed is not None and subtask.needed != subtask.applied
-    return bool(shown.get("unresolved_groups") or shown.get("contested_rows"))
+    return bool(groups or shown.get("contested_rows"))
 
 
 def _group_json(group: Json) -> Json:

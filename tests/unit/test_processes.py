@@ -3,7 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from airflow_provider_dm.engine import processes
 from airflow_provider_dm.engine.processes import has_ended, this_process
 
 SHOW = "from airflow_provider_dm.engine.processes import this_process; print(this_process(), flush=True); input()"
@@ -33,3 +37,15 @@ def test_what_cannot_be_known_has_not_ended() -> None:
     assert not has_ended(f"{boot} pid:[1] {gone} {born}")  # a container's
     assert not has_ended(f"another {namespace} {gone} {born}")
     assert not has_ended("")
+
+
+def test_nothing_is_known_where_proc_shows_the_processes_of_another_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind `unshare --pid` without a /proc of its own: the process under our pid there is another one."""
+    known = this_process()
+    shown = tmp_path / "self"
+    shown.symlink_to(str(os.getpid() + 1))
+    monkeypatch.setattr(processes, "_SELF", shown)
+    assert this_process() == ""
+    assert not has_ended(f"{known}0")  # another start time under our pid

@@ -2,9 +2,9 @@
 
 A relay log that all tasks share is purged as `purge` in source.yaml says: every `interval` seconds, the oldest files
 until `remain-space` is free, and files older than `expires`; a relay that ends before its first look purges at its
-end. A private log (a spool) is purged every few seconds of
-whatever its task is past. What a task needs always stays (purge.py); a look that fails is logged, and the next one
-comes.
+end, unless no task of the source is known yet: the first one may begin behind the relay's run. A private log (a spool)
+is purged every few seconds of whatever its task is past. What a task needs always stays (purge.py); a look that fails
+is logged, and the next one comes.
 """
 
 from __future__ import annotations
@@ -86,8 +86,15 @@ class Housekeeper:
         if self._thread is None:
             return
         self._thread.join()
-        if error is None and self.spec.spool is None and not self._has_looked:
+        if error is None and self.spec.spool is None and not self._has_looked and self._task_is_known():
             self.purge_now()
+
+    def _task_is_known(self) -> bool:
+        """Return True if a task has said what it needs of the source's log, ever; also if the metadata DB is mute."""
+        try:
+            return bool(self.store.list_subtasks(source=self.spec.source.config.source_id))
+        except DmError:
+            return True  # the look says so
 
     def purge_now(self) -> int:
         """Look for files that may go now, as for a disk that is full, and return the bytes freed. Errors are logged."""

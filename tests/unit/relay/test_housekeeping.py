@@ -83,7 +83,16 @@ def test_a_relay_that_ends_before_its_first_look_purges_at_its_end(root: Path, s
     assert files(root) == [3, 4, 5]
 
 
+def test_a_short_relay_in_front_of_the_first_task_leaves_all_that_the_task_may_begin_with(
+    root: Path, store: MetaStore
+) -> None:
+    with keeper(root, store):
+        pass
+    assert files(root) == [1, 2, 3, 4, 5]
+
+
 def test_a_relay_that_ends_by_an_error_leaves_its_log_as_it_is(root: Path, store: MetaStore) -> None:
+    needs(store, "bin.000003")
     with pytest.raises(LookupError), keeper(root, store):
         raise LookupError
     assert files(root) == [1, 2, 3, 4, 5]
