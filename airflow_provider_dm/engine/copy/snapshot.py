@@ -68,8 +68,8 @@ class WatermarkBlocked(DmError):
     reaction = Reaction.RETRY
     what = "{source}: no safe binlog location in {seconds:.0f} s, waiting for {waited_for}."
     hint = (
-        "Look for transactions that stay open or hang in commit (prepared XA transactions too), and for long-running "
-        "statements or locks. MySQL: an account with RELOAD and PROCESS does not have to wait for open transactions."
+        "End the transactions that stay open or hang in commit (prepared XA transactions too), long-running statements "
+        "and locks. MySQL: an account with RELOAD and PROCESS does not have to wait for open transactions."
     )
 
 

@@ -5,8 +5,8 @@ That is an error; nothing is replaced. Where the target has further unique keys,
 disagree on which row has a value (one gave it away, another took it). The binlog from P0 on settles that, so such
 tables are written with REPLACE, once it is seen that no row of these identity keys is there.
 
-Merged tables are written as `merge` has it. Only where the user lets rows overwrite each other, and where an older
-release has begun the copy, they are written like tables of one owner.
+Merged tables are written as `merge` has it. Only where the user lets rows overwrite each other, they are written like
+tables of one owner.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ class NoRelayLog(DmError):
 
     code = "DM-4055"
     what = "there is no relay log of {source} in {directory}."
-    hint = "Look on the machine of the relay; name its source.yaml if that has a `relay-dir`."
+    hint = "Run this on the machine of the relay, with `--source-file` if the source's file has a `relay-dir`."
 
 
 def survey(source: str, root: Path) -> RelayLog:

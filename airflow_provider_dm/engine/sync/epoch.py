@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.write.tasks import (
     FoldRange,
 )
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.target.errors import RowsRefused
+from airflow_provider_dm.engine.target.errors import RowStatementError
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
@@ -40,7 +40,7 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
     """
     try:
         return _applied(runner, job, epoch, ship=ship)
-    except RowsRefused as error:
+    except RowStatementError as error:
         raise replace(error, log=f"from {epoch.lo} to {epoch.hi}") from error.__cause__
 
 

@@ -31,7 +31,7 @@ _KEY: Final = re.compile(r"for key '([^']*)'")
 _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
 
-class RowsRefused(DmError):
+class RowStatementError(DmError):
     """Base of errors about the rows of one statement. Their values are left out on purpose.
 
     `statement`: its kind and its number of rows. `log`: the part of the source's log that has the rows; "" if they are
@@ -43,7 +43,7 @@ class RowsRefused(DmError):
 
     scope = Scope.DOWNSTREAM
     what = "the target does not take rows as they are in the source."
-    hint = "Compare the rows of the target with those of the source (`dmctl verify`)."
+    hint = "Compare the rows of the target with those of the source, by DmVerifyOperator or by SELECT on both."
 
     def happened(self) -> str:
         where = [f"The statement is {self.statement}."] * bool(self.statement)
@@ -88,7 +88,7 @@ class TargetDenied(DmError):
     hint = "Check user and password, and grant what the precheck lists."
 
 
-class TargetRefused(RowsRefused):
+class TargetRefused(RowStatementError):
     """The target does not take a statement."""
 
     table: str
@@ -101,7 +101,7 @@ class TargetRefused(RowsRefused):
     hint = "Compare the target table's columns and limits with the source's, then resume."
 
 
-class DuplicateInTarget(RowsRefused):
+class DuplicateInTarget(RowStatementError):
     """A new row met a row that is already there. Nothing is overwritten: the other row may be another shard's."""
 
     table: str
@@ -116,7 +116,7 @@ class DuplicateInTarget(RowsRefused):
     )
 
 
-class TargetWarned(RowsRefused):
+class TargetWarned(RowStatementError):
     """The target stored something else than what was sent (rounded, cut, replaced)."""
 
     table: str
@@ -129,7 +129,7 @@ class TargetWarned(RowsRefused):
     hint = "Widen the target's column to the source's type, then resume."
 
 
-class ComputedDiffers(RowsRefused):
+class ComputedDiffers(RowStatementError):
     """The target's own value of a computed column is not the source's."""
 
     table: str
@@ -146,7 +146,7 @@ class ComputedDiffers(RowsRefused):
     )
 
 
-class RowTooLarge(RowsRefused):
+class RowTooLarge(RowStatementError):
     """One row alone is more than the target takes as a statement."""
 
     table: str

@@ -1,7 +1,7 @@
 """The model of a source's tables as it is kept in the target: read when a DDL comes, and when a person has changed it.
 
-A definition counts only if it has the columns and keys by which the table's rows are read. What is missing (an older
-release kept no definitions) is taken from the source of today, if its table is still of that form.
+A definition counts only if it has the columns and keys by which the table's rows are read. A definition that a person
+has removed (`dmctl binlog-schema delete`) is taken from the source of today, if its table is still of that form.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ OF_VALUES: Final = (
     "source ALTER TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE "
     "… DROP COLUMN the changed one, CHANGE the new one to its name."
 )
-"""The way out where the target would make other values of the rows."""
+"""The remedy for a statement by which the target would compute other values of the rows than the source."""
 
 
 class DdlNotSupported(NotSupportedYet):

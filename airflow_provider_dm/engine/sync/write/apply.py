@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
 from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, Mode, OwnerWork
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget, RowsRefused
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, RowStatementError
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
@@ -53,7 +53,7 @@ rows, but not less than SMALL_BATCH and no more than BATCH_ROWS. Measured: trans
 fifth more CPU. Those in which rows may meet others' or have to be named stay small."""
 
 
-class MissingRow(RowsRefused):
+class MissingRow(RowStatementError):
     """The log changes or deletes rows that the target does not have."""
 
     table: str
@@ -64,7 +64,10 @@ class MissingRow(RowsRefused):
     code = "DM-6021"
     scope = Scope.DOWNSTREAM
     what = "{operation} on {table} should have met {expected} rows and met {found}. The transaction was rolled back."
-    hint = "Somebody else changes the target's rows, or they were never copied: run verify to see which."
+    hint = (
+        "Another program changes the target's rows, or they were never copied. Find the rows by DmVerifyOperator or by "
+        "SELECT on both sides, and correct the target."
+    )
 
 
 @dataclass(frozen=True)
