@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, ROWS_HEAD, claimed_rows_size
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
@@ -149,7 +150,8 @@ def scan(
     hop: bool | None = None,
     notes_xa: bool | None = None,
 ) -> Stretch:
-    """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
+    """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`;
+    what is to be applied and compressed counts as unpacked, so that the boundary may lie in front of it.
 
     `apply=False`: events that cannot be applied, and DDL, are walked over. `inside`: `start` is a seam instead, and the
     first boundary the end of that transaction. `part`: look for seams once this many bytes have passed since the start
@@ -229,6 +231,7 @@ def _walk(
     buffer = b""
     state = walk.state  # the loop's own copy
     next_seam, seam = position + part, 0  # where to look for the next one; one that lacks a statement behind it
+    unpacked = 0  # of the transaction that is open
     while found.end < cut and found.ddl is None:
         if position + HEADER_SIZE > limit:
             buffer, base = window.read(position, CHUNK_SIZE), position
@@ -256,6 +259,10 @@ def _walk(
             if state != BEGUN:
                 raise MalformedEvent(walk.at(position), "rows outside of a transaction")
             walk.rows = True
+            if code in PLAIN_ROWS and walk.apply:
+                head = window.read(position + HEADER_SIZE, min(ROWS_HEAD, size - HEADER_SIZE))
+                more = max(0, claimed_rows_size(code, head) - size)
+                unpacked, next_seam = unpacked + more, next_seam - more
             if behind >= next_seam:
                 if do == _ROWS:
                     seam = behind if _ends_statement(window, position, size, buffer, offset) else 0
@@ -320,7 +327,7 @@ def _walk(
                 if trailer and walk.apply:
                     verify_checksum(event, walk.at(position))
                 if do == _PAYLOAD:
-                    _walk_payload(walk, position, behind, timestamp, event[HEADER_SIZE : size - trailer])
+                    unpacked += _walk_payload(walk, position, behind, timestamp, event[HEADER_SIZE : size - trailer])
                 else:
                     look_into(walk, position, behind, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
                 if found.ended is Ended.DDL:
@@ -329,6 +336,8 @@ def _walk(
                 if state == OUTSIDE:
                     seam = 0
         position = behind
+        if unpacked and state == OUTSIDE:
+            found.unpacked, cut, unpacked = found.unpacked + unpacked, cut - unpacked, 0
     return Ended.CUT if found.ddl is None else Ended.DDL
 
 
@@ -351,14 +360,16 @@ def _proves_itself(window: Bytes, position: int) -> bool | None:
     return stored == computed
 
 
-def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> None:
-    """Walk over a compressed transaction: its events are walked as they would be outside."""
+def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> int:
+    """Walk over a compressed transaction: its events are walked as they would be outside. Return how many bytes more
+    it has when unpacked; 0 where it is not to be applied.
+    """
     at = walk.at(position)
     if walk.inside_payload or walk.state != OPENED:
         raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
     if not walk.notes_xa:
         walk.close(behind, timestamp)
-        return
+        return 0
     window = open_payload(body, at)
     place = inner_place(at, "")
     inner = Walk(place, Stretch(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, notes_xa=True)
@@ -367,6 +378,7 @@ def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: 
     if ended not in (Ended.CUT, Ended.DDL) or end != window.size:
         raise MalformedEvent(at, f"its {window.size} bytes are not one transaction")
     walk.take_in(inner, behind)
+    return max(0, window.size - len(body)) if walk.apply else 0
 
 
 def _ends_statement(window: Bytes, position: int, size: int, buffer: bytes, offset: int) -> bool:

@@ -30,6 +30,8 @@ PLAIN_ROWS: Final = {
 }
 """Compressed rows event -> what it is when uncompressed."""
 
+ROWS_HEAD: Final = 2048
+"""The bytes of a body that are enough for table, columns and bitmaps (of 4096 columns), and the size behind them."""
 _TABLE_AND_FLAGS: Final = 8
 _QUERY_FIXED: Final = 13
 _HEAD_MASK, _ZLIB, _SIZE_MASK = 0xF8, 0x80, 0x07
@@ -46,19 +48,37 @@ def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
     return _with_plain_tail(reader, body, at)
 
 
+def claimed_rows_size(code: int, head: bytes) -> int:
+    """Return the size that a compressed rows event claims for its row images; 0 where that cannot be read.
+
+    `head`: the first ROWS_HEAD bytes of the event's body, or all of it. What is wrong with it, decoding finds.
+    """
+    try:
+        reader = _behind_bitmaps(code, head, "")
+        digits = reader.take(1)[0] & _SIZE_MASK
+        return min(int.from_bytes(reader.take(digits), "big"), LARGEST_UNPACKED)
+    except MalformedEvent:
+        return 0
+
+
 def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int, bytes]:
     """Return (code, body) of the plain rows event that the compressed one (codes 166 to 171) stands for.
 
     Raises MalformedEvent, EventTooLarge.
     """
-    plain = PLAIN_ROWS[code]
+    return PLAIN_ROWS[code], _with_plain_tail(_behind_bitmaps(code, body, at), body, at)
+
+
+def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> Lengths:
+    """Return a reader of a compressed rows event's body that stands in front of its tail. Raises MalformedEvent."""
+    operation = OPERATIONS[PLAIN_ROWS[code]]
     reader = Lengths(body, at, "a compressed rows event")
     reader.take(_TABLE_AND_FLAGS)
-    if OPERATIONS[plain] & HAS_EXTRA:
+    if operation & HAS_EXTRA:
         reader.take(max(reader.fixed(2) - 2, 0))  # it counts itself
     bitmap = (reader.number() + 7) // 8
-    reader.take(bitmap * (2 if OPERATIONS[plain] & OPERATION == UPDATES else 1))
-    return plain, _with_plain_tail(reader, body, at)
+    reader.take(bitmap * (2 if operation & OPERATION == UPDATES else 1))
+    return reader
 
 
 def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> bytes:

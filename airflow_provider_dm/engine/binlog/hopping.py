@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow_provider_dm.engine.binlog.events import DO
+from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS
+from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _IDS: Final = 256  # runs of ids in one hop
+_HOPPED: Final = bytes(Do.STOP if code in PLAIN_ROWS else do for code, do in enumerate(DO))
+"""DO, but that a transaction with compressed rows is left to the scan, which counts their unpacked size."""
 
 
 class Hopper:
@@ -25,7 +28,7 @@ class Hopper:
         self._mariadb = log_format.flavour is Flavour.MARIADB
         self._trailer = log_format.trailer_size
         self._from_bytes = np.frombuffer
-        self._do = np.frombuffer(DO, np.uint8)
+        self._do = np.frombuffer(_HOPPED, np.uint8)
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
 
     def hop(self, found: Stretch, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:

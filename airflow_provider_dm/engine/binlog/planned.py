@@ -71,8 +71,8 @@ class ByteRange:
 class Epoch:
     """Transactions between two locations. `newest_timestamp`: seconds since 1970, of the newest commit in it.
 
-    `bytes`: of its ranges and between them. `prepared`: what is prepared and has not ended at `hi`; None: what was so
-    at `lo`.
+    `bytes`: of its ranges and between them; `unpacked`: how many more they are without compression. `prepared`: what is
+    prepared and has not ended at `hi`; None: what was so at `lo`.
     """
 
     lo: Location
@@ -82,6 +82,12 @@ class Epoch:
     bytes: int
     newest_timestamp: int
     prepared: tuple[Prepared, ...] | None = None
+    unpacked: int = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes that applying it has to hold: those of the log, without compression."""
+        return self.bytes + self.unpacked
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,11 @@ def plan_epoch(
 
     `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: go to the first
     boundary at or behind it. `max_bytes`: end the epoch with the transaction that crosses it; `range_bytes`: start a
-    new range with the transaction or statement behind it. `repetitions`: what the plans before this one, of the same
-    log, have found out. `prepared`: what is prepared and has not ended at `lo`. `held`: lists the files in which
-    prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for the rows of prepared ones.
-    `until_time`: end the epoch with the first transaction that has committed then or later, in seconds since 1970.
-    `open_places`: to be passed in their own log.
+    new range with the transaction or statement behind it; both count bytes without compression. `repetitions`: what the
+    plans before this one, of the same log, have found out. `prepared`: what is prepared and has not ended at `lo`.
+    `held`: lists the files in which prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for
+    the rows of prepared ones. `until_time`: end the epoch with the first transaction that has committed then or later,
+    in seconds since 1970. `open_places`: to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
     XaNotSeen, OldLogNotHeld, and what `boundary.scan` raises if it is the first thing found.
     """
@@ -111,6 +111,7 @@ class _Plan:
     transactions: int = 0
     bytes: int = 0
     walked: int = 0
+    unpacked: int = 0
     newest_timestamp: int = 0
     ddl: DdlStatement | None = None
     known: bool = False
@@ -189,14 +190,17 @@ class _Plan:
 
     def _full(self) -> bool:
         return (
-            max(self.bytes, self.walked) >= self.max_bytes
+            self._size() >= self.max_bytes
             or (self.goal is not None and reached(self.here, self.goal))
             or (self.transactions > 0 and self._is_time(self.newest_timestamp))
         )
 
+    def _size(self) -> int:
+        return max(self.bytes, self.walked) + self.unpacked
+
     def _room(self, file: LogFile) -> int:
         """Return the bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
-        room = min(self.range_bytes, self.max_bytes - max(self.bytes, self.walked))
+        room = min(self.range_bytes, self.max_bytes - self._size())
         return max(min(room, self._goal_in(file) - self.here.position), 1)
 
     def _goal_in(self, file: LogFile) -> int:
@@ -214,6 +218,7 @@ class _Plan:
         self.ranges += ranges
         self.transactions += found.transactions
         self.walked += found.end - found.start
+        self.unpacked += found.unpacked
         self.bytes += sum(one.end - one.start for one in ranges)
         self.newest_timestamp = max(self.newest_timestamp, found.newest_timestamp)
 
@@ -278,7 +283,14 @@ class _Plan:
             return UpToDate(self.here)
         prepared = tuple(self.xa.prepared.values()) if self.xa.changed else None
         return Epoch(
-            self.lo, self.here, tuple(self.ranges), self.transactions, self.bytes, self.newest_timestamp, prepared
+            self.lo,
+            self.here,
+            tuple(self.ranges),
+            self.transactions,
+            self.bytes,
+            self.newest_timestamp,
+            prepared,
+            self.unpacked,
         )
 
 

@@ -119,13 +119,15 @@ class Stretch:
     """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`.
 
     `seams`: where the transactions before `end` may be cut into parts of the size asked for. `xa`: what of them is
-    about XA, if it was to be noted.
+    about XA, if it was to be noted. `unpacked`: the bytes that compressed rows and transactions have more than their
+    events, as far as those are to be applied.
     """
 
     start: int
     end: int
     transactions: int = 0
     newest_timestamp: int = 0
+    unpacked: int = 0
     ended: Ended = Ended.FILE
     ddl: FoundDdl | None = None
     seams: list[Seam] = field(default_factory=list)

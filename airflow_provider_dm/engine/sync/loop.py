@@ -136,7 +136,7 @@ class Loop:
                 ahead = None
                 self.safe_mode.note(planned)
                 match planned:
-                    case Epoch(lo=lo, hi=hi, bytes=size):
+                    case Epoch(lo=lo, hi=hi, size=size):
                         if self.position.edge is None:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # look ahead while this is applied
@@ -189,7 +189,7 @@ class Loop:
         self._follow_plan()
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
-        self.size = self.size.after(epoch.bytes, seconds, applied.changes)
+        self.size = self.size.after(epoch.size, seconds, applied.changes)
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
@@ -217,7 +217,7 @@ class Loop:
             self.source.target,
             self.position.step(epoch.hi),
             self.position.catching_up,
-            Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.bytes, self.runner.slots)),
+            Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.size, self.runner.slots)),
             self.sharing.recording,
             *self._leniency(self.position.applied),
         )

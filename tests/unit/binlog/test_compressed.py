@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
+from airflow_provider_dm.engine.binlog.compressed import (
+    PLAIN_ROWS,
+    claimed_rows_size,
+    uncompressed_query,
+    uncompressed_rows,
+)
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.events import EVENTS, Do
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -128,6 +133,38 @@ def test_rows_of_a_log_that_is_compressed(version: int, tmp_path: Path) -> None:
         ((b"1", b"x"), (b"2", b"x")),
         ((b"2", b"z" * 99), None),
     ]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", ["insert", "update", "delete"])
+def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(kind: str, version: int, tmp_path: Path) -> None:
+    """Memory is bounded by what is held, and rows of a kilobyte may be twenty bytes in the log."""
+    image = order(1, b"z" * 200)
+    images = [image] * (40 if kind == "update" else 80)
+    log = Log(server="mariadb-10.11")
+    starts = []
+    for _ in range(10):
+        starts.append(log.begin())
+        for _ in range(2):  # statements, at which a range may end
+            log.table_map()
+            log.rows(kind, images, version=version, compressed=True)
+        log.xid()
+    unpacked = len(image) * len(images)
+    files, here = [log.file(tmp_path)], Location(log.name, starts[0])
+    assert log.position - starts[0] < unpacked
+
+    planned = plan_epoch(files, here, goal=None, max_bytes=5 * unpacked, range_bytes=unpacked)
+
+    assert isinstance(planned, Epoch)
+    assert (planned.transactions, planned.hi.position) == (3, starts[3])
+    assert planned.bytes == starts[3] - starts[0]
+    assert 6 * unpacked <= planned.size < 6.2 * unpacked
+    assert len(planned.ranges) >= 3
+
+
+def test_what_claims_to_be_large_is_no_error_of_the_plan(tmp_path: Path) -> None:
+    assert claimed_rows_size(166, b"short") == 0
+    assert claimed_rows_size(166, HEADS[166] + packed(b"x", claimed=(1 << 32) - 1)) == 128 << 20
 
 
 def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> None:

@@ -214,6 +214,24 @@ def test_a_compressed_transaction_is_one_range(tmp_path: Path) -> None:
     assert [(one.start, one.end) for one in planned.ranges] == [(start, log.position)]
 
 
+@COMPRESSIONS
+def test_an_epoch_and_its_ranges_are_as_large_as_what_is_unpacked(compression: str, tmp_path: Path) -> None:
+    events = inner(*["rows"] * 50)
+    size, log, starts = len(events.data), Log(), []
+    for _ in range(10):
+        starts.append(log.gtid())
+        log.payload(events, compression=compression)
+
+    planned = plan_epoch(
+        [log.file(tmp_path)], Location(log.name, starts[0]), goal=None, max_bytes=3 * size, range_bytes=size
+    )
+
+    assert isinstance(planned, Epoch)
+    assert [one.start for one in planned.ranges] == starts[:3]
+    assert (planned.transactions, planned.bytes) == (3, starts[3] - starts[0])
+    assert 3 * size <= planned.size < 3.5 * size
+
+
 FOUND_OUTSIDE_TOO: list[tuple[Log, type[DmError], int]] = [
     (inner("rows", end="ROLLBACK"), MixedEngineRollback, 0),
     (inner("rows", "ROLLBACK TO `s`"), MixedEngineRollback, 0),

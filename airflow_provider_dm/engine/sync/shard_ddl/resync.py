@@ -231,7 +231,7 @@ class _Lane:
         self.tail.idle(self.here, time.monotonic() - self.moved_at)
 
     def _epoch(self, epoch: Epoch) -> None:
-        tasks = self.of.size.tasks(epoch.bytes, self.of.runner.slots)
+        tasks = self.of.size.tasks(epoch.size, self.of.runner.slots)
         job = EpochJob(
             self.shared,
             self.of.source.target,
