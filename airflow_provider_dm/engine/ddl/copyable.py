@@ -31,10 +31,10 @@ _COMPUTE: Final = (
     "json_extract json_keys json_length json_object json_quote json_type json_unquote json_valid json_value lcase "
     "leading least left length like ln locate log log10 log2 lower lpad ltrim makedate maketime md5 microsecond mid "
     "minute mod month not null nullif oct octet_length or ord pi position pow power quarter quote radians real regexp "
-    "regexp_like repeat replace reverse right rlike round rpad rtrim sec_to_time second sha sha1 sha2 sign signed sin "
-    "soundex space sqrt st_srid st_x st_y strcmp substr substring substring_index tan then time time_to_sec timediff "
-    "to_days to_seconds trailing trim true truncate ucase unhex unsigned upper using weekday weekofyear when xor year "
-    "yearweek"
+    "regexp_like repeat replace returning reverse right rlike round rpad rtrim sec_to_time second sha sha1 sha2 sign "
+    "signed sin soundex space sqrt st_srid st_x st_y strcmp substr substring substring_index tan then time time_to_sec "
+    "timediff to_days to_seconds trailing trim true truncate ucase unhex unsigned upper using weekday weekofyear when "
+    "xor year yearweek"
 )
 """Functions and words of expressions. They read and change nothing but their arguments, nor wait, nor ask the time."""
 COMPUTING: Final = frozenset(_COMPUTE.split())
@@ -105,8 +105,11 @@ def _check_expression(code: Code) -> None:
         found = list(pieces(code, 0))
     except Unreadable as error:
         raise NotCopyable(f"the expression {code}: {error}") from None
+    before = ""
     for piece in found:
         match piece.kind:
+            case TokenKind.WORD if before == "COLLATE":
+                known = piece.raw.partition("_")[0] in CHARSETS | {"binary"}
             case TokenKind.SPACE | TokenKind.NAME | TokenKind.NUMBER:
                 known = True
             case TokenKind.STRING:
@@ -123,3 +126,4 @@ def _check_expression(code: Code) -> None:
                 known = False
         if not known:
             raise NotCopyable(f"{piece.raw!r} in the expression {code}")
+        before = before if piece.kind is TokenKind.SPACE else piece.text

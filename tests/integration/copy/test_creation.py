@@ -158,3 +158,23 @@ def test_schemas_that_differ_and_merge_are_told(source: Server, target: Server, 
     assert "utf8mb4_bin is left out" in note
     types = "SELECT character_set_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'c'"
     assert {charset for (charset,) in target.sql(types, [f"{prefix}_all"])} == {"latin1", "utf8mb4"}
+
+
+def test_keys_over_casts_are_made(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(mysql_source)
+    keys = (
+        "(CAST(j->>'$.a' AS CHAR(10)))",
+        "(CAST(j->>'$.b' AS CHAR(10) CHARACTER SET latin1) COLLATE latin1_bin)",
+        "(CAST(j->'$.c' AS UNSIGNED ARRAY))",
+        "(CAST(j->'$.d' AS DECIMAL(9, 2)))",
+        "(CAST(j->>'$.e' AS DATETIME(3)))",
+        "(JSON_VALUE(j, '$.f' RETURNING SIGNED))",
+    )
+    listed = ", ".join(f"KEY k{number} ({key})" for number, key in enumerate(keys))
+    mysql_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, j JSON, {listed})", database=schema)
+    mysql_source.sql("INSERT INTO t VALUES (1, '{}')", database=schema)
+
+    Migration(mysql_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+
+    shown = [server.sql("SHOW CREATE TABLE t", database=schema) for server in (mysql_source, mysql_target)]
+    assert shown[0] == shown[1]
