@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.schema.catalogue import (
     list_tables,
     named,
     read_tables,
+    schema_collations,
     stored_names,
 )
 from airflow_provider_dm.engine.schema.model import Table
@@ -36,7 +37,7 @@ _BATCH: Final = 500
 
 
 class NoTablesSelected(DmError):
-    """The block-allow list leaves nothing of a source."""
+    """The block-allow list names no schema that is there, or no table of those in its schemas."""
 
     source: str
     present: int
@@ -44,7 +45,7 @@ class NoTablesSelected(DmError):
     code = "DM-7011"
     scope = Scope.UPSTREAM
     what = "the block-allow-list selects none of the {present} tables that {source} shows to this account."
-    hint = "Check do-dbs and do-tables, and the SELECT privilege."
+    hint = "Check do-dbs and do-tables, and the SELECT privilege. A schema that has no table yet is enough to begin."
 
 
 class EngineNotTransactional(DmError):
@@ -105,9 +106,17 @@ def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
     with connected(endpoint) as connection:
         present = list_tables(connection)
         names = select(present, rules.block_allow)
-        if not names:
+        if not names and not _are_empty_schemas(connection, present, rules):
             raise NoTablesSelected(endpoint.name, len(present))
         return _surveyed(connection, endpoint, names, rules)
+
+
+def _are_empty_schemas(connection: Connection, present: Sequence[TableName], rules: SubtaskRules) -> bool:
+    """Tell whether the schemas of the task are there and have no tables at all, which the log may bring."""
+    allows = rules.block_allow.allows_schema
+    if any(allows(name.schema) for name in present):
+        return False
+    return any(map(allows, schema_collations(connection)))
 
 
 def survey_tables(endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules) -> SourceSurvey:

@@ -390,3 +390,14 @@ def test_a_table_of_many_types_is_created_anew_as_often_as_it_is_altered(kit: Ki
     assert keys(kit.migration.target, kit.schema) == keys(kit.source, kit.schema)
     report = differences(kit.migration.target, {f"{kit.schema}.m": [(kit.source, f"{kit.schema}.m")]})
     assert report.equal, report
+
+
+def test_a_schema_without_a_table_gets_its_tables_by_the_log(kit: Kit) -> None:
+    kit.write(["DROP TABLE a, b, nokey"])
+    kit.copy(
+        "before P0", lambda: kit.write(["CREATE TABLE early (id int PRIMARY KEY)", "INSERT INTO early VALUES (1)"])
+    )
+    kit.write(["CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late VALUES (2)", "INSERT INTO early VALUES (2)"])
+    kit.sync()
+    kit.check()
+    assert {str(one[0]) for one in definition(kit.migration.target, kit.schema)} == {"early", "late"}

@@ -330,9 +330,10 @@ def test_nothing_selected_and_no_relay_are_told(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(mysql_source)
-    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [f"{schema}_misspelt"]}, f"{schema}_meta")
     with pytest.raises(NoTablesSelected):
         migration.go()
+    migration.schemas = {"one": [schema]}
 
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     migration.task = {"task-mode": "all"}
