@@ -7,6 +7,7 @@ of generated columns and keys may hold names, literals, operators and the functi
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces
@@ -16,6 +17,13 @@ from airflow_provider_dm.engine.schema.strings import CHARSETS
 
 KEPT_OPTIONS: Final = frozenset({"ENGINE", "CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
 _DROPPED_OPTIONS: Final = frozenset({"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES"})
+STORING: Final = frozenset(
+    {"KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE"}
+    | {"PACK_KEYS", "COMPRESSION", "AUTOEXTEND_SIZE", "PAGE_CHECKSUM", "TRANSACTIONAL", "PAGE_COMPRESSED"}
+    | {"PAGE_COMPRESSION_LEVEL", "TABLESPACE", "NODEGROUP", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
+    | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT", "UNION", "INSERT_METHOD", "CONNECTION", "PASSWORD", "IETF_QUOTES"}
+)
+"""Options that are left out with a note, where they do not go along."""
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "M", "DISTANCE"})
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
@@ -46,6 +54,15 @@ _INTRODUCED: Final = frozenset({"X", "B"})
 
 class NotCopyable(Exception):
     """Something that a target's table cannot be created with; the text says what."""
+
+
+def without_storing(table: TableDefinition) -> tuple[TableDefinition, tuple[str, ...]]:
+    """Return the table without options of how it is stored, on which no row depends, and what is left out."""
+    left_out = STORING - KEPT_OPTIONS
+    found = [(name, value) for name, value in table.options if name in left_out]
+    kept = tuple(one for one in table.options if one not in found)
+    notes = (f"{name} of the table is left out" for name, value in found if value.upper() not in ("", "DEFAULT"))
+    return replace(table, options=kept), tuple(notes)
 
 
 def check_copyable(table: TableDefinition) -> None:

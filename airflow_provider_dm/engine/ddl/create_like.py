@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, check_copyable
+from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, check_copyable, without_storing
 from airflow_provider_dm.engine.ddl.dialects import adapted
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -132,9 +132,9 @@ def create_table_like(
     Raises CannotCreateTarget.
     """
     try:
-        table = _definition(statement, source.name.schema)
+        table, notes = without_storing(_definition(statement, source.name.schema))
         check_copyable(table)
-        table, notes = adapted(table, source_flavour, target_flavour)
+        table, further = adapted(table, source_flavour, target_flavour)
     except NotCopyable as error:
         raise CannotCreateTarget(str(source.name), str(target), str(error)) from None
     swaps = COLLATIONS.get((source_flavour, target_flavour), {})
@@ -144,7 +144,9 @@ def create_table_like(
     said = dict.fromkeys(name for name in (*(one.type.collation for one in columns), options["COLLATE"]) if name)
     if strict and (lacking := next((name for name in said if name.lower() in swaps), None)):
         raise CannotCreateTarget(str(source.name), str(target), not_there(lacking))
-    notes += tuple(f"collation {name} becomes {swaps[name.lower()]}" for name in said if name.lower() in swaps)
+    notes += further + tuple(
+        f"collation {name} becomes {swaps[name.lower()]}" for name in said if name.lower() in swaps
+    )
 
     def swapped(name: str | None) -> str | None:
         return None if name is None else swaps.get(name.lower(), name)

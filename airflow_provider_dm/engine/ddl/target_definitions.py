@@ -24,7 +24,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.copyable import STORING, NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, not_there
 from airflow_provider_dm.engine.ddl.dialects import adapted
 from airflow_provider_dm.engine.ddl.target_code import (
@@ -49,13 +49,6 @@ _UNSAID: Final = frozenset(
     | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
 )
 """Options that are left out without a note: they say nothing, or what each server counts or chooses for itself."""
-_STORING: Final = frozenset(
-    {"KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE"}
-    | {"PACK_KEYS", "COMPRESSION", "AUTOEXTEND_SIZE", "PAGE_CHECKSUM", "TRANSACTIONAL", "PAGE_COMPRESSED"}
-    | {"PAGE_COMPRESSION_LEVEL", "TABLESPACE", "NODEGROUP", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
-    | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT", "UNION", "INSERT_METHOD", "CONNECTION", "PASSWORD", "IETF_QUOTES"}
-)
-"""Options that are left out with a note, where they do not go along."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +170,9 @@ class Carrier:
 
     def _is_left_out(self, name: str, value: str, of: str) -> bool:
         """Tell whether an option is left out, which is noted where a person chose it."""
-        if name in _STORING and value.upper() not in ("", "DEFAULT", "NULL"):
+        if name in STORING and value.upper() not in ("", "DEFAULT", "NULL"):
             self.note(f"{name} of {of} is left out")
-        return name in _UNSAID or name in _STORING or (name == "ENCRYPTION" and value.upper() == "N")
+        return name in _UNSAID or name in STORING or (name == "ENCRYPTION" and value.upper() == "N")
 
     # Columns
 

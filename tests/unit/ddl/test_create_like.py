@@ -189,6 +189,13 @@ def test_options_that_are_not_understood_are_refused(options: str) -> None:
         made("`id` int", options=options)
 
 
+def test_options_of_how_it_is_stored_are_left_out_and_told() -> None:
+    plain = made("`id` int")
+    table = made("`id` int", options="ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 KEY_BLOCK_SIZE=8 PACK_KEYS=1 UNION=(`u`)")
+    assert table.sql == plain.sql
+    assert table.notes == tuple(f"{name} of the table is left out" for name in ("KEY_BLOCK_SIZE", "PACK_KEYS", "UNION"))
+
+
 @pytest.mark.parametrize(
     "options",
     [
