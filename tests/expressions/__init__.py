@@ -9,7 +9,7 @@ A decision is one expression for one row: true, false or NULL. Where a result is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -26,13 +26,13 @@ from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
 
-COLUMNS: Final = """id int PRIMARY KEY, a int, s tinyint, u bigint unsigned, big bigint,
+COLUMNS: Final = """id int PRIMARY KEY, w int unsigned, a int, s tinyint, u bigint unsigned, big bigint,
     d decimal(10,2), e decimal(20,6), f float, g double, v varchar(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     c char(6) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, l varchar(12) CHARACTER SET latin1 COLLATE latin1_swedish_ci,
     lb varchar(12) CHARACTER SET latin1 COLLATE latin1_bin, x varchar(12) CHARACTER SET ascii COLLATE ascii_general_ci,
-    ci varchar(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b varbinary(8), dt datetime(3), dy date, t time(2),
-    y year, k enum('new','Paid','','a b') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"""
-WHOLES: Final = ("a", "s", "u", "big", "id")
+    ci varchar(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b varbinary(8), bn binary(4), dt datetime(3),
+    dy date, t time(2), y year, k enum('new','Paid','','a b') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"""
+WHOLES: Final = ("a", "s", "u", "big", "id", "w")
 EXACTS: Final = ("d", "e")
 DOUBLES: Final = ("f", "g")
 TEXTS: Final = ("v", "c", "l", "lb", "x", "ci COLLATE utf8mb4_bin")
@@ -40,6 +40,7 @@ WORDS: Final = ("", " ", "a", "A", "b", "ab", "aB ", "a\t", "é", "É", "ä", "�
                 "a%", "\\", "a_b", "Z", "[", "æ", "~", "0", "ÿ", "Þ", "þ", "a b")  # fmt: skip
 MOMENTS: Final = ("2020-01-01", "2020-01-01 00:00:00", "2020-01-01 00:00:00.5", "2020-02-29 23:59:59.999", "1999-12-31")
 DAYS: Final = ("2020-01-01", "2020-02-29", "1999-12-31", "9999-12-31", "1000-01-01")
+ZEROS: Final = ("0000-00-00", "2020-02-00")
 CLOCKS: Final = ("00:00:00", "-00:00:01", "12:34:56.7", "838:59:59", "-838:59:59", "12:34:56")
 OUT_OF_RANGE: Final = 1690
 """The error of a server for which a result is too large."""
@@ -58,6 +59,7 @@ class Disagreement:
 def prepare(server: Server, schema: str, dice: Random, rows: int) -> None:
     """Make the table anew, with random rows."""
     with server.connect(database=schema, charset="utf8mb4") as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = ''")  # takes dates with zeros in them
         cursor.execute("DROP TABLE IF EXISTS t")
         cursor.execute(f"CREATE TABLE t ({COLUMNS})")
         values = [_row(dice, number) for number in range(rows)]
@@ -70,6 +72,7 @@ def _row(dice: Random, number: int) -> list[object]:
     latin = [word for word in WORDS if all(ord(letter) < 256 for letter in word)]
     ascii_words = [word for word in WORDS if word.isascii()]
     row: list[object] = [
+        dice.choice((0, 1, 2, 7, 2**32 - 1)),
         dice.choice((*small, 100, -(2**31), 2**31 - 1)),
         dice.choice(small),
         dice.choice((0, 1, 2, 3, 7, 2**63, 2**64 - 1)),
@@ -84,9 +87,10 @@ def _row(dice: Random, number: int) -> list[object]:
         dice.choice(latin),
         dice.choice(ascii_words),
         dice.choice(WORDS),
-        dice.choice((b"", b"a", b"A", b"\0", b"a\0", b"\xff", b"ab")),
-        dice.choice(MOMENTS),
-        dice.choice(DAYS),
+        dice.choice((b"", b"a", b"A", b"\0", b"a\0", b"\xff", b" ab", b"a ")),
+        dice.choice((b"", b"a", b"A", b"\0b", b"\xff", b" ab")),
+        dice.choice((*MOMENTS, *ZEROS)),
+        dice.choice((*DAYS, *ZEROS)),
         dice.choice(CLOCKS),
         dice.choice((1901, 1999, 2020, 2155, 0)),
         dice.choice(("new", "Paid", "", "a b", "nobody")),
@@ -121,9 +125,7 @@ class Maker:
 
     def _test(self) -> str:
         dice = self.dice
-        left, right, ordered = dice.choice(
-            (self._numbers, self._numbers, self._doubles, self._texts, self._binaries, self._times, self._members)
-        )()
+        left, right, ordered = self._pair()
         kind = dice.random()
         if kind < 0.6 or not ordered:
             signs = ("=", "<>", "!=", "<=>", *(("<", "<=", ">", ">=") if ordered else ()))
@@ -133,17 +135,23 @@ class Maker:
             return f"{left} {dice.choice(('IS NULL', 'IS NOT NULL'))}"
         return f"{left} {dice.choice(('', 'NOT '))}BETWEEN {right} AND {right}"
 
+    def _pair(self) -> tuple[str, str, bool]:
+        kinds = (self._numbers, self._numbers, self._doubles, self._texts, self._binaries, self._times, self._members)
+        return self.dice.choice(kinds)()
+
     def _numbers(self) -> tuple[str, str, bool]:
         dice = self.dice
         if dice.random() < 0.25:
             items = ", ".join(dice.choice(("-1", "0", "1", "2", "2.00", "3.14", "NULL", "18446744073709551615"))
                               for _ in range(dice.randint(1, 4)))  # fmt: skip
-            name = dice.choice((*WHOLES, *EXACTS))
+            name = dice.choice((*WHOLES, *EXACTS, self._number(1)))
             return f"({name} {dice.choice(('', 'NOT '))}IN ({items}))", dice.choice(("0", "1")), True
         return self._number(2), self._number(1), True
 
     def _number(self, depth: int) -> str:
         dice = self.dice
+        if depth > 0 and dice.random() < 0.35:
+            return self._whole(depth) if dice.random() < 0.5 else self._chosen(lambda: self._number(depth - 1), depth)
         if depth == 0 or dice.random() < 0.4:
             constants = ("0", "1", "2", "-1", "3", "7", "1.5", "0.01", "-2.00", "3.14", "100", "TRUE", "00012")
             return dice.choice((*WHOLES, *EXACTS, *constants))
@@ -153,11 +161,87 @@ class Maker:
         if sign == "parentheses":
             return f"({self._number(depth - 1)})"
         if sign == "DIV":
-            return f"{dice.choice(WHOLES)} DIV {dice.choice((*WHOLES, '2', '-3', '0'))}"
+            return f"{dice.choice((*WHOLES, self._whole(1)))} DIV {dice.choice((*WHOLES, '2', '-3', '0'))}"
         return f"{self._number(depth - 1)} {sign} {self._number(depth - 1)}"
+
+    def _chosen(self, value: Callable[[], str], depth: int = 1) -> str:
+        """One of some values of a kind, by a condition."""
+        dice = self.dice
+        match dice.choice(("CASE", "simple", "IF", "IFNULL", "COALESCE", "NULLIF")):
+            case "CASE":
+                whens = " ".join(f"WHEN {self.truth(depth - 1)} THEN {value()}" for _ in range(dice.randint(1, 2)))
+                return f"CASE {whens} {dice.choice(('', 'ELSE NULL', f'ELSE {value()}'))} END"
+            case "simple":
+                left, right, _ = self._pair()
+                whens = f"WHEN {right} THEN {value()} {dice.choice(('', f'WHEN NULL THEN {value()}'))}"
+                return f"CASE {left} {whens} {dice.choice(('', f'ELSE {value()}'))} END"
+            case "IF":
+                return f"IF({self.truth(depth - 1)}, {value()}, {dice.choice(('NULL', value(), value()))})"
+            case "COALESCE":
+                return f"COALESCE({', '.join(value() for _ in range(dice.randint(1, 3)))})"
+            case name:
+                return f"{name}({value()}, {value()})"
+
+    def _whole(self, depth: int) -> str:
+        """A function whose result is a number."""
+        dice = self.dice
+        number = self._number(depth - 1)
+        match dice.choice(("one", "MOD", "most", "FLOOR", "length", "date", "time")):
+            case "one":
+                return f"{dice.choice(('ABS', 'SIGN'))}({number})"
+            case "MOD":
+                return f"MOD({dice.choice(WHOLES)}, {dice.choice((*WHOLES, '3', '-2', '0'))})"
+            case "most":
+                values = [self._number(depth - 1) for _ in range(dice.randint(2, 3))]
+                return f"{dice.choice(('GREATEST', 'LEAST'))}({', '.join(values)})"
+            case "FLOOR":
+                return f"{dice.choice(('FLOOR', 'CEIL', 'CEILING'))}({dice.choice((*WHOLES, number))})"
+            case "length":
+                name = dice.choice(("LENGTH", "OCTET_LENGTH", "CHAR_LENGTH", "CHARACTER_LENGTH"))
+                return f"{name}({self._cut(dice.choice((*TEXTS, 'b', 'bn')))})"
+            case "date":
+                name = dice.choice(("YEAR", "MONTH", "DAY", "DAYOFMONTH"))
+                return f"{name}({self._moment()})"
+            case _:
+                return f"{dice.choice(('HOUR', 'MINUTE', 'SECOND'))}({dice.choice(('t', self._moment()))})"
+
+    def _moment(self) -> str:
+        names = ("dt", "dy", "DATE(dt)", "DATE(dy)")
+        name = self.dice.choice(names)
+        return name if self.dice.random() < 0.6 else self._chosen(lambda: self.dice.choice(names))
+
+    def _cut(self, name: str) -> str:
+        """A column of text or bytes, or what functions make of it."""
+        dice = self.dice
+        if dice.random() < 0.4:
+            return name
+        bare = name in ("b", "bn")
+        inner = self._cut(name)
+
+        def alike() -> str:
+            other = dice.choice(("b", "bn", "x'61'", "'a'")) if bare else quoted(dice.choice(WORDS))
+            return dice.choice((inner, name, other))
+
+        count = dice.choice(("0", "1", "2", "3", "-1", "-2", "9", *WHOLES))
+        match dice.choice(("LEFT", "SUBSTRING", "SUBSTR", "MID", "TRIM", "CONCAT", "chosen")):
+            case "LEFT":
+                return f"{dice.choice(('LEFT', 'RIGHT'))}({inner}, {count})"
+            case "TRIM":
+                return f"{dice.choice(('TRIM', 'LTRIM', 'RTRIM'))}({inner})"
+            case "CONCAT":
+                return f"CONCAT({', '.join((inner, *(alike() for _ in range(dice.randint(0, 2)))))})"
+            case "chosen":
+                return self._chosen(alike)
+            case name:
+                length = f", {dice.choice(('0', '1', '2', '-1', *WHOLES))}"
+                return f"{name}({inner}, {count}{length if name == 'MID' else dice.choice(('', length))})"
 
     def _doubles(self) -> tuple[str, str, bool]:
         dice = self.dice
+        if dice.random() < 0.3:
+            values = lambda: dice.choice((*DOUBLES, "0.1e0", "a", "d", "1.5", "g * 2"))  # noqa: E731
+            call = dice.choice((f"ABS({values()})", f"GREATEST({values()}, f)", f"LEAST(g, {values()})", ""))
+            return call or self._chosen(values), values(), True
         left = dice.choice((*DOUBLES, "f + g", "g * 2", "f - 0.1e0", "g / f", "f * f", "g % 3", "-f", "g + d", "f * a"))
         right = dice.choice((*DOUBLES, "0e0", "1.5e0", "0.1e0", "3.14e0", "1.5e0 + 1.5e0", "1e300"))
         if dice.random() < 0.3:
@@ -167,6 +251,8 @@ class Maker:
     def _texts(self) -> tuple[str, str, bool]:
         dice = self.dice
         name = dice.choice(TEXTS)
+        if dice.random() < 0.4:
+            name = self._cut(name)
         kind = dice.random()
         if kind < 0.3:
             pattern = "".join(
@@ -179,7 +265,17 @@ class Maker:
         return name, name if kind < 0.55 else quoted(dice.choice(WORDS)), True
 
     def _binaries(self) -> tuple[str, str, bool]:
-        return "b", self.dice.choice(("b", "x''", "x'61'", "0x6100", "'a'", "'ab'", "X'FF'")), True
+        dice = self.dice
+        constants = ("x''", "x'61'", "0x6100", "'a'", "'ab'", "X'FF'", "x'61000000'")
+        name = self._cut(dice.choice(("b", "bn")))
+        return self._among(name, constants) or (name, dice.choice(("b", "bn", *constants)), True)
+
+    def _among(self, name: str, constants: Sequence[str]) -> tuple[str, str, bool] | None:
+        dice = self.dice
+        if dice.random() < 0.7:
+            return None
+        items = ", ".join(dice.choice((*constants, "NULL")) for _ in range(dice.randint(1, 4)))
+        return f"({name} {dice.choice(('', 'NOT '))}IN ({items}))", dice.choice(("0", "1")), True
 
     def _times(self) -> tuple[str, str, bool]:
         dice = self.dice
@@ -187,8 +283,16 @@ class Maker:
         if kind == "both":
             return "dt", "dy", True
         constants = {"dt": MOMENTS, "dy": DAYS, "t": CLOCKS, "y": ("1999", "2020", "1901")}[kind]
+        if kind != "y":
+            constants = tuple(map(quoted, constants))
+        name = kind
+        if dice.random() < 0.4:
+            same = {"dt": self._moment, "dy": lambda: dice.choice(("dy", "DATE(dt)"))}.get(kind, lambda: kind)
+            name = same() if dice.random() < 0.3 else self._chosen(same)
+        if found := self._among(name, constants):
+            return found
         constant = dice.choice(constants)
-        return kind, kind if dice.random() < 0.1 else constant if kind == "y" else quoted(constant), True
+        return name, kind if dice.random() < 0.1 else constant, True
 
     def _members(self) -> tuple[str, str, bool]:
         dice = self.dice

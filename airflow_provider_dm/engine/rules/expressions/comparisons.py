@@ -101,6 +101,9 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
     match left.type, right.type:
         case (Whole() | Exact() | Double(), Whole() | Exact() | Double()):
             if isinstance(left.type, Double) or isinstance(right.type, Double):
+                pair = (left, right)
+                if any(isinstance(part.type, Whole) for part in pair) and any(map(_coarse, pair)):
+                    raise Refused("a whole number is compared with a double of 9007199254740992 or more")
                 return _through(float, left.read), _through(float, right.read), _order
             return left.read, right.read, _order
         case (Year(), Whole()) | (Whole(), Year()):
@@ -134,6 +137,11 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
             raise Refused(f"{described(left.type)} is compared with {described(right.type)}")
 
 
+def _coarse(part: Part) -> bool:
+    """Tell whether a part is a double constant beside which there are whole numbers that no double is."""
+    return isinstance(part.constant, float) and abs(part.constant) >= 1 << 53
+
+
 def _order(one: Any, other: Any) -> int:
     return int(one > other) - int(one < other)
 
@@ -163,8 +171,6 @@ def among(operand: Part, items: Sequence[Part]) -> Read:
     kinds = {type(item.type) for item in (operand, *constants)}
     if Double in kinds and len(kinds) > 1 and not isinstance(operand.type, Double):
         raise Refused("IN holds a whole number or a decimal against a double")
-    if isinstance(operand.type, Moment | Clock | Year | Binary):
-        raise Refused("IN is asked of a date, a time, a year or bytes; = and OR say the same")
     if any(item.constant is None for item in constants):
         raise Refused("IN has something else than constants in its list")
     if any(signs_differ(operand, item) for item in constants):

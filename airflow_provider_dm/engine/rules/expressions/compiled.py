@@ -16,6 +16,7 @@ Values are None for NULL, and truth has three values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,7 +35,8 @@ from airflow_provider_dm.engine.rules.expressions.comparisons import (
     logical,
     truth_of,
 )
-from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative
+from airflow_provider_dm.engine.rules.expressions.functions import call, choice
+from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative, signs_differ
 from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange, Part, Read, Refused, UnknownColumn
 from airflow_provider_dm.engine.rules.expressions.syntax import Tree, read_expression
 from airflow_provider_dm.engine.schema.codec import Row
@@ -130,8 +132,21 @@ class _Compiler:
             case syntax.Not(operand):
                 truth = truth_of(self.part(operand))
                 return boolean(lambda row: None if (found := truth(row)) is None else not found)
+            case syntax.Call(name, arguments):
+                return call(name, [self.part(one) for one in arguments])
+            case syntax.Case(operand, branches, otherwise):
+                return self._case(operand, branches, self.part(otherwise))
             case syntax.Logical(sign, left, right):
                 return boolean(logical(sign, truth_of(self.part(left)), truth_of(self.part(right))))
+
+    def _case(self, operand: Tree | None, branches: Sequence[tuple[Tree, Tree]], otherwise: Part) -> Part:
+        parts = [(self.part(test), self.part(result)) for test, result in branches]
+        if operand is None:
+            return choice([(truth_of(test), result) for test, result in parts], otherwise)
+        asked = self.part(operand)
+        if any(signs_differ(asked, test) for test, _ in parts):
+            raise Refused("CASE holds a signed number against an unsigned one")
+        return choice([(comparison("=", asked, test), result) for test, result in parts], otherwise)
 
     def _column(self, name: str, collation: str | None) -> Part:
         try:

@@ -2,7 +2,8 @@
 
     expression := and/or/xor/not of tests         a = 1 AND NOT (b IN (2, 3) OR c IS NULL)
     test       := sum [comparison sum] | sum IS [NOT] NULL|TRUE|FALSE|UNKNOWN | sum [NOT] IN|BETWEEN|LIKE …
-    sum        := the usual arithmetic of columns and constants, and whole expressions in parentheses
+    sum        := the usual arithmetic of columns, constants, function calls, CASE … END, and whole expressions in
+                  parentheses
 
 Operators bind as they do in MySQL. Where the two flavours, or two sql_modes, read a text in different ways (`||`, `!`,
 `a = b = c`), it is not read at all: parentheses say what is meant. So is whatever else is not known here.
@@ -16,6 +17,7 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable
 from airflow_provider_dm.engine.ddl.reader import Reader
+from airflow_provider_dm.engine.rules.expressions.functions import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,38 @@ class Logical(_Pair):
     """AND, OR or XOR."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """A function by its name in capitals, and its arguments."""
+
+    name: str
+    arguments: tuple[Tree, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`CASE [operand] WHEN … THEN … [ELSE …] END`; `branches` are pairs of WHEN and THEN."""
+
+    operand: Tree | None
+    branches: tuple[tuple[Tree, Tree], ...]
+    otherwise: Tree
+
+
 Tree: TypeAlias = (
-    Constant | ColumnRef | Collated | Arithmetic | Negative | Comparison | Is | In | Between | Like | Not | Logical
+    Constant
+    | ColumnRef
+    | Collated
+    | Arithmetic
+    | Negative
+    | Comparison
+    | Is
+    | In
+    | Between
+    | Like
+    | Not
+    | Logical
+    | Call
+    | Case
 )
 
 _COMPARISONS: Final = ("<=>", "<>", "!=", "<=", ">=", "=", "<", ">")
@@ -241,12 +273,32 @@ def _word(reader: Reader, text: str, raw: str, follows: str) -> Tree:
     if text.startswith("0X") and len(text) > 2:
         reader.word()
         return _hexadecimal(raw[2:])
+    if text == "CASE":
+        return _case(reader)
     if follows == "(":
-        raise Unreadable(f"the function {raw} is not evaluated here")
+        if text not in FUNCTIONS:
+            raise Unreadable(f"the function {raw} is not evaluated here")
+        reader.word()
+        return Call(text, reader.in_parentheses(lambda: _logical(reader, 0)))
     if text in _RESERVED or (follows == "''" and (text.startswith("_") or text in _BEFORE_STRINGS)):
         raise Unreadable(f"{raw} is not understood there (a column of that name needs `quotes`)")
     reader.word()
     return _column(reader, raw)
+
+
+def _case(reader: Reader) -> Case:
+    reader.expect("CASE")
+    operand = None if reader.peek() == "WHEN" else _logical(reader, 0)
+    branches = []
+    while reader.skip("WHEN"):
+        test = _logical(reader, 0)
+        reader.expect("THEN")
+        branches.append((test, _logical(reader, 0)))
+    if not branches:
+        raise Unreadable("CASE has no WHEN")
+    otherwise = _logical(reader, 0) if reader.skip("ELSE") else Constant("null", "NULL")
+    reader.expect("END")
+    return Case(operand, tuple(branches), otherwise)
 
 
 def _column(reader: Reader, name: str) -> Tree:

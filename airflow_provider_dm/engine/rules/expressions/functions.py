@@ -1,0 +1,286 @@
+"""The functions and CASE of an expression: a table of names, and the type that all results of one have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from airflow_provider_dm.engine.rules.expressions.comparisons import comparison, truth_of
+from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, arithmetic
+from airflow_provider_dm.engine.rules.expressions.parts import (
+    Binary,
+    Clock,
+    Double,
+    Exact,
+    Moment,
+    Null,
+    OutOfRange,
+    Part,
+    Quoted,
+    Read,
+    Refused,
+    Text,
+    Type,
+    Whole,
+    Year,
+    described,
+)
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
+
+NULL: Final = Part(Null(), lambda _row: None)
+_NUMBERS: Final = (Whole, Exact, Double)
+_STRINGS: Final = (Text, Binary)
+_LONGEST: Final = 1 << 24
+"""Bytes; a longer string may be NULL to the server, which has a limit of its own (max_allowed_packet)."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """How a call is made into a part, and how many arguments it has at least and at most."""
+
+    least: int
+    most: int
+    make: Callable[..., Part]
+
+
+def call(name: str, arguments: Sequence[Part]) -> Part:
+    """Return the part that a function of the table is. Raises Refused."""
+    function = FUNCTIONS[name]
+    if not function.least <= len(arguments) <= function.most:
+        raise Refused(f"{name} has {len(arguments)} arguments")
+    return function.make(*arguments)
+
+
+def choice(branches: Sequence[tuple[Read, Part]], otherwise: Part) -> Part:
+    """Return the part of the first branch whose condition is true. Raises Refused."""
+    kind, reads = _common([*(part for _, part in branches), otherwise])
+    conditions = [(condition, read) for (condition, _), read in zip(branches, reads, strict=False)]
+    last = reads[-1]
+
+    def read(row: Row) -> Any:
+        for condition, chosen in conditions:
+            if condition(row):
+                return chosen(row)
+        return last(row)
+
+    return Part(kind, read)
+
+
+def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
+    """Return the type of a part that is one of these, and the values of each as one of that type."""
+    kinds = {type(part.type): part.type for part in parts if not isinstance(part.type, Null)}
+    found = frozenset(kinds)
+    numbers = [part for part in parts if isinstance(part.type, _NUMBERS)]
+    convert: Callable[[Any], Any] | None = None
+    kind: Type
+    if not found:
+        kind = Null()
+    elif found == {Whole} and len({part.type.unsigned for part in numbers if isinstance(part.type, Whole)}) == 1:
+        kind = max((part.type for part in numbers if isinstance(part.type, Whole)), key=lambda one: one.digits)
+    elif found <= {Whole, Exact}:  # also a signed and an unsigned number, which a decimal holds both
+        exact = [part.type if isinstance(part.type, Exact) else Exact(part.type.digits, 0) for part in numbers]  # type: ignore[union-attr]
+        decimals = max(one.decimals for one in exact)
+        kind = Exact(max(one.digits - one.decimals for one in exact) + decimals, decimals)
+        if kind.digits > MOST_DIGITS or decimals > MOST_DECIMALS:
+            raise Refused("a result has more digits than a decimal of the server")
+        convert = Decimal
+    elif found <= set(_NUMBERS):
+        kind, convert = Double(), float
+    elif found <= {Text, Quoted} and Text in found:
+        if len({part.type for part in parts if isinstance(part.type, Text)}) > 1:
+            raise Refused("texts of different collations stand for each other")
+        kind = kinds[Text]
+    elif found <= {Binary, Quoted} and Binary in found:
+        kind = Binary()
+    elif found == {Moment}:
+        kind = Moment(day=all(part.type.day for part in parts if isinstance(part.type, Moment)))
+    elif found == {Year}:
+        kind = Year()
+    else:
+        raise Refused(f"{' and '.join(sorted(map(described, kinds.values())))} stand for each other")
+    return kind, [_as(kind, part, convert) for part in parts]
+
+
+def _as(kind: Type, part: Part, convert: Callable[[Any], Any] | None) -> Read:
+    read = part.read
+    if isinstance(part.type, Quoted):
+        encoded = kind.collation.encode(part.type.text) if isinstance(kind, Text) else part.type.text.encode()
+        if encoded is None:
+            raise Refused(f"{part.type.text!r} has characters that the column's charset has not")
+        return lambda _row: encoded
+    if convert is None:
+        return read
+    return lambda row: None if (value := read(row)) is None else convert(value)
+
+
+def _coalesce(*arguments: Part) -> Part:
+    kind, reads = _common(arguments)
+    return Part(kind, lambda row: next((value for read in reads if (value := read(row)) is not None), None))
+
+
+def _if(condition: Part, then: Part, otherwise: Part) -> Part:
+    return choice([(truth_of(condition), then)], otherwise)
+
+
+def _nullif(one: Part, other: Part) -> Part:
+    return choice([(comparison("=", one, other), NULL)], one)
+
+
+def _known(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Part:
+    """Return a part that is NULL where one of its arguments is; those behind that are not looked at."""
+
+    def read(row: Row) -> Any:
+        values = []
+        for one in reads:
+            value = one(row)
+            if value is None:
+                return None
+            values.append(value)
+        return compute(*values)
+
+    return Part(kind, read)
+
+
+def _of(*kinds: tuple[type, ...], to: Callable[[Any], tuple[Type, Callable[..., Any]]]) -> Callable[..., Part]:
+    """Return how a function of these kinds is made: `to` has the first one's type, and says what comes out."""
+
+    def make(*arguments: Part) -> Part:
+        for part, expected in zip(arguments, kinds, strict=False):
+            if not isinstance(part.type, (*expected, Null)):
+                raise Refused(f"a function is asked about {described(part.type)}")
+        if any(isinstance(part.type, Null) for part in arguments):
+            return NULL
+        return _known([part.read for part in arguments], *to(arguments[0].type))
+
+    return make
+
+
+def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[..., Part]:
+    """Return how a function is made whose arguments and result are of one type."""
+
+    def make(*arguments: Part) -> Part:
+        if any(isinstance(part.type, Null) for part in arguments):
+            return NULL
+        kind, reads = _common(arguments)
+        if not isinstance(kind, expected):
+            raise Refused(f"a function is asked about {described(kind)}")
+        return _known(reads, kind, compute)
+
+    return make
+
+
+def _absolute(kind: Type) -> tuple[Type, Callable[..., Any]]:
+    return kind, (lambda value: kind.check(abs(value))) if isinstance(kind, Whole) else abs
+
+
+def _sign(_kind: Type) -> tuple[Type, Callable[..., Any]]:
+    return Whole(False, 1), lambda value: (value > 0) - (value < 0)
+
+
+def _joined(*values: bytes) -> bytes:
+    if sum(map(len, values)) > _LONGEST:
+        raise OutOfRange
+    return b"".join(values)
+
+
+def _codec(kind: Type) -> str:
+    """Return what cuts a string into characters: those of one byte need no more than that."""
+    return "utf-8" if isinstance(kind, Text) and kind.collation.charset in UTF8_CHARSETS else "latin-1"
+
+
+def _cut(compute: Callable[..., str]) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
+    """Return a function from a string's characters to some of them."""
+
+    def to(kind: Type) -> tuple[Type, Callable[..., Any]]:
+        codec = _codec(kind)
+        return kind, lambda value, *numbers: compute(value.decode(codec), *numbers).encode(codec)
+
+    return to
+
+
+def _length(_kind: Type) -> tuple[Type, Callable[..., Any]]:
+    return Whole(False, 10), len
+
+
+def _characters(kind: Type) -> tuple[Type, Callable[..., Any]]:
+    codec = _codec(kind)
+    return Whole(False, 10), lambda value: len(value.decode(codec))
+
+
+def _substring(text: str, position: int, length: int | None = None) -> str:
+    """Count from 1, or from the end backwards; 0 is nowhere.
+
+    >>> [_substring("abcd", *numbers) for numbers in ((2,), (-3, 2), (0,), (-5,), (2, -1), (3, 9))]
+    ['bcd', 'bc', '', '', '', 'cd']
+    """
+    start = position - 1 if position > 0 else len(text) + position
+    if position == 0 or start < 0 or (length is not None and length <= 0):
+        return ""
+    return text[start:] if length is None else text[start : start + length]
+
+
+def _piece(start: int, end: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
+    """Return a part of a moment, which is a number where it stands in `YYYY-MM-DD hh:mm:ss.ffffff`."""
+    return lambda _kind: (Whole(False, end - start), lambda value: int(value[start:end]))
+
+
+def _clock_piece(start: int, unit: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
+    """Return a part of a moment or of a TIME; `unit`: its length in microseconds."""
+
+    def to(kind: Type) -> tuple[Type, Callable[..., Any]]:
+        if isinstance(kind, Moment):
+            return _piece(start, start + 2)(kind)
+        whole = 1000 if unit == 3_600_000_000 else 60
+        return Whole(False, 3), lambda value: abs(value) // unit % whole
+
+    return to
+
+
+def _day_of(_kind: Type) -> tuple[Type, Callable[..., Any]]:
+    return Moment(day=True), lambda value: value[:10] + b" 00:00:00.000000"
+
+
+_ANY: Final = 1000
+_PART: Final = Function(2, 2, _of(_STRINGS, (Whole,), to=_cut(lambda text, count: text[: max(count, 0)])))
+_SUBSTRING: Final = Function(2, 3, _of(_STRINGS, (Whole,), (Whole,), to=_cut(_substring)))
+_IDENTITY: Final = Function(1, 1, _of((Whole,), to=lambda kind: (kind, lambda value: value)))
+_DAY: Final = Function(1, 1, _of((Moment,), to=_piece(8, 10)))
+_TIMED: Final = (Moment, Clock)
+FUNCTIONS: Final[dict[str, Function]] = {
+    "IF": Function(3, 3, _if),
+    "IFNULL": Function(2, 2, _coalesce),
+    "COALESCE": Function(1, _ANY, _coalesce),
+    "NULLIF": Function(2, 2, _nullif),
+    "ABS": Function(1, 1, _of(_NUMBERS, to=_absolute)),
+    "SIGN": Function(1, 1, _of(_NUMBERS, to=_sign)),
+    "MOD": Function(2, 2, lambda one, other: arithmetic("%", one, other)),
+    "FLOOR": _IDENTITY,
+    "CEIL": _IDENTITY,
+    "CEILING": _IDENTITY,
+    "GREATEST": Function(2, _ANY, _alike(_NUMBERS, max)),
+    "LEAST": Function(2, _ANY, _alike(_NUMBERS, min)),
+    "LENGTH": Function(1, 1, _of(_STRINGS, to=_length)),
+    "OCTET_LENGTH": Function(1, 1, _of(_STRINGS, to=_length)),
+    "CHAR_LENGTH": Function(1, 1, _of(_STRINGS, to=_characters)),
+    "CHARACTER_LENGTH": Function(1, 1, _of(_STRINGS, to=_characters)),
+    "CONCAT": Function(1, _ANY, _alike(_STRINGS, _joined)),
+    "LEFT": _PART,
+    "RIGHT": Function(2, 2, _of(_STRINGS, (Whole,), to=_cut(lambda text, count: text[-count:] if count > 0 else ""))),
+    "SUBSTRING": _SUBSTRING,
+    "SUBSTR": _SUBSTRING,
+    "MID": Function(3, 3, _SUBSTRING.make),
+    "LTRIM": Function(1, 1, _of(_STRINGS, to=_cut(lambda text: text.lstrip(" ")))),
+    "RTRIM": Function(1, 1, _of(_STRINGS, to=_cut(lambda text: text.rstrip(" ")))),
+    "TRIM": Function(1, 1, _of(_STRINGS, to=_cut(lambda text: text.strip(" ")))),
+    "YEAR": Function(1, 1, _of((Moment,), to=_piece(0, 4))),
+    "MONTH": Function(1, 1, _of((Moment,), to=_piece(5, 7))),
+    "DAY": _DAY,
+    "DAYOFMONTH": _DAY,
+    "HOUR": Function(1, 1, _of(_TIMED, to=_clock_piece(11, 3_600_000_000))),
+    "MINUTE": Function(1, 1, _of(_TIMED, to=_clock_piece(14, 60_000_000))),
+    "SECOND": Function(1, 1, _of(_TIMED, to=_clock_piece(17, 1_000_000))),
+    "DATE": Function(1, 1, _of((Moment,), to=_day_of)),
+}
