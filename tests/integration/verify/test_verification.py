@@ -52,6 +52,14 @@ def test_what_was_copied_is_equal_and_damage_is_found(
     assert "apple" not in str(error), "row values stay out of errors and logs"
 
 
+def test_a_schema_without_a_table_is_equal(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    found = verified(migration)
+    assert (found["verified"], found["tables"]) == (True, [])
+
+
 def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mariadb_source)
     for number in range(3):
