@@ -74,8 +74,12 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
-    """Let a task go on that runs and is paused; one that is not paused is there already, as with DM."""
-    paused = [one for one in store.list_subtasks(task=task.name) if one.desired not in (None, Stage.RUNNING)]
+    """Resume the sources of a running task that a person or an error has paused. Without any, refuse, as DM does."""
+    paused = [
+        one
+        for one in store.list_subtasks(task=task.name)
+        if one.desired not in (None, Stage.RUNNING) or one.stage is Stage.PAUSED
+    ]
     if not paused:
         there = f"task {task.name} is running already"
         return _answer(output, task, run.holder.host, dict.fromkeys(task.source_ids, there), there)

@@ -55,6 +55,7 @@ def test_ddl_that_computes_no_row_is_followed(one_source: Shops) -> None:
     [
         f"ADD c timestamp NOT NULL {NOW}",
         f"ADD c datetime NULL {NOW}",
+        f"DROP COLUMN d, ADD COLUMN d datetime {NOW}",
         f"MODIFY t timestamp NOT NULL {NOW}",
         "MODIFY t timestamp NOT NULL DEFAULT '2001-01-01'",
         "CHANGE d e timestamp NOT NULL DEFAULT '2001-01-01'",

@@ -218,3 +218,20 @@ def test_a_stopped_task_leaves_no_lock_of_a_source_that_had_left_it(desk: Desk) 
     desk.put(ONE, Stage.STOPPED, task="other")
     assert desk("stop-task", "shop")["result"] is True
     assert desk("shard-ddl-lock")["msg"] == "no DDL lock exists"
+
+
+def test_start_task_resumes_a_source_that_an_error_has_paused_beside_others(desk: Desk) -> None:
+    task, sources = desk.work / "task.yaml", [desk.work / f"{name}.yaml" for name in (ONE, TWO)]
+    names = "\n".join(f"- {{source-id: {name}}}" for name in (ONE, TWO))
+    task.write_text(
+        f"name: shop\ntask-mode: all\ntarget-database: {{host: h, port: 1, user: u}}\nmysql-instances:\n{names}"
+    )
+    for name, path in zip((ONE, TWO), sources, strict=True):
+        path.write_text(f"source-id: {name}\nfrom: {{host: h, port: 1, user: u}}")
+        desk.put(name)
+    desk.store.put_subtask_error("shop", ONE, {"ErrCode": "DM-6004", "Message": "a row is refused."})
+    desk.run()
+
+    desk("start-task", str(task), *(word for path in sources for word in ("--source", str(path))), code=1)
+
+    assert desk.desired() == {ONE: Stage.RUNNING, TWO: None}

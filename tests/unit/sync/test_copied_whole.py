@@ -41,7 +41,7 @@ def test_ddl_behind_a_copy_of_one_place_waits_for_no_load(
     expected: bool,
 ) -> None:
     there = {MERGED: replace(WAS, name=MERGED, unique_keys=target_keys)}
-    monkeypatch.setattr(copied_whole, "list_tables", lambda _connection: list(there))
+    monkeypatch.setattr(copied_whole, "existing", lambda _connection, names: there.keys() & names)
     monkeypatch.setattr(copied_whole, "read_tables", lambda _connection, names: {name: there[name] for name in names})
     target: Any = None
     before = SubtaskTables((TableSchema(WAS, MERGED, place),), Tracker.of(Server(Flavour.MYSQL, (9,)), {}, {}))

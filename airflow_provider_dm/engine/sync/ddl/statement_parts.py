@@ -102,11 +102,9 @@ def check_same_everywhere(
     default, and NULL in a TIMESTAMP that becomes NOT NULL with the moment, whatever the column's default is; only a
     MySQL in a strict mode refuses such rows instead. `flavour`: the source's. Raises CannotFollow.
     """
-    old, names = {one.name.lower(): one for one in before.columns}, _former_names(statement)
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
     strict = flavour is Flavour.MYSQL and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
-    for column in after.columns:
-        name = column.name.lower()
-        was = old.get(names.get(name, name))
+    for was, column in columns_of(before, after, specs):
         if column.auto_increment and (was is None or not was.auto_increment):
             raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
         if was is None:
@@ -116,18 +114,6 @@ def check_same_everywhere(
             filled = nulls_end and column.type.name.lower() == "timestamp" and not strict
         if filled:
             raise CannotFollow(f"each shard fills {column.name} with another moment")
-
-
-def _former_names(statement: Statement) -> dict[str, str]:
-    """Return new name -> former name of the columns that get another name, in lower case."""
-    found = {}
-    for spec in statement.specs if isinstance(statement, AlterTable) else ():
-        match spec:
-            case ChangeColumn(name, column):
-                found[column.name.lower()] = name.lower()
-            case RenameColumn(name, to):
-                found[to.lower()] = name.lower()
-    return found
 
 
 def check_shows(name: TableName, before: TableDefinition, after: TableDefinition) -> None:
