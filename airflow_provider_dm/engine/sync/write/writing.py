@@ -1,6 +1,7 @@
 """What the keys of a syncer come to: who writes at once, how much in a transaction and a statement, and what is held.
 
-    worker-count    target connections that write at once. Not said: two for each task of an epoch, 16 at most
+    worker-count    target connections that write at once. Default: two for each task of an epoch, one if there are more
+                    than eight tasks
     batch           rows of a target transaction, which takes whole buckets, or whole transactions, until it has so many
     multiple-rows   false: a statement is about one row
     queue-size      changes held for each two workers, as DM's queues: epochs are no larger than that comes to
