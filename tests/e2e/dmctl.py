@@ -29,8 +29,7 @@ class Ended:
     @property
     def answer(self) -> dict[str, Any]:
         """The one JSON object on stdout."""
-        (line,) = self.out.splitlines()
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, Any] = json.loads(self.out)
         return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -114,9 +114,14 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
 
 
 def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
-    """Return the function whose values are equal if the server takes two names for one (lower_case_table_names)."""
-    ((mode,),) = query(connection, "SELECT @@global.lower_case_table_names")
-    return fold_of(int(mode))
+    """Return the function whose values are equal if the server takes two names for one (lower_case_table_names).
+
+    Raises AnswerCut.
+    """
+    rows = query(connection, "SELECT @@global.lower_case_table_names")
+    if not rows:
+        raise AnswerCut("@@global.lower_case_table_names", 0, 1)
+    return fold_of(int(rows[0][0]))
 
 
 def fold_of(mode: int) -> Callable[[TableName], TableName]:
