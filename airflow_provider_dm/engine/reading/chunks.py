@@ -1,9 +1,10 @@
 """Cutting the tables of a source into chunks. Pure: sizes in, chunks out.
 
 A chunk is a piece of work that remembers how far it came: a range over the first column of the identity key (integers,
-computed from MIN and MAX), or a whole table. Rows outside MIN and MAX came after P0, so the binlog brings them. A range
-may be empty or crowded; that costs balance, never correctness, so there is no scan to plan better ones. Within a chunk
-rows are paged by key, and the next chunk goes to whoever is free.
+computed from MIN and MAX), or a whole table. The first one has no lower and the last one no upper limit, so together
+they have every row, also one that is inserted later. A range may be empty or crowded; that costs balance, never
+correctness, so there is no scan to plan better ones. Within a chunk rows are paged by key, and the next chunk goes to
+the next reader that is free.
 
 The estimate of rows comes from the server's statistics and may be far off, or zero just after a load. It never decides
 what is copied, only into how many pieces: a table that spans many key values is cut as if it had some rows."""
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -42,7 +42,7 @@ def plan_chunks(sizes: Iterable[TableSize], *, slots: int, chunk_rows: int | Non
 
     >>> size = TableSize(TableName("a", "t"), rows=30, span=(1, 40))
     >>> [(chunk.low, chunk.high) for chunk in plan_chunks([size], slots=1, chunk_rows=10)]
-    [(1, 10), (11, 20), (21, 30), (31, 40)]
+    [(None, 10), (11, 20), (21, 30), (31, None)]
     """
     pieces = [(size.table, low, high) for size in sizes for low, high in _ranges(size, slots, chunk_rows)]
     return [ChunkProgress(number, table, low, high) for number, (table, low, high) in enumerate(pieces)]
@@ -56,5 +56,6 @@ def _ranges(size: TableSize, slots: int, chunk_rows: int | None) -> list[Range]:
     likely_rows = min(width, max(size.rows, SMALLEST_CHUNK_ROWS * slots))
     wanted_rows = chunk_rows or max(SMALLEST_CHUNK_ROWS, likely_rows // (slots * CHUNKS_PER_SLOT))
     count = max(1, min(MOST_CHUNKS, -(-likely_rows // wanted_rows), width))
-    edges = [low + width * number // count for number in range(count + 1)]
-    return [(start, end - 1) for start, end in pairwise(edges)]
+    edges = [low + width * number // count for number in range(1, count)]
+    starts, ends = [None, *edges], [*(edge - 1 for edge in edges), None]
+    return list(zip(starts, ends, strict=True))

@@ -99,8 +99,9 @@ def claim_generation(endpoint: Endpoint, fence: Fence) -> None:
 
     def body(connection: Connection) -> None:
         _claim_subtask(connection, fence, claim)
-        for rows, ref in ((FRONTIER, fence.ref), (FRONTIER, fence.ref.resync()), (CHUNKS, fence.ref)):
-            rows.update(connection, ref, "generation = %s", (fence.generation,))
+        for ref in (fence.ref, fence.ref.resync()):
+            FRONTIER.update(connection, ref, "generation = %s", (fence.generation,))
+        CHUNKS.update(connection, fence.ref, "generation = %s, round = 0", (fence.generation,))
 
     run_transaction(endpoint, body)
 

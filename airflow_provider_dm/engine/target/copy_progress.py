@@ -6,7 +6,8 @@ which is no longer the stored one. A second attempt of the same work, a task tha
 came back from the dead: each either continues from the stored key or ends.
 
 What is compared is `rows_copied`. It grows with every page, so it tells states apart without comparing keys, whose
-equality would be a matter of collations. `done` closes the chunk for good.
+equality would be a matter of collations. `done` closes the chunk for good. `round` refuses a page of a round that is
+closed (rounds.py).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import MetaRows, name_of
 
 CHUNKS: Final = MetaRows("dm_copy_chunk")
-_OF_TABLE: Final = "source_schema = %s AND source_table = %s"
-_COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied"
+OF_SOURCE_TABLE: Final = "source_schema = %s AND source_table = %s"
+_COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied, round, birth"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class ChunkProgress:
     last_key: str | None = None
     done: bool = False
     rows_copied: int = 0
+    round: int = 0
+    """The round in which it may grow (rounds.py); 0: none is open."""
+    birth: str = ""
+    """What its table is recognized by in that round."""
 
 
 def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
@@ -72,17 +77,17 @@ def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
 
 def lock_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> list[ChunkProgress]:
     """Return a table's chunks as they stand, none of which moves until the transaction ends."""
-    return [_progress(row) for row in CHUNKS.select(connection, ref, _COLUMNS, _OF_TABLE, table, "FOR UPDATE")]
+    return [_progress(row) for row in CHUNKS.select(connection, ref, _COLUMNS, OF_SOURCE_TABLE, table, "FOR UPDATE")]
 
 
 def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:
     """Let, in a transaction that has checked the generation, the chunks of a table be those of its new name."""
-    CHUNKS.update(connection, ref, "source_schema = %s, source_table = %s", new, _OF_TABLE, old)
+    CHUNKS.update(connection, ref, "source_schema = %s, source_table = %s", new, OF_SOURCE_TABLE, old)
 
 
 def forget_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
     """Remove, in a transaction that has checked the generation, the chunks of a table that is gone at the source."""
-    CHUNKS.delete(connection, ref, _OF_TABLE, table)
+    CHUNKS.delete(connection, ref, OF_SOURCE_TABLE, table)
 
 
 def load_chunk(connection: Connection, fence: Fence, number: int) -> ChunkProgress:
@@ -106,8 +111,8 @@ def advance_chunk(
         fence.ref,
         "last_key = %s, done = %s, rows_copied = rows_copied + %s",
         (last_key, int(done), rows),
-        "chunk = %s AND generation = %s AND done = 0 AND rows_copied = %s",
-        (seen.number, fence.generation, seen.rows_copied),
+        "chunk = %s AND generation = %s AND done = 0 AND round = %s AND rows_copied = %s",
+        (seen.number, fence.generation, seen.round, seen.rows_copied),
     )
     if matched == 1:
         return True
@@ -121,7 +126,7 @@ def count_chunk_rows(connection: Connection, ref: SubtaskRef, number: int, rows:
 
 
 def _progress(row: tuple[Any, ...]) -> ChunkProgress:
-    number, schema, table, low, high, last_key, done, rows_copied = row
+    number, schema, table, low, high, last_key, done, rows_copied, of_round, birth = row
     return ChunkProgress(
         int(number),
         name_of(schema, table),
@@ -130,6 +135,8 @@ def _progress(row: tuple[Any, ...]) -> ChunkProgress:
         None if last_key is None else text(last_key),
         bool(done),
         int(rows_copied),
+        int(of_round),
+        text(birth),
     )
 
 

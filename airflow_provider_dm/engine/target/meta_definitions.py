@@ -45,6 +45,8 @@ TABLES: Final[Mapping[str, str]] = {
         last_key mediumblob NULL,
         done tinyint NOT NULL DEFAULT 0,
         rows_copied bigint NOT NULL DEFAULT 0,
+        round bigint NOT NULL DEFAULT 0 COMMENT 'the round in which pages may be written; 0: none is open',
+        birth varchar(255) NOT NULL DEFAULT '' COMMENT 'reading/births.py: its table in that round',
         generation bigint NOT NULL,
         PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": f"""

@@ -3,7 +3,7 @@
     dm_version       one row: the version of all the others
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
-    dm_copy_chunk    one row for each chunk of a full load: how far it is copied
+    dm_copy_chunk    one row for each chunk of a full load: how far it is copied, and in which round it may grow
     dm_copied_table  of each table of a full load: when it was last altered, and where it was copied again
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.target.session import fresh_target, target_conne
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 13
+VERSION: Final = 14
 """Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
 

@@ -166,6 +166,11 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
     SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
 
 
+def complete_load(connection: Connection, fence: Fence) -> None:
+    """Note, inside a transaction that has checked the generation, that all keys are covered: from here on it syncs."""
+    SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = NULL, {_TIMED}", (UNIT_SYNC,))
+
+
 def apply_log_until(connection: Connection, fence: Fence, until: Location) -> None:
     """Note, inside a transaction, that the log is to be applied up to there before the load goes on (copy/by_log.py).
 

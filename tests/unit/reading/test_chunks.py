@@ -18,15 +18,16 @@ T = TableName("shop", "orders")
     slots=st.integers(1, 64),
     chunk_rows=st.none() | st.integers(1, 10**6),
 )
-def test_ranges_follow_each_other_from_min_to_max(
+def test_ranges_follow_each_other_and_are_open_at_both_ends(
     low: int, width: int, rows: int, slots: int, chunk_rows: int | None
 ) -> None:
     high = low + width - 1
     chunks = plan_chunks([TableSize(T, rows, (low, high))], slots=slots, chunk_rows=chunk_rows)
 
-    assert chunks[0].low == low
-    assert chunks[-1].high == high
-    assert all(chunk.low is not None and chunk.high is not None and chunk.low <= chunk.high for chunk in chunks)
+    assert chunks[0].low is None
+    assert chunks[-1].high is None
+    inner = [low, *(chunk.low for chunk in chunks[1:])]
+    assert all(start is not None and end is not None and start <= end for start, end in pairwise([*inner, high]))
     assert all(a.high is not None and a.high + 1 == b.low for a, b in pairwise(chunks))
     assert len(chunks) <= MOST_CHUNKS
 

@@ -31,7 +31,7 @@ META_TABLES = {
     "dm_frontier": """task, source, bucket, position, released DEFAULT '', generation,
         PRIMARY KEY (task, source, bucket)""",
     "dm_copy_chunk": """task, source, chunk, source_schema, source_table, low, high, last_key, done DEFAULT 0,
-        rows_copied DEFAULT 0, generation, PRIMARY KEY (task, source, chunk)""",
+        rows_copied DEFAULT 0, round DEFAULT 0, birth DEFAULT '', generation, PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": """task, source, table_schema, table_name, target_schema, target_name, skip_until DEFAULT '',
         definition, PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_copied_table": """task, source, table_schema, table_name, birth, copied_again DEFAULT '',
