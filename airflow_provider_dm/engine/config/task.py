@@ -168,12 +168,6 @@ class SubtaskConfig:
         overwrite each other in another way (sync/safe_mode/last_wins.py)."""
         return self.syncer.safe_mode or not self.overwrites
 
-    @property
-    def last_wins(self) -> bool:
-        """Tell whether rows of merged tables are written over at once in safe mode (sync/safe_mode/last_wins.py): not
-        where shards may hold rows back, and rows that collide wait first (sync/safe_mode/taking_over.py)."""
-        return self.syncer.safe_mode and self.shard_mode is not ShardMode.PESSIMISTIC
-
 
 class TaskConfig(DmModel):
     """A migration job. Without `target-database` the target is an Airflow connection."""

@@ -5,7 +5,7 @@ whose place (its key, or another unique value) is held by another row is not wri
 dm_contested_row until the place is free. So what an owner has at a key is in the target, or waits, or is not there, and
 the order in which owners are heard does not matter: a row that moves from one to the other is a delete of the one and
 an insert of the other, whichever comes first. With `safe-mode: true` rows that collide are written over
-(sync/safe_mode/last_wins.py, sync/safe_mode/taking_over.py).
+(sync/safe_mode/last_wins.py).
 
     writer       writes the rows of one owner, inside a transaction of a copy or a sync
     joining      what must be known of the others when an owner begins

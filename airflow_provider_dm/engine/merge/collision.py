@@ -13,7 +13,7 @@ the holder; and who acts on the answer asks again a while later (`contests`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
@@ -96,10 +96,6 @@ class Collides:
     row: ContestedRow
     other: Feeder
     holder: Holder
-    holders: tuple[Holder, ...] = ()
-    """All of them with which it does: `holder` is the first."""
-    beside: Verdict | None = None
-    """The verdict on other rows that hold places of it as well, and do not collide with it; None: there are none."""
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
         """Return the error for this and others of the same two tables and the same key."""
@@ -127,19 +123,13 @@ def verdict_on(
     if not holders:
         unseen = any(key.expression for key in mapping.target.unique_keys)  # of which `find_holders` can ask nothing
         return Verdict.NOBODYS if unseen else Verdict.WAITS
-    found = [(one, _verdict_on_holder(row, one, mapping, feeders, answers)) for one in holders]
-    collisions = [verdict for _, verdict in found if isinstance(verdict, Collides)]
-    known = [one.holder.identity for one in collisions]  # by one of its values is enough
-    rest = {verdict for one, verdict in found if one.identity not in known and not isinstance(verdict, Collides)}
-    beside = next((one for one in _FIRST if one in rest), None)
-    if collisions:
-        return replace(collisions[0], holders=tuple(one for one in holders if one.identity in known), beside=beside)
-    assert beside is not None
-    return beside
+    found = [_verdict_on_holder(row, one, mapping, feeders, answers) for one in holders]
+    collision = next((one for one in found if isinstance(one, Collides)), None)
+    return collision or next(one for one in _FIRST if one in found)
 
 
 _FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.NOBODYS)
-"""The order in which the first of several verdicts on one row counts."""
+"""If several rows hold places of one row, the first of these verdicts that applies to a holder is returned."""
 
 
 def _verdict_on_holder(

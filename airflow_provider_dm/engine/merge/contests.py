@@ -10,8 +10,8 @@ shards hold rows back, the end of that row may be among those: then their driver
 (sync/shard_ddl/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all
 the same.
 
-With `safe-mode: true` rows that collide end no run: they are written over what holds their places, at once (`spares`:
-sync/safe_mode/last_wins.py), or when the same answer has come twice (`settles`: sync/safe_mode/taking_over.py).
+With `safe-mode: true` rows that collide end no run: they are written over what holds their places (`spares`:
+sync/safe_mode/last_wins.py).
 """
 
 from __future__ import annotations
@@ -150,9 +150,6 @@ class Contests:
     """See `Settler`."""
     spares: Callable[[TableMapping], bool] | None = None
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
-    settles: Callable[[Collides], bool] | None = None
-    """Puts a row that collides into its place (sync/safe_mode/taking_over.py), and tells of which it can; None: of
-    none."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     since: float | None = None
@@ -186,10 +183,7 @@ class Contests:
             for known in (self._seen, self._held, self._looks):
                 known.clear()
         elif now or over or self.around.now() >= self._due:
-            many = now or self.settles is not None
-            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if many else ROWS_LOOKED_INTO)
-            if self.settles is not None:
-                self._count()
+            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
         return self.rows
 
     def count(self) -> int:
@@ -261,8 +255,6 @@ class Contests:
             if self.spares is not None and self.spares(mapping):
                 continue
             found = verdict_on(row, mapping, there, self.around)
-            if isinstance(found, Collides) and self.settles is not None and found.beside not in (None, Verdict.PAST):
-                found = found.beside  # who does not collide is not to go
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
@@ -281,11 +273,8 @@ class Contests:
         now = self.around.now()
         self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
         sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
-        stop = [one for one in sure if self.settles is None or not self.settles(one)]
-        if stop:
-            raise stop[0].error(stop)
-        for one in sure:
-            del self._seen[one.row.id]
+        if sure:
+            raise sure[0].error(sure)
 
     def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
         ends, windows = self._held.get(row.id, (None, 0))

@@ -175,7 +175,7 @@ class OwnerWriter:
 
     def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> tuple[Rows, Rows]:
         """Change rows that have a new image: those that wait go on waiting with it. Return those that are in the
-        target, and those that were set aside or lost and are to be inserted now."""
+        target, and those that were set aside and are to be inserted now."""
         here = self._locked(connection, waiting, changed.keys)
         if not here:
             return changed, changed.pick(())
@@ -184,12 +184,11 @@ class OwnerWriter:
         return changed.where(lambda key: key not in here), changed.where(again.__contains__)
 
     def insert_new(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
-        """Insert rows that were not there, or were lost. Return how many of them have to wait.
+        """Insert rows that were not there. Return how many of them have to wait.
 
         Raises InvariantBroken where one of them waits already, and TooManyContested.
         """
-        here = self._locked(connection, waiting, new.keys)
-        if here and here != withdraw_without_image(connection, self.owner, here, lost=True):
+        if self._locked(connection, waiting, new.keys):
             raise InvariantBroken(
                 f"a row that {self.owner} inserts was not there before", f"one that waits for a place in {self.target}"
             )
@@ -381,19 +380,12 @@ def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | N
 def identity_reader(
     mapping: TableMapping, target: Flavour
 ) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
-    """Return `values_reader` of the identity keys of the target's rows."""
+    """Return `SELECT … FROM …` of the identity keys of the target's rows, and the function from such a row to the key,
+    as `row_key` has it and as literals. None where the two servers may show one value in two ways.
+    """
     identity = mapping.target.identity
     assert identity is not None
-    return values_reader(mapping, identity.columns, target)
-
-
-def values_reader(
-    mapping: TableMapping, names: Sequence[str], target: Flavour
-) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
-    """Return `SELECT … FROM …` of columns of the target's rows, none of which is NULL, and the function from such a row
-    to the key as `row_key` has it and as literals. None where the two servers may show one value in two ways.
-    """
-    columns = [mapping.target.column(name) for name in names]
+    columns = [mapping.target.column(name) for name in identity.columns]
     if any(value_signature(one) != value_signature(mapping.source.column(one.name)) for one in columns):
         return None
     codecs = [codec_for(mapping.target.name, column) for column in columns]

@@ -240,7 +240,7 @@ class Loop:
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        waits = self.sharing.rows or self.sharing.may_have_lost
+        waits = self.sharing.rows or not self.sharing.written_over
         if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
             self._met(self.sharing.write_over())
             self._show_shared()
@@ -296,8 +296,6 @@ class Loop:
 
     def _show_shared(self) -> None:
         self.progress.contested_rows, self.progress.contested_since = self.sharing.rows, self.sharing.rows_since
-        if taken := self.sharing.taking_over.taken():
-            self._met(taken)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
@@ -436,6 +434,7 @@ class Loop:
             return self._give_way(now=now)
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
+        self._write_over()
         resyncing = Resyncing(
             source=self.source,
             runner=self.runner,

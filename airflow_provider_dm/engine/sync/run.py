@@ -93,7 +93,7 @@ def run_sync(
             sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
-            giving_way=GivingWay(source, runner, store, stop, sharing.servers),
+            giving_way=GivingWay(source, runner, store, stop, sharing.servers, sharing.contests.spares),
             by_hand=by_hand,
             runner=runner,
             store=store,

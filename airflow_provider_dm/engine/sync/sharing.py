@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_dm.engine.config.task import ShardMode, SubtaskConfig
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.records import Records
@@ -21,13 +21,10 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import merged_parts
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
-    check_law_is_kept,
     check_one_law,
-    forget_what_is_lost,
     write_over_waiting,
 )
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode.taking_over import TakingOver
 from airflow_provider_dm.engine.sync.source import SyncSource
 
 
@@ -46,13 +43,8 @@ class Sharing:
     user wishes of the loader."""
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The user's wish for safe mode throughout, by source of the task."""
-    subtask: SubtaskConfig | None = None
-    taking_over: TakingOver = field(init=False)
-    may_have_lost: bool = field(default=True, init=False)
-    """Rows may be lost by the law of `taking_over`, which holds no more."""
-
-    def __post_init__(self) -> None:
-        self.taking_over = TakingOver(self.contests.fence, self.servers)
+    written_over: bool = field(default=False, init=False)
+    """The rows that waited, or were set aside, when the run began are written over."""
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
@@ -70,12 +62,9 @@ class Sharing:
             several=len(source.job.task.source_ids) > 1,
             lawful=source.config.syncs_by_owner,
             safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
-            subtask=source.config,
         )
-        if source.config.last_wins:
+        if source.config.syncer.safe_mode:
             contests.spares = sharing.writes_over
-        elif source.config.syncer.safe_mode:
-            contests.settles = sharing.taking_over.take
         return sharing
 
     @property
@@ -122,8 +111,6 @@ class Sharing:
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
         self.plan.check_filters(elsewhere, overwrites=not self.lawful)
         check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
-        if self.subtask is not None:
-            check_law_is_kept(elsewhere & {part.name for part in self.plan.targets}, self.subtask, ())
         if not self.lawful:
             return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
@@ -136,10 +123,8 @@ class Sharing:
 
     def write_over(self) -> list[Collision]:
         """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
-        if self.may_have_lost:
-            forget_what_is_lost(self.contests.fence, self.servers)
-            self.may_have_lost = False
         found = write_over_waiting(self.contests.fence, self.servers, self.plan.kept)
+        self.written_over = True
         self.contests.count()
         return found
 

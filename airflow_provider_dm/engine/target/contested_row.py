@@ -5,13 +5,8 @@ written it, and changed and removed here by its own log; once the place is free 
 (`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
 first and then locks those that it is about: nobody but the owner's own transactions adds any.
 
-A row may be here without an image, for its owner's log alone: it is not moved, not looked into, and no DDL waits for
-it. The next that its log says of it is an image again, or that it is gone. It is one of two:
-
-    set aside   (`sync/shard_ddl/giving_way.py`) its owner's log, as far as it is held back, gives it another image or
-                takes it away before anybody needs it
-    lost        (`sync/safe_mode/taking_over.py`) another row has taken its place, as the user wishes. Whose it was
-                nobody knows, so all owners have lost what they had there, also those who had nothing
+A row that is *set aside* (`sync/shard_ddl/giving_way.py`) is here without an image: it is not moved, not looked into,
+and no DDL waits for it. Its owner's log, as far as it is held back, gives it another image or deletes it.
 """
 
 from __future__ import annotations
@@ -30,10 +25,8 @@ from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 _ROWS: Final = MetaRows("dm_contested_row")
-_LOST: Final = b"-"
-"""In the place of an image, which has four bytes at least. Of what is set aside it is empty."""
-_HAS_IMAGE: Final = "LENGTH(image) > 1"
-_IS_LOST: Final = "LENGTH(image) = 1"
+_HAS_IMAGE: Final = "LENGTH(image) > 0"
+"""An image has four bytes at least; that of a row that is set aside is empty."""
 
 
 @dataclass(frozen=True)
@@ -116,43 +109,22 @@ def take_aside(connection: Connection, owner: RowOwner, target: TableName, keys:
 def set_aside_of(connection: Connection, ref: SubtaskRef) -> dict[TableName, int]:
     """Count the rows of this source that are set aside, by source table."""
     columns = "table_schema, table_name, COUNT(*)"
-    rows = _ROWS.select(connection, ref, columns, "LENGTH(image) = 0", tail="GROUP BY 1, 2")
+    rows = _ROWS.select(connection, ref, columns, f"NOT ({_HAS_IMAGE})", tail="GROUP BY 1, 2")
     return {name_of(schema, table): int(count) for schema, table, count in rows}
 
 
-def lose(connection: Connection, owners: Iterable[RowOwner], target: TableName, key: bytes) -> None:
-    """Note that the row at `key` is nobody's of these: in a transaction beside which no other source writes
-    (`target/standstill.py`). What waits for that place, or is set aside, goes on doing so."""
-    for owner in owners:
-        if not lock_contested(connection, owner, [key]):
-            _insert(connection, owner, target, [(key, _LOST)])
-
-
-def lose_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
-    """Note that a row that waits is lost: its owner's log goes on to say what it is."""
-    _ROWS.update(connection, ref, "image = %s", (_LOST,), "id = %s", (number,))
-
-
-def withdraw_without_image(
-    connection: Connection, owner: RowOwner, keys: Collection[bytes], *, lost: bool = False
-) -> set[bytes]:
-    """Remove those of these rows that are here without an image (`lost`: those that are lost). Return their keys."""
-    which = _IS_LOST if lost else f"NOT ({_HAS_IMAGE})"
-    found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, which)}
+def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
+    """Remove those of these rows that are here without an image. Return their keys."""
+    found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, f"NOT ({_HAS_IMAGE})")}
     withdraw(connection, owner, found)
     return found
 
 
-def lost_rows(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
-    """Count what is lost in a target table, of all sources of the task."""
-    sql = f"SELECT COUNT(*) FROM {ref.table(_ROWS.table)} WHERE task = %s AND {OF_TARGET} AND {_IS_LOST}"
-    ((count,),) = query(connection, sql, (ref.task, *target))
-    return int(count)
-
-
-def forget_lost(connection: Connection, ref: SubtaskRef) -> None:
-    """Forget what this source has lost, as from here on it takes what stands at its keys for its own."""
-    _ROWS.delete(connection, ref, _IS_LOST)
+def forget_without_image(connection: Connection, ref: SubtaskRef, kept: Collection[TableName]) -> None:
+    """Remove the rows of this source that are here without an image, except in the target tables `kept`."""
+    rows = _ROWS.select(connection, ref, "id, target_schema, target_name", f"NOT ({_HAS_IMAGE})")
+    if ids := [int(number) for number, schema, name in rows if name_of(schema, name) not in kept]:
+        remove_rows(connection, ref, ids)
 
 
 def rows_that_wait(connection: Connection, owner: RowOwner) -> int:
@@ -188,7 +160,7 @@ def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> li
 
 
 def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> None:
-    """Remove rows that are in the target now."""
+    """Remove rows by their ids."""
     query(connection, f"DELETE FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)})", tuple(ids))
 
 

@@ -342,10 +342,6 @@ def test_shards_that_do_not_begin_alike(
         mariadb_source, mysql_target, [schema], task={**safe, **PESSIMISTIC, "mysql-instances": safe["mysql-instances"]}
     )
     assert "rows of the same key" in result(held, "shard_tables", "target", State.WARN).message
-    replaced = {"syncer": {"safe-mode": True}, "loader": {"on-duplicate-logical": "replace"}}
-    task = {**PESSIMISTIC, **MERGED, "mysql-instances": [MERGED["mysql-instances"][0] | replaced]}
-    held = check(mariadb_source, mysql_target, [schema], task=task)
-    assert "pessimistic and on-duplicate-logical" in result(held, "shard_tables", "target", State.FAIL).message
     of_one = {**both, "mysql-instances": [both["mysql-instances"][0] | {"syncer": {"safe-mode": True}}, two]}
     mixed = check(mariadb_source, mysql_target, [schema], task=of_one, more=more)
     assert "for some of the sources of" in result(mixed, "shard_tables", "target", State.FAIL).message

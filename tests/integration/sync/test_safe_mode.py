@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from airflow_provider_dm.engine.mysql.location import Location
@@ -40,15 +38,9 @@ def on_target(kit: SyncKit, *statements: str) -> None:
         kit.target.sql(statement, database=kit.schema)
 
 
-WAS = ("missing", "present", "present")
-
-
 def collisions(kit: SyncKit, progress: SyncProgress) -> dict[str, tuple[int, int]]:
     """Return, by table, how many rows were missing and how many were in the way."""
     found = progress.to_json()["safe_mode"]["collisions"]
-    for counts in found.values():
-        named = Counter(one["was"] for one in counts["last"])
-        assert named == {name: counts[name] for name in ("missing", "present") if counts[name]}
     return {table.removeprefix(f"{kit.schema}."): (one["missing"], one["present"]) for table, one in found.items()}
 
 
@@ -74,8 +66,6 @@ def test_the_worked_example_is_rewritten(kit: SyncKit) -> None:
     assert rows_of(kit.target, kit.schema, "dummytbl") == [(123, 888999, b"abc"), (999, 888888, b"abc888")]
     assert collisions(kit, progress) == {"dummytbl": (1, 2)}  # 888 is gone; 123 and 999 are there
     shown = progress.to_json()["safe_mode"]
-    last = [(one["was"], one["key"], one["values"]) for one in shown["collisions"][f"{kit.schema}.dummytbl"]["last"]]
-    assert sorted(last) == [(was, "PRIMARY", [key]) for was, key in zip(WAS, ("888", "123", "999"), strict=True)]
     assert (shown["on"], shown["why"], shown["exit_point"]) == (True, "safe-mode: true", None)
 
 

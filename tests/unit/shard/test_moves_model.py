@@ -9,13 +9,11 @@ written, so that who dies between any two is replaced by who does what is done h
     aside     a row of a held shard is taken out of the way of one that waits, by the rule of shard/giving_way.py
     ddl       all shards have made it, and no row waits
     resync    the next event that was passed over is applied
-    take over with `safe-mode: true`: a row that waits takes its place from those that collide with it by what their
-              sources have by then (engine.sync.taking_over); one that its own source has otherwise by then may be lost
 
 Held against each: a shard's events find its own rows, in the target or waiting, and nobody else's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
-in the end that cannot both be there. In safe mode no row waits then either, and what a shard has in the end is in the
-target or known to be lost, which is counted. `docker/local chaos moves-model` looks at far more histories.
+in the end that cannot both be there. With `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos
+moves-model` looks at far more histories.
 """
 
 from __future__ import annotations
@@ -39,11 +37,10 @@ Rows: TypeAlias = tuple[tuple[int, Row], ...]
 FIRST: Row = (1, 1)
 """The row that shard 0 has in the beginning."""
 ASIDE = 0
-LOST = -1
 
 
 class Placed(NamedTuple):
-    """A row of the target, or that waits. `u` ASIDE or LOST: it is that, and of no form."""
+    """A row of the target, or that waits. `u` ASIDE: it is set aside, and of no form."""
 
     shard: int
     k: int
@@ -80,16 +77,6 @@ class Rules:
     """No DDL waits for rows that are set aside."""
     stays_aside: bool = True
     """A row that is set aside goes nowhere until its log says what it is."""
-    safe: bool = False
-    """With `safe-mode: true`."""
-    tells_everybody: bool = True
-    """A place that is taken over is lost to all shards, as nobody knows whose it was; else to those that are held."""
-    comes_between: bool = True
-    """Nobody writes while a place is taken over, by what was known before."""
-    only_what_collides: bool = True
-    """No row has to go but those that collide by what the sources have."""
-    is_lost_until_written: bool = True
-    """What was lost comes again when its log writes it; else an INSERT of it is one of a row that is there."""
 
 
 def histories_of(begins: tuple[Row, ...], events: int, uniques: tuple[int, ...]) -> Iterator[Log]:
@@ -157,8 +144,6 @@ def applied(world: World, shard: int, event: Event, form: int, rules: Rules) -> 
     what, k, u = event
     row = Placed(shard, k, u, form)
     if what == "insert":
-        if rules.is_lost_until_written:
-            world = world._replace(waiting=world.waiting - {Placed(shard, k, LOST, 0)})
         if any((one.shard, one.k) == (shard, k) for one in (*world.target, *world.waiting)):
             raise Broken("a shard inserts a row that it has got")
         return put(world, row)
@@ -188,8 +173,6 @@ def steps(world: World, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
         free = not any(excludes(row, one) for one in world.target)
         if free and (row.u > 0 or not rules.stays_aside):
             yield put(world._replace(waiting=world.waiting - {row}), row)
-        if rules.safe and not free and row.u > 0:
-            yield from taken_over(world, row, logs, rules)
     if any(row.u > 0 or not rules.needs_no_form for row in world.waiting):
         return
     if all(at < read and log[at] == ("ddl", world.form, 0) for at, read, log in zip(*world[:2], logs, strict=True)):
@@ -201,60 +184,6 @@ def resynced(world: World, shard: int, log: Log, rules: Rules) -> World:
     at = world.applied[shard]
     form = sum(what == "ddl" for what, _, _ in log[:at])
     return world if log[at][0] == "ddl" else applied(world, shard, log[at], form, rules)
-
-
-def taken_over(world: World, row: Placed, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
-    """Yield the worlds where a row that waits takes its place, or is lost: for all that the sources may have by now."""
-    places = [range(read, len(log) + 1) for read, log in zip(world.read, logs, strict=True)]
-    done = set[tuple[bool, ...]]()
-    for ends in product(*places):
-        now = [final(shard, log[:end]) for shard, (log, end) in enumerate(zip(logs, ends, strict=True))]
-        holders = sorted(one for one in world.target if excludes(row, one))
-        found = [verdicts(row, one, now) for one in holders]
-        outcome = tuple("collides" in one for one in found)
-        if not any(outcome) or outcome in done:
-            continue
-        if all(outcome) or not rules.only_what_collides:
-            if not all(outcome):
-                raise Broken("a row has to go that collides with nothing")
-            done.add(outcome)
-            yield from without_holders(world, row, logs, rules)
-        elif any("past" in one for one in found if "collides" not in one):
-            done.add(outcome)
-            yield world._replace(waiting=world.waiting - {row} | {Placed(row.shard, row.k, LOST, 0)})
-
-
-def verdicts(row: Placed, holder: Placed, now: list[dict[int, int]]) -> set[str]:
-    """Return what becomes of a row that waits, by each of the values that the holder has of it."""
-    found = set[str]()
-    others = [rows for shard, rows in enumerate(now) if shard != row.shard or holder.k != row.k]
-    if holder.k == row.k:
-        there = any(holder.k in rows for rows in others)
-        found.add("past" if row.k not in now[row.shard] else "collides" if there else "nobody's")
-    if holder.u == row.u:
-        there = any(rows.get(holder.k) == holder.u for rows in others)
-        found.add("past" if now[row.shard].get(row.k) != row.u else "collides" if there else "nobody's")
-    return found
-
-
-def without_holders(world: World, row: Placed, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
-    """Yield the world where a row has taken its place: what each shard has where the holders were is lost."""
-    holders = {one for one in world.target if excludes(row, one)}
-    known = {(one.shard, one.k) for one in world.waiting}
-    told = [
-        shard
-        for shard, (at, read) in enumerate(zip(world.applied, world.read, strict=True))
-        if rules.tells_everybody or at < read
-    ]
-    lost = {Placed(shard, one.k, LOST, 0) for one in holders for shard in told if (shard, one.k) not in known}
-    after = world._replace(target=world.target - holders | {row}, waiting=world.waiting - {row} | lost)
-    yield after
-    for shard, log in enumerate(logs):
-        at = world.applied[shard]
-        if not rules.comes_between and at == world.read[shard] < len(log) and log[at][0] != "ddl":
-            unknown = after._replace(waiting=after.waiting - {one for one in lost if one.shard == shard})
-            form = sum(what == "ddl" for what, _, _ in log[:at])
-            yield moved(applied(unknown, shard, log[at], form, rules), shard, at + 1, at + 1)
 
 
 def moved(world: World, shard: int, at: int, read: int) -> World:
@@ -323,12 +252,6 @@ def explore(logs: tuple[Log, ...], rules: Rules) -> int:
 def check_end(world: World, logs: tuple[Log, ...], rules: Rules) -> None:
     form = sum(what == "ddl" for what, _, _ in logs[0])
     rows = [Placed(shard, k, u, form) for shard, log in enumerate(logs) for k, u in final(shard, log).items()]
-    if rules.safe:
-        lost = {(one.shard, one.k) for one in world.waiting if one.u == LOST}
-        missing = {one for one in rows if (one.shard, one.k) not in lost} - world.target
-        if world.form != form or missing or len(lost) < len(world.waiting) or not world.target <= frozenset(rows):
-            raise Broken(f"nothing can be done, and the target has {sorted(world.target)}, and not {sorted(missing)}")
-        return
     if any(excludes(one, other) for number, one in enumerate(rows) for other in rows[:number]):
         return  # a person decides
     if world.form != form or world.waiting or world.target != frozenset(rows):
@@ -361,12 +284,11 @@ def every_history() -> Iterator[tuple[Log, ...]]:
             yield with_ddl(one, (at,)), with_ddl(other, (other_at,))
 
 
-@pytest.mark.parametrize("safe", [False, True], ids=["", "safe mode"])
-def test_rows_move_and_all_ddl_is_run(*, safe: bool) -> None:
+def test_rows_move_and_all_ddl_is_run() -> None:
     for logs in every_history():
-        explore(logs, Rules(safe=safe))
-    for seed in range(60 if safe else 150):
-        explore(any_history(seed), Rules(safe=safe))
+        explore(logs, Rules())
+    for seed in range(150):
+        explore(any_history(seed), Rules())
 
 
 NAMED = {
@@ -388,7 +310,7 @@ NAMED = {
 
 @pytest.mark.parametrize("logs", NAMED.values(), ids=NAMED)
 def test_named_histories(logs: tuple[Log, ...]) -> None:
-    assert 5 < explore(logs, Rules()) <= explore(logs, Rules(safe=True))
+    assert explore(logs, Rules()) > 5
 
 
 BROKEN = {
@@ -398,12 +320,6 @@ BROKEN = {
     "who waits is taken for the holder": (Rules(looks_whether_it_waits=False), "another shard's row"),
     "a DDL waits for what is set aside": (Rules(needs_no_form=False), "nothing can be done"),
     "what is set aside is settled": (Rules(stays_aside=False), "of form"),
-    "only a shard that is held is told": (Rules(safe=True, tells_everybody=False), "has not got"),
-    "a place is taken over beside its holder's": (Rules(safe=True, comes_between=False), "has not got|two places"),
-    "whoever holds a place has to go": (Rules(safe=True, only_what_collides=False), "collides with nothing"),
-    "what is lost is thought to be there": (Rules(safe=True, is_lost_until_written=False), "inserts a row"),
-    "a DDL waits for what is lost": (Rules(safe=True, needs_no_form=False), "nothing can be done"),
-    "what is lost is settled": (Rules(safe=True, stays_aside=False), "of form"),
 }
 
 

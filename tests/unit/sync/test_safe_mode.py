@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
-from airflow_provider_dm.engine.sync.safe_mode.named_collisions import NamedCollision
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
@@ -233,17 +231,6 @@ def test_collisions_are_counted_by_table() -> None:
     }
 
 
-def test_of_many_the_first_are_named_in_the_log_and_the_last_in_the_status(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
-    named = [NamedCollision("PRIMARY", ("id",), (str(number),), other="two:s1.a") for number in range(30)]
-    for some in (named[:11], named[11:]):
-        world.loop.safe_mode.met([Collision("shop.m", 0, len(some), "s1.a", tuple(some))], list)
-
-    shown = world.loop.safe_mode.to_json(LO, None)["collisions"]["shop.m"]
-    assert (shown["present"], [one["values"] for one in shown["last"]]) == (30, [[str(one)] for one in range(10, 30)])
-    assert caplog.messages == [one.line("shop.m", "one:s1.a") for one in named[:20]]
-
-
 def collide(world: World, *feeders: str) -> list[Collision]:
     """Insert and change rows that the target has otherwise, in a table that these source tables feed."""
     for name in feeders:
@@ -264,10 +251,7 @@ def collide(world: World, *feeders: str) -> list[Collision]:
 def test_what_is_written_over_is_counted_once_for_each_row() -> None:
     world = World()
 
-    primary = partial(NamedCollision, "PRIMARY", ("k",))
-    (found,) = collide(world, "one")
-    assert replace(found, named=()) == Collision("shop.plain", missing=1, present=2)
-    assert {*found.named} == {primary(("1",)), primary(("2",), missing=True), primary(("3",))}
+    assert collide(world, "one") == [Collision("shop.plain", missing=1, present=2)]
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"1"), (b"2", b"2")]
 
 

@@ -63,7 +63,7 @@ def check_shards(facts: TargetFacts) -> Findings:
     Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
     """
     merged = _merged(facts)
-    yield from _check_safe_mode(merged, facts.task.sharding)
+    yield from _check_safe_mode(merged)
     if facts.task.sharding is ShardMode.NONE:
         what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
@@ -81,21 +81,13 @@ def check_shards(facts: TargetFacts) -> Findings:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
 
-def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]], sharding: ShardMode) -> Findings:
+def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
     if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
         what = f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several"
         yield State.FAIL, f"{what}, and not for others", "Set it for all of them, or for none."
-    all_safe = [target for target, found in safe.items() if found == {True}]
-    loose = [str(target) for target in all_safe]
-    replaced = [str(one) for one in all_safe if any(shard.source.subtask.overwrites for shard in merged[one])]
-    if replaced and sharding is ShardMode.PESSIMISTIC:
-        what = (
-            "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for "
-            f"{named(replaced)}, which take rows of several tables"
-        )
-        yield State.FAIL, what, "Leave one of them out."
-    elif loose:
+    loose = [str(target) for target, found in safe.items() if found == {True}]
+    if loose:
         what = f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)}"
         way_out = (
             "Leave safe-mode out if they should not: restarts are exact without it, and a collision stops the task. "

@@ -1,1 +1,1 @@
-"""Safe mode: where rows may be otherwise than the log says, and how they are written over, counted and named."""
+"""Safe mode: where rows may be otherwise than the log says, and how they are written over and counted."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.safe_mode.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
@@ -43,11 +41,7 @@ class SafeModeHere:
     loaded: bool
     window: Window | None
     collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it.
-    `last`: some, by name."""
-
-    _said: Counter[str] = field(default_factory=Counter, init=False)
-    """How many of a table were named in the log."""
+    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it."""
 
     @property
     def until_time(self) -> int | None:
@@ -98,12 +92,8 @@ class SafeModeHere:
                 merged.add(one.table)
                 by = now.get("by", {})
                 now["by"] = by | {name: _plus(by.get(name, {}), one)}
-            for each in one.named[: MOST_SHOWN - self._said[one.table]]:
-                self._said[one.table] += 1
-                log.warning("%s", each.line(one.table, name))
-            if one.named:
-                named = [*was.get("last", []), *(each.to_json(name) for each in one.named)]
-                now["last"] = named[-MOST_SHOWN:]
+            if not was:
+                log.warning("%s: rows collide and are written over; query-status shows how many", one.table)
             self.collisions = {**self.collisions, one.table: now}
         known = list(feeders()) if merged else []
         for table in merged:

@@ -24,18 +24,18 @@ The phases are each source's own. One that joins lets others' rows alone until i
 before have no records any more, and write over its rows from its first page on. What its log says of the time of its
 load then counts as written behind that: of a row that both write meanwhile its change, or its DELETE, is the last.
 
-Rows that shards hold back come in another order than the log has them: a DELETE that is applied in the re-sync would
-take away the row that has come to its place since. So with shard-mode pessimistic it is another law (taking_over.py).
+Rows that shards hold back (shard-mode pessimistic) are applied in the re-sync, later than the log has them: each counts
+as written then. So an UPDATE of a held row takes the place of a row that another table has written since, and a DELETE
+of it removes that row. docs/how-to/safe-mode.md lists the rows that can differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
@@ -43,19 +43,17 @@ from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
-from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, target_part
+from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
 from airflow_provider_dm.engine.target.contested_row import (
     ContestedRow,
-    forget_lost,
+    forget_without_image,
     lock_rows,
     oldest_rows,
     remove_rows,
 )
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.statements import Literals
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
 ROWS_OF_A_TRANSACTION: Final = 100
@@ -77,25 +75,6 @@ def check_one_law(
                 f"{one.target}, which {with_it} feeds with it and {without} without it",
                 "Set it for all of them, or for none.",
             )
-
-
-def check_law_is_kept(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
-    """Refuse `safe-mode: true` where rows are held back and cannot keep to the law that holds them apart.
-
-    `merged`: the merged tables that the source feeds; `held`: its shards that hold rows back. Raises NotSupportedYet.
-    """
-    if subtask.last_wins and held:
-        raise NotSupportedYet(
-            "safe-mode: true without shard-mode: pessimistic while rows of shards are held back",
-            ", ".join(map(str, sorted(held))),
-            "Leave shard-mode as it was, or leave safe-mode out until all shards have made the same DDL.",
-        )
-    if subtask.syncer.safe_mode and subtask.overwrites and not subtask.last_wins and merged:
-        raise NotSupportedYet(
-            "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for a merged table",
-            ", ".join(map(str, sorted(merged))),
-            "Leave one of them out: after a load in which rows write over each other nobody can tell whose they are.",
-        )
 
 
 def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Mapping[str, str]]]) -> None:
@@ -127,6 +106,7 @@ def write_over_waiting(
     """Put the rows of this source that wait into their places, in the order in which they came to wait, and return whom
     they were written over. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what statements raise.
     """
+    around.transactions(partial(_forget, fence=fence, kept=kept))
     found: list[Collision] = []
     behind = 0
     while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
@@ -135,14 +115,10 @@ def write_over_waiting(
     return [one for one in found if one.missing or one.present]
 
 
-def forget_what_is_lost(fence: Fence, around: Surroundings) -> None:
-    """Forget what this source has lost by the other law (taking_over.py). Raises Fenced, TargetWentBack."""
-
-    def body(connection: Connection) -> None:
-        fence.check(connection)
-        forget_lost(connection, fence.ref)
-
-    around.transactions(body)
+def _forget(connection: Connection, *, fence: Fence, kept: Collection[TableName]) -> None:
+    """Forget rows without an image: the log of their shard writes or deletes each, whether it is there or not."""
+    fence.check(connection)
+    forget_without_image(connection, fence.ref, kept)
 
 
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
@@ -164,16 +140,9 @@ def _put(
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         for row in waiting:  # one by one: a later one may take the place of an earlier one
             part = target_part(mapping)
-            writes = OverWrites(
-                part, access, (), (), [literals(row.row)], (), by=str(table), rows=partial(_by_key, part, literals, row)
-            )
+            writes = OverWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
             found.append(writes.run(connection))
         put += [row.id for row in waiting]
     if put:
         remove_rows(connection, fence.ref, put)
     return found
-
-
-def _by_key(part: TargetPart, literals: Callable[[Row], Literals], row: ContestedRow) -> dict[Literals, Row]:
-    written = literals(row.row)
-    return {tuple([written[place] for place in part.key or ()]): row.row}

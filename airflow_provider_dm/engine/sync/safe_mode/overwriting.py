@@ -28,7 +28,7 @@ the source for one: a right row would go. Tables without a key are counted image
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.merge.overwritable import has_own_columns
@@ -36,9 +36,7 @@ from airflow_provider_dm.engine.merge.writer import Access, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
-from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.sync.safe_mode.named_collisions import MOST_SHOWN, NamedCollision, Naming
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.statements import (
     Literals,
@@ -58,8 +56,6 @@ class Collision:
     missing: int
     present: int
     by: str = ""
-    named: tuple[NamedCollision, ...] = ()
-    """Some of them."""
 
 
 def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
@@ -85,12 +81,9 @@ class OverWrites:
     change: Sequence[Literals]
     unsure: bool = False
     by: str = ""
-    rows: Callable[[], Mapping[Literals, Row]] = dict
-    """All of these rows as values, by identity key: of those that it has, the ones that collide are named."""
 
     def run(self, connection: Connection) -> Collision:
         """Write. Raises what `execute` raises."""
-        named = self._named(connection)
         missing = len(self.delete) - self._delete(connection, self.delete)
         present = self._delete(connection, self.gone)
         if has_own_columns(self.part.mapping):
@@ -102,22 +95,7 @@ class OverWrites:
             missing += len(self.change) - self._delete(connection, map(self._key, self.change))
             rows = [*self.insert, *self.change]
             present += self._write(connection, rows, Verb.REPLACE) - len(rows)
-        missing = 0 if self.unsure else missing
-        # A collation may find a row by a key that looks otherwise: what is named is what was counted.
-        known = tuple(one for one in named if (missing if one.missing else present))
-        return Collision(str(self.part.name), missing, present, self.by, known[-MOST_SHOWN:])
-
-    def _named(self, connection: Connection) -> list[NamedCollision]:
-        """Name, in front of the writes, rows that collide."""
-        written = {self._key(row): row for row in (*self.insert, *self.change)}
-        expected = [*self.delete, *map(self._key, self.change)]
-        deleted = set(self.delete)
-        unexpected = [key for key in (*self.gone, *map(self._key, self.insert)) if key not in deleted]
-        naming = Naming(self.part.mapping, self.access, self.rows())
-        return [
-            *naming.by_identity(connection, expected, unexpected),
-            *naming.by_others(connection, written, {*expected, *unexpected}),
-        ]
+        return Collision(str(self.part.name), 0 if self.unsure else missing, present, self.by)
 
     def _in_place(self, connection: Connection) -> int:
         """Write rows so that values which only the target has stay. Return how many others had to go."""

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -84,6 +84,8 @@ class GivingWay:
     store: MetaStore
     stop: threading.Event
     servers: Servers
+    spares: Callable[[TableMapping], bool] | None = None
+    """See `Contests.spares`: nothing is set aside for such rows."""
     _logs: dict[tuple[TableName, int], HeldLog] = field(default_factory=dict)
     """The logs that are read ahead, by merged table and the number of its DDL whose turn it is."""
     _behind: dict[TableName, int] = field(default_factory=dict, init=False)
@@ -170,6 +172,8 @@ class GivingWay:
         found: defaultdict[TableName, defaultdict[Identity, list[Index]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
             mapping = self.servers.mapped(row.source, row.table, target)
+            if self.spares is not None and self.spares(mapping):
+                continue
             for holder in self.servers.holders(row, mapping):
                 for table, mine in mappings.items():
                     identity = _as_of_shard(holder.identity, mine)

@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
-from airflow_provider_dm.engine.sync.safe_mode.taking_over import check_none_lost
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -144,7 +143,6 @@ class ShardLocks:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
             if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member.items[0].at):
                 return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
-        check_none_lost(connection, ref, group.target, held)
         rows = [one for one in waiting(connection, ref) if one.target == group.target]
         if rows:
             return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"

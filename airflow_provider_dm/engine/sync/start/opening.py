@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +34,7 @@ from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
-from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_law_is_kept, check_one_reach
+from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 from airflow_provider_dm.engine.target.contested_row import waiting
@@ -349,9 +348,6 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    shards = Counter(schema.target for schema in schemas)
-    merged = [target for target, number in shards.items() if number > 1 or target in shared]
-    check_law_is_kept(merged, source.config, held)
     plan = make_plan(
         schemas,
         targets,
@@ -365,7 +361,7 @@ def plan_for(
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
-        safe=source.config.last_wins,
+        safe=syncer.safe_mode,
     )
     check_one_reach(plan, _of_others(connection, source) if plan.safe else ())
     return plan

@@ -360,19 +360,9 @@ def _over(writes: _Writes) -> list[OverWrites]:
             change=[row(one) for work in works for one in work.change],
             unsure=writes.unsure,
             by=table if writes.shared else "",
-            rows=partial(_by_key, writes.key, works),
         )
         for table, works in writes.works.items()
     ]
-
-
-def _by_key(key: Callable[[Row], Literals], works: Sequence[TableWork]) -> dict[Literals, Row]:
-    return {
-        key(row): row
-        for work in works
-        for rows in (work.delete, work.gone, work.inserted(), work.change)
-        for row in rows
-    }
 
 
 @dataclass(frozen=True)
