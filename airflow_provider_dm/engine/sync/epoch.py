@@ -20,13 +20,15 @@ from airflow_provider_dm.engine.sync.write.tasks import (
     EpochJob,
     FoldRange,
 )
-from airflow_provider_dm.engine.sync.write.transactional import Applied
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, Applied
 from airflow_provider_dm.engine.target.errors import RowStatementError
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
 LARGEST_RANGE: Final = 8 * MIB
 TARGET_SECONDS: Final = 1.0
+SPREAD: Final = 2
+"""The largest of an epoch's buckets has at most about so many times the average number of rows."""
 LONGEST_SECONDS: Final = 10.0
 """What an epoch of the usual size may take before epochs become smaller than that."""
 
@@ -91,7 +93,9 @@ class EpochSize:
     warm: bool = False
     """An epoch was applied before."""
     most_changes: int | None = None
-    """What an epoch may hold, as far as the one before tells."""
+    """The changes that an epoch may hold, estimated from the epoch before."""
+    most_rows: int | None = None
+    """The rows that the largest bucket of an epoch may have, estimated likewise: a transaction takes whole buckets."""
     cut: int = LARGEST_RANGE
     """The bytes behind which a range ends with the next transaction, or statement of a large one."""
 
@@ -121,15 +125,25 @@ class EpochSize:
         """Return the size for epochs of so many changes at most; the first one is small, as nothing is known yet."""
         return self if most_changes is None else replace(self, limit=self.smallest, most_changes=most_changes)
 
-    def after(self, size: int, seconds: float, changes: int = 0) -> EpochSize:
+    def with_batch(self, rows: int | None, buckets: int) -> EpochSize:
+        """Return the size for epochs whose buckets have at most so many rows, of the smallest changes there are."""
+        if rows is None:
+            return self
+        first = SMALL_CHANGE_BYTES * rows * buckets // SPREAD
+        return replace(self, limit=min(self.limit, first), smallest=min(self.smallest, first), most_rows=rows)
+
+    def after(self, size: int, seconds: float, changes: int = 0, largest: int = 0) -> EpochSize:
         """Return the size that follows from what an epoch of `size` bytes took. One smaller than the limit was cut by
         the log: it says nothing of larger ones, unless it was slow."""
-        return self._as_time_says(size, seconds)._capped(size, changes)
+        return self._as_time_says(size, seconds)._capped(size, changes, largest)
 
-    def _capped(self, size: int, changes: int) -> EpochSize:
-        if self.most_changes is None or changes == 0:
-            return self
-        return replace(self, limit=max(1, min(self.limit, size * self.most_changes // changes)))
+    def _capped(self, size: int, changes: int, largest: int) -> EpochSize:
+        caps = [self.limit]
+        if self.most_changes is not None and changes:
+            caps.append(size * self.most_changes // changes)
+        if self.most_rows is not None and largest:
+            caps.append(size * self.most_rows * 3 // (4 * largest))
+        return replace(self, limit=max(1, min(caps)))
 
     def _as_time_says(self, size: int, seconds: float) -> EpochSize:
         if not self.warm:

@@ -189,7 +189,7 @@ class Loop:
         self._follow_plan()
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
-        self.size = self.size.after(epoch.size, seconds, applied.changes)
+        self.size = self.size.after(epoch.size, seconds, applied.changes, applied.largest)
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
@@ -220,6 +220,7 @@ class Loop:
             Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.size, self.runner.slots)),
             self.sharing.recording,
             *self._leniency(self.position.applied),
+            log_bytes=epoch.size,
         )
         for attempt in range(RETRIES):
             try:

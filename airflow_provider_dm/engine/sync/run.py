@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import open_sync
-from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, Target
-from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.write.apply import Target
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES
 from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 
@@ -130,4 +130,6 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
         if not (spreads(plan) or plan.whole):
             size = size.keeping()
         size = size.holding(most_held(syncer))
-    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or SMALL_BATCH)) if plan.whole else size
+    if plan.whole:
+        return replace(size, cut=SMALL_CHANGE_BYTES * syncer.batch if syncer.batch else UNIT_BYTES)
+    return size.with_batch(syncer.batch, plan.buckets)

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.write import apply
+from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement, Verb
 from tests.integration.sync.conftest import SyncKit, random_transactions
@@ -124,3 +125,33 @@ def test_one_row_a_statement_and_each_change_is_written(one_kit: SyncKit, monkey
         *[Verb.UPSERT] * 4,
     ]
     assert one_kit.differences() == []
+
+
+@pytest.mark.parametrize("mode", [{}, {"compact": False}, {"apply": "transactional"}], ids=["folded", "every", "whole"])
+def test_batch_is_the_most_rows_of_a_target_transaction(
+    one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch, mode: dict[str, Any]
+) -> None:
+    transactions: list[int] = []
+    run_all = WaveWriter._run_all
+
+    def counted(connection: Connection, statement: Statement) -> int:
+        transactions[-1] += statement.rows
+        return execute(connection, statement)
+
+    def begun(self: WaveWriter, *args: Any, **options: Any) -> Any:
+        transactions.append(0)
+        return run_all(self, *args, **options)
+
+    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=counted))
+    monkeypatch.setattr(WaveWriter, "_run_all", begun)
+    one_kit.instance_keys = {"syncer": {"batch": 50, "worker-count": 1, **mode}}
+    one_kit.create("plain")
+    one_kit.begin()
+    for number in range(400):
+        rows = ", ".join(f"({number * 20 + n}, '{'x' * (n % 7)}')" for n in range(20))
+        one_kit.write(f"INSERT INTO plain VALUES {rows}")
+    one_kit.sync()
+
+    assert one_kit.differences() == []
+    assert sum(transactions) == 8000
+    assert max(transactions) <= 50

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +15,11 @@ from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import Meter, SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
+from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
+from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
+from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.identity import Fenced
 from tests.unit.sync.loop_world import PLAN
 
@@ -117,6 +120,29 @@ def test_queue_size_is_how_many_changes_each_two_workers_hold(workers: int | Non
 
     assert size.limit == 50 * most
     assert EpochSize().holding(most_held(SyncerConfig())) == EpochSize()
+
+
+def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:
+    size = EpochSize().with_batch(100, buckets=64)
+    assert size.limit == 16 * 100 * 64 // 2
+    for _ in range(10):  # rows of 400 bytes; one bucket has a tenth of them
+        size = size.after(size.limit, seconds=0.1, changes=size.limit // 400, largest=max(1, size.limit // 4000))
+    assert size.limit // 4000 == 75  # with room for an epoch that is spread less evenly
+    for _ in range(10):  # and a table that is one bucket
+        size = size.after(size.limit, seconds=0.1, changes=size.limit // 400, largest=max(1, size.limit // 400))
+
+    assert size.limit // 400 == 75
+    assert EpochSize().with_batch(None, buckets=64) == EpochSize()
+
+
+def test_a_transaction_is_bounded_by_bytes_too() -> None:
+    """16 MiB of log, whatever the number of rows; a bucket is never divided."""
+    wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}
+    writer = WaveWriter(PLAN, cast("Target", None), cast("Step", None), catch_up=False)
+
+    assert len(list(_batches([wave], range(64), writer._share([wave])))) == 1
+    assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 * MIB)._share([wave])))) == 4
+    assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 << 30)._share([wave])))) == 64
 
 
 def test_ranges_give_every_slot_something_to_do() -> None:

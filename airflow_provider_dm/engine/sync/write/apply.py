@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
-from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave
+from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_of
 from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
@@ -48,9 +48,10 @@ from airflow_provider_dm.engine.target.tuples import write_cells, write_values
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000
-"""If nobody says how many rows a transaction has, it takes whole buckets until it has its connection's share of the
-rows, but not less than SMALL_BATCH and no more than BATCH_ROWS. Measured: transactions of 1,000 rows cost the target a
-fifth more CPU. Those in which rows may meet others' or have to be named stay small."""
+BATCH_BYTES: Final = 16 << 20
+"""Without the key `batch` a transaction takes whole buckets up to its connection's share of the rows, but not less than
+SMALL_BATCH and no more than BATCH_ROWS, nor more than BATCH_BYTES of log. Measured: transactions of 1,000 rows cost the
+target a fifth more CPU. Transactions whose rows may collide with other rows, or have to be named, stay small."""
 
 
 class MissingRow(RowStatementError):
@@ -94,7 +95,7 @@ class Written(NamedTuple):
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
-    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the rows of a
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the most rows of a
     transaction, None: see BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
     """
 
@@ -112,6 +113,8 @@ class WaveWriter:
     """In merged tables, too (`last_wins`)."""
     connections: int = 1
     """How many batches `pool` runs at once."""
+    log_bytes: int = 0
+    """The size of the log that the waves come from."""
     collisions: list[Collision] = field(default_factory=list)
     """What was written over so far."""
 
@@ -140,7 +143,8 @@ class WaveWriter:
         if self.lenient or self.plan.merged:
             return min(SMALL_BATCH, BATCH_ROWS)
         rows = sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
-        return min(max(SMALL_BATCH, rows // self.connections), BATCH_ROWS)
+        most = min(max(SMALL_BATCH, rows // self.connections), BATCH_ROWS)
+        return min(most, max(1, rows * BATCH_BYTES // max(1, self.log_bytes)))
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
         try:
@@ -404,15 +408,16 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
 
 
 def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield neighbouring buckets, together until they have so many rows."""
+    """Yield neighbouring buckets, together while they have no more rows than `most`; a bucket is never divided."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
-        batch.append(bucket)
-        rows += sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
-        if rows >= most:
+        more = rows_of(waves, bucket)
+        if batch and rows + more > most:
             yield tuple(batch)
             batch, rows = [], 0
+        batch.append(bucket)
+        rows += more
     if batch:
         yield tuple(batch)
 

@@ -91,6 +91,11 @@ Wave = dict[int, dict[int, TableWork]]
 """bucket -> source table (a lead, see `plan`) -> work"""
 
 
+def rows_of(waves: Sequence[Wave], bucket: int) -> int:
+    """Return how many rows of the bucket a transaction writes that does all of these waves."""
+    return sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
+
+
 @dataclass
 class Waves:
     """The work of an epoch. Wave 2 begins when wave 1 is committed in every bucket."""
@@ -103,6 +108,11 @@ class Waves:
     def rows(self) -> int:
         waves = (self.first, self.second, *self.later)
         return sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
+
+    def largest(self) -> int:
+        """Return the rows of the bucket that has the most in one transaction."""
+        together = ([self.first], [self.second, *self.later])
+        return max((rows_of(some, bucket) for some in together for wave in some for bucket in wave), default=0)
 
     def level(self, number: int) -> Wave:
         """Return wave 2, or one of those behind it."""

@@ -66,6 +66,8 @@ class EpochJob:
     lenient: bool = False
     over: bool = False
     """See `WaveWriter`, all three."""
+    log_bytes: int = 0
+    """The size of the epoch, without compression."""
 
     def waves(self, folded: Folded) -> Waves:
         plan = self.plan.value
@@ -85,6 +87,7 @@ class EpochJob:
             self.lenient,
             self.over,
             connections=self.writing.connections if pool else 1,
+            log_bytes=self.log_bytes // self.writing.tasks,
         )
 
 
@@ -105,7 +108,7 @@ class ApplyRanges:
         waves = self.job.waves(folded)
         writer = self.job.writer(_pool(self.job.writing.connections))
         contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class ApplyGroup:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)
-        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
 
 def _changes(plan: SyncPlan, one: ByteRange, take: Callable[[Batch], Batch] | None = None) -> Iterator[RowChange]:

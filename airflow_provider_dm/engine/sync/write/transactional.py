@@ -45,8 +45,10 @@ LARGE_BYTES: Final = 1 << 20
 """A unit of more bytes of log is decoded while it is written."""
 PIECE_CHANGES: Final = 10_000
 """The changes of a large unit that are held at a time."""
-SMALL_CHANGE_BYTES: Final = 50
-"""What a change takes in the log at least, or nearly so: ranges of this times `batch` are cut finely enough."""
+SMALL_CHANGE_BYTES: Final = 16
+"""The size of a small change in the log: ranges of this times `batch` have few enough rows."""
+UNIT_BYTES: Final = 50_000
+"""Without the key `batch`, the size of a range."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
 
 
@@ -123,12 +125,14 @@ def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], It
 @dataclass(frozen=True)
 class Applied:
     """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
-    those that have to wait for their places in merged tables; and what was written over in safe mode."""
+    those that have to wait for their places in merged tables; what was written over in safe mode; and the rows of the
+    largest bucket, which is never divided among transactions."""
 
     changes: int = 0
     rows: int = 0
     contested: int = 0
     collisions: tuple[Collision, ...] = ()
+    largest: int = 0
 
     def __add__(self, other: Applied) -> Applied:
         return Applied(
@@ -136,6 +140,7 @@ class Applied:
             self.rows + other.rows,
             self.contested + other.contested,
             self.collisions + other.collisions,
+            max(self.largest, other.largest),
         )
 
 
@@ -191,8 +196,11 @@ class TransactionalWriter:
                 yield _Group(unit.hi, partial(_pieces_of, unit))
                 held, hi = [], ""
                 continue
-            held.extend(unit.changes())
-            hi = unit.hi
+            changes = list(unit.changes())
+            if hi and len(held) + len(changes) > most:
+                yield _group(hi, held)
+                held = []
+            held, hi = held + changes, unit.hi
             if len(held) >= most:
                 yield _group(hi, held)
                 held, hi = [], ""
