@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
@@ -12,6 +13,7 @@ from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFail
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.starts import with_starts
+from airflow_provider_dm.launch.workdir import work_root
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -21,7 +23,8 @@ def add_verbs(verbs: Verbs) -> None:
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print DM's document with every check; exit code 5 when one failed."""
-    report = _checked(with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env)))
+    inputs = with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env))
+    report = _checked(inputs, work_root())
     try:
         report.require_passed()
     except PrecheckFailed as error:
@@ -32,9 +35,9 @@ def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
     return output.document({"result": True, "msg": "check pass!!!", **to_json(report)})
 
 
-def require_precheck(inputs: Inputs, output: Output) -> None:
+def require_precheck(inputs: Inputs, root: Path, output: Output) -> None:
     """Show what is worth a warning or is wrong. Raises PrecheckFailed."""
-    report = _checked(inputs)
+    report = _checked(inputs, root)
     show((*report.warnings, *report.failures), output)
     report.require_passed()
 
@@ -69,5 +72,5 @@ def to_json(report: PrecheckReport) -> dict[str, Any]:
     return {"results": results, "summary": summary}
 
 
-def _checked(inputs: Inputs) -> PrecheckReport:
-    return run_precheck(inputs.task, inputs.pairs, inputs.target)
+def _checked(inputs: Inputs, root: Path) -> PrecheckReport:
+    return run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(root))

@@ -90,7 +90,7 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
     began, summary, url = time.monotonic(), Summary(), meta.url_of(arguments)
     try:
         inputs = with_starts(inputs, arguments.start_time)
-        require_precheck(inputs, output)
+        require_precheck(inputs, directory.root, output)
         tell_needs(inputs, store)
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began

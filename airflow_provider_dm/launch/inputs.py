@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
@@ -11,7 +12,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import upstream_of
-from airflow_provider_dm.launch.workdir import TaskDir
+from airflow_provider_dm.launch.workdir import TaskDir, shared_relay
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Inputs:
     def pairs(self) -> tuple[tuple[SourceConfig, Endpoint], ...]:
         """The sources, each with its login."""
         return tuple(zip(self.sources, self.source_endpoints, strict=True))
+
+    def relay_dirs(self, root: Path) -> dict[str, Path]:
+        """Return the directory of each relay log that is shared by tasks, by source-id."""
+        sources = (source for source in self.sources if source.enable_relay)
+        return {source.source_id: shared_relay(root, source.source_id, source.relay_dir) for source in sources}
 
     def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
         """Return the sources with their logs.

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.relay.keeper import DEATHS_ALLOWED, AsAsked, Die
 from airflow_provider_dm.engine.relay.lock import holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.relays import error_of, prepare_relay_directory
+from airflow_provider_dm.launch.relays import error_of, prepare_shared_relay
 from airflow_provider_dm.launch.workdir import quoted
 
 FIRST_WORDS_SECONDS: Final = 15.0
@@ -140,7 +140,7 @@ class DetachedRelay:
 
     def _start(self) -> AsAsked | Locked | Failed | Died | None:
         """Start a process and wait for what it reports first; returns how it has ended, None while it lives."""
-        prepare_relay_directory(self.spec.source.config, Path(self.spec.source.relay_dir))
+        prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)

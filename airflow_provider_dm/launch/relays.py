@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedEr
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.held_start import start_without_effect
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
@@ -79,6 +80,17 @@ class RelayStopped(DmError):
 
 
 # Where relay logs lie
+
+
+def prepare_shared_relay(config: SourceConfig, path: Path) -> None:
+    """Prepare the directory of a relay log that tasks share; warn if the configured beginning has no effect any more.
+
+    Raises WorkDirNotPrivate.
+    """
+    what, remedy = start_without_effect(config, path)
+    if what:
+        log.warning("%s. %s", what, remedy)
+    prepare_relay_directory(config, path)
 
 
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
@@ -191,7 +203,8 @@ class Relays:
     def __enter__(self) -> Self:
         self._want_running()
         for upstream, kept, _ in self._kept:
-            prepare_relay_directory(upstream.config, upstream.relay_dir)
+            prepare = prepare_shared_relay if upstream.spool is None else prepare_relay_directory
+            prepare(upstream.config, upstream.relay_dir)
             kept.look()
         self._thread.start()
         return self

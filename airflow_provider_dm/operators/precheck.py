@@ -29,10 +29,11 @@ class DmPrecheckOperator(DmTaskOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the precheck and return its results. Raises AirflowFailException with every finding and its remedy."""
         from airflow_provider_dm.engine.precheck.run import run_precheck
+        from airflow_provider_dm.hooks.settings import work_root
 
         with translated():
             inputs = self.read_inputs()
-            return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target))
+            return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(work_root())))
 
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:
         from airflow_provider_dm.engine.precheck.result import PrecheckFailed, State

@@ -191,11 +191,11 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.launch.relays import RelayFailed, prepare_relay_directory
+        from airflow_provider_dm.launch.relays import RelayFailed, prepare_shared_relay
 
         source_id, say_at = upstream.source_id, time.monotonic()
         spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
-        prepare_relay_directory(upstream.config, upstream.relay_dir)
+        prepare_shared_relay(upstream.config, upstream.relay_dir)
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
             # A metadata DB may be silent for a moment: the relay goes on without it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
@@ -66,6 +67,8 @@ class SourceFacts(ServerFacts):
     config: SourceConfig
     known: Subtask | None = None
     """What the target knows of this source in this task."""
+    relay_dir: Path | None = None
+    """The directory of the source's shared relay log on this machine."""
 
     @property
     def id(self) -> str:

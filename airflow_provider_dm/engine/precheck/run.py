@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 import pymysql
@@ -54,6 +56,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("binlog_db", "binlog_db", binlog.check_schemas, _follows),
     Check("binlog_retention", "binlog_enable", binlog.check_retention, _follows),
     Check("meta_position", "meta_position", binlog.check_start, _follows),
+    Check("relay_start", "meta_position", binlog.check_relay_start, lambda facts: facts.relay_dir is not None),
     Check("gtid", "binlog_enable", binlog.check_gtid, lambda facts: facts.binlog.log_bin),
     Check("dump_privilege", "dump_privilege", privileges.check_dump),
     Check("replication_privilege", "replication_privilege", privileges.check_replication),
@@ -79,10 +82,13 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
 
 
 def run_precheck(
-    task: TaskConfig, sources: Sequence[tuple[SourceConfig, Endpoint]], target: Endpoint
+    task: TaskConfig,
+    sources: Sequence[tuple[SourceConfig, Endpoint]],
+    target: Endpoint,
+    relay_dirs: Mapping[str, Path] = MappingProxyType({}),
 ) -> PrecheckReport:
     """Run every check on every source and on the target; none of them where the configuration's check fails. Never
-    raises for what it finds.
+    raises for what it finds. `relay_dirs`: the shared relay logs of this machine, by source.
     """
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
@@ -96,7 +102,9 @@ def run_precheck(
         for config, endpoint in sources:
             connection = _connect(config.source_id, endpoint, open_connections, results)
             if connection is not None:
-                facts = SourceFacts(endpoint, connection, task, config, known.get(config.source_id))
+                facts = SourceFacts(
+                    endpoint, connection, task, config, known.get(config.source_id), relay_dirs.get(config.source_id)
+                )
                 reached.append(facts)
                 results += _checked(config.source_id, facts, SOURCE_CHECKS)
         connection = _connect(TARGET, target, open_connections, results)

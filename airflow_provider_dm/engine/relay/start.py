@@ -108,8 +108,13 @@ def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None,
     return ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix
 
 
+def starts_by_gtid(config: SourceConfig) -> bool:
+    """Return True if `relay-binlog-gtid` is the configured beginning, not `relay-binlog-name`."""
+    return bool(config.relay_binlog_gtid) and (config.enable_gtid or not config.relay_binlog_name)
+
+
 def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | None:
-    if config.relay_binlog_gtid and (config.enable_gtid or not config.relay_binlog_name):
+    if starts_by_gtid(config):
         return ByGtid(GtidSet.parse(config.relay_binlog_gtid, info.flavour))
     return ByName(BinlogFile.parse(config.relay_binlog_name)) if config.relay_binlog_name else None
 

@@ -15,7 +15,12 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.held_start import start_without_effect
+from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere
 from airflow_provider_dm.launch import relays as relays_module
 from airflow_provider_dm.launch.job import Upstream
@@ -31,8 +36,8 @@ def url(tmp_path: Path) -> Secret:
     return found
 
 
-def upstream(server: Server, work: Path, *, enable_relay: bool = False, password: str = "") -> Upstream:
-    config = SourceConfig.model_validate({"source-id": "one", "enable-relay": enable_relay})
+def upstream(server: Server, work: Path, *, enable_relay: bool = False, password: str = "", **keys: str) -> Upstream:
+    config = SourceConfig.model_validate({"source-id": "one", "enable-relay": enable_relay, **keys})
     endpoint = Endpoint("one", server.host, server.port, server.user, Secret(password))
     private = TaskDir.of("shop", work).private_relay("one")
     return Upstream(config, endpoint, work / "relay" / "one" if enable_relay else private)
@@ -189,3 +194,40 @@ def test_a_private_log_is_pulled_under_its_bound(source: Server, tmp_path: Path,
 
 def held(upstream: Upstream) -> int:
     return sum(path.stat().st_size for path in upstream.relay_dir.glob("*/*bin.*"))
+
+
+@pytest.mark.parametrize("by", ["name", "gtid"])
+def test_a_beginning_that_has_no_effect_is_warned_of_and_the_remedy_works(
+    source: Server, tmp_path: Path, url: Secret, capfd: pytest.CaptureFixture[str], by: str
+) -> None:
+    """A relay log is held: it goes on at its end, whatever `relay-binlog-name` and `relay-binlog-gtid` say."""
+
+    def begin() -> Location:
+        source.sql("FLUSH BINARY LOGS")
+        with connected(upstream(source, tmp_path).endpoint) as connection:
+            at = current_location(connection)
+        source.sql("CREATE OR REPLACE VIEW mysql.some_view AS SELECT 1; DROP VIEW mysql.some_view")
+        return at
+
+    def keys(at: Location) -> dict[str, str]:
+        return {"relay_binlog_name": at.file} if by == "name" else {"relay_binlog_gtid": at.gtid_set}
+
+    def run(at: Location) -> tuple[str, str]:
+        """Return the first file of the relay log, and what was warned of."""
+        capfd.readouterr()
+        shared = upstream(source, tmp_path, enable_relay=True, **keys(at))
+        with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path):
+            eventually(lambda: caught_up(store) is not None)
+            assert main(["stop-relay", "-s", "one", "--meta-url", url.reveal()]) == 0
+        return RelayReader(shared.relay_dir).held()[0].name, start_without_effect(shared.config, shared.relay_dir)[0]
+
+    early, late = begin(), begin()
+
+    assert run(late) == (late.file, "")
+    assert run(late)[1] == ""
+    first, what = run(early)
+    assert first == late.file
+    assert f"relay-binlog-{by}" in what
+    assert f"{what}. To begin there, end the relay" in capfd.readouterr().err
+    (tmp_path / "relay" / "one").rename(tmp_path / "away")
+    assert run(early) == (early.file, "")

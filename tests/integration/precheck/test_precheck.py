@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.target.claim import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
@@ -34,6 +36,7 @@ def check(
     config: dict[str, Any] | None = None,
     task: dict[str, Any] | None = None,
     more: Sequence[tuple[str, Server]] = (),
+    relay_dir: Path | None = None,
 ) -> PrecheckReport:
     user, password = account
     made = TaskConfig.model_validate(
@@ -50,7 +53,7 @@ def check(
     for name, server in more:
         endpoint = Endpoint(name, server.host, server.port, user, Secret(password))
         sources.append((SourceConfig.model_validate({"source-id": name}), endpoint))
-    return run_precheck(made, sources, there)
+    return run_precheck(made, sources, there, {"one": relay_dir} if relay_dir else {})
 
 
 def result(report: PrecheckReport, name: str, where: str = "one", state: State | None = None) -> CheckResult:
@@ -189,6 +192,22 @@ def test_incremental_needs_the_target_tables_and_its_start(
 
     assert "does not exist" in result(report, "table_creation", "target", State.FAIL).message
     assert "999999" in result(report, "meta_position", state=State.FAIL).message
+
+
+def test_a_relay_log_that_begins_behind_its_configured_start(
+    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    schema, config = fresh_schema(source), {"relay-binlog-name": "mysql-bin.000004"}
+    assert result(check(source, target, [schema], config=config, relay_dir=tmp_path), "relay_start").state is State.OK
+    file = RelayDirectory(tmp_path).folder(RelayDirectory(tmp_path).add("uuid")) / "mysql-bin.000005"
+    file.write_bytes(b"")
+
+    found = result(check(source, target, [schema], config=config, relay_dir=tmp_path), "relay_start", state=State.WARN)
+
+    assert "mysql-bin.000005" in found.message
+    assert "dmctl stop-relay" in found.remedy
+    config["relay-binlog-name"] = "mysql-bin.000005"
+    assert result(check(source, target, [schema], config=config, relay_dir=tmp_path), "relay_start").state is State.OK
 
 
 def incremental(source: Server, target: Server, schema: str, meta: dict[str, Any] | None, **config: Any) -> CheckResult:

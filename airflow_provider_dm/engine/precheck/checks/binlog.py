@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.facts import SourceFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
+from airflow_provider_dm.engine.relay.held_start import start_without_effect
 from airflow_provider_dm.engine.target.subtask import noted_place
 
 
@@ -121,6 +122,13 @@ def check_retention(facts: SourceFacts) -> Findings:
     what = f"the source removes binlogs after {seconds} s"
     fine = "binlogs are kept for a while" if seconds else "binlogs are not removed by time"
     return verdict(0 < seconds < 3600, State.WARN, what, remedy, fine=fine)
+
+
+def check_relay_start(facts: SourceFacts) -> Findings:
+    """Check that the configured beginning of the relay log still has an effect."""
+    assert facts.relay_dir is not None
+    what, remedy = start_without_effect(facts.config, facts.relay_dir)
+    return verdict(what, State.WARN, what, remedy, fine="the relay log begins where it is configured, or earlier")
 
 
 def _names(cell: object) -> set[str]:
