@@ -36,6 +36,7 @@ from airflow_provider_dm.engine.reported import (
     EXIT_FENCED,
     EXIT_FINISHED,
     EXIT_STOPPED,
+    LogFormatter,
     report,
     report_result,
 )
@@ -192,7 +193,9 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     arguments = list(sys.argv[1:] if argv is None else argv)
     if len(arguments) != 1:

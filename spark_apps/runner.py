@@ -124,6 +124,17 @@ class SparkRunner:
         rdd = self.context.parallelize(items, len(items)).mapPartitions(_Each(task))
         return values(_collect(rdd))
 
+    def progress(self) -> dict[str, int]:
+        """Return how many tasks the running stages have, and how many of these are done; nothing if none runs."""
+        tracker = self.context.statusTracker()
+        stages = [stage for one in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(one)) is not None]
+        if not stages:
+            return {}
+        return {
+            "pieces": sum(one.numTasks for one in stages),
+            "pieces_done": sum(one.numCompletedTasks for one in stages),
+        }
+
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
         numbered = self.context.parallelize(list(enumerate(items)), len(items))
         blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, int)

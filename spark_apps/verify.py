@@ -21,7 +21,9 @@ from spark_apps.app import App, Outcome, main
 
 def work(app: App) -> Outcome:
     """Read both sides, compare, say where they differ."""
-    result = verify(app.spec, app.runner(), os.environ)
+    runner = app.runner()
+    app.report("verify", runner.progress)
+    result = verify(app.spec, runner, os.environ)
     app.fatal = failure(result)
     return Outcome(result)
 

@@ -31,7 +31,6 @@ ORDERLY_SECONDS: Final = 60.0
 """How long an interrupted app may take to finish its epoch."""
 FAILED_SECONDS: Final = 10.0
 """The same for an app whose relay has failed: it may be waiting for what will not come."""
-PROGRESS_EVERY_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
     job = supervisor.job(app, until)
     running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
-        outcome = supervisor.watch(running, context.relays, _Person(context, running).serve)
+        outcome = supervisor.watch(running, context.relays, context.output.audience(), _Person(context, running).serve)
         if not outcome.finished:
             raise context.interrupted(outcome.result)
         return outcome.result
@@ -99,15 +98,14 @@ def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
 
 @dataclass
 class _Person:
-    """The person in front of a running app, who is shown its progress and may end it."""
+    """The person in front of a running app, who may end it."""
 
     context: RunContext
     running: SparkApp
     asked_at: float | None = None
-    shown_at: float = 0.0
 
     def serve(self) -> None:
-        """Show progress if it is time for that, and pass a wish for the end on."""
+        """Pass a wish for the end on."""
         interrupts, now = self.context.interrupts, time.monotonic()
         if interrupts.requested() and self.asked_at is None:
             self.context.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
@@ -115,16 +113,3 @@ class _Person:
             self.asked_at = now
         if self.asked_at is not None and (interrupts.insisted() or now - self.asked_at > ORDERLY_SECONDS):
             self.running.stop(0)
-        elif now - self.shown_at > PROGRESS_EVERY_SECONDS:
-            self.shown_at = now
-            self._show_progress()
-
-    def _show_progress(self) -> None:
-        spec = self.running.job.spec
-        try:
-            run = self.context.supervisor.store.get_run(spec.run_id)
-        except DmError as error:  # a metadata DB that does not answer stops nobody: the fence is in the target
-            log.debug("no progress to show: %s", error)
-            return
-        if run is not None and run.progress:
-            self.context.output.progress(spec.app, run.progress)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, reported_by
-from airflow_provider_dm.engine.sync.progress import progress_line
 
-LINE_EVERY_SECONDS: Final = 5.0
-"""Progress as lines, where stderr is no terminal."""
+if TYPE_CHECKING:
+    from airflow_provider_dm.launch.narration import Audience
+
+TERMINAL_EVERY_SECONDS: Final = 1.0
+"""How often the line of progress changes on a terminal."""
 
 
 class Exit(IntEnum):
@@ -45,23 +46,24 @@ class Output:
         self.as_json = as_json
         self._people = Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
-        self._line_at = 0.0
 
     def say(self, text: str) -> None:
         """Print a line for people, on stderr."""
         self._people.print(text, markup=False)
 
-    def progress(self, phase: str, progress: Mapping[str, Any]) -> None:
-        """Show where a phase stands: one line that changes on a terminal, a line now and then elsewhere."""
-        text = f"{phase}: {_of_sources(progress)}"
-        if self._people.is_terminal:
-            if self._status is None:
-                self._status = self._people.status("")
-                self._status.start()
-            self._status.update(escape(text))
-        elif time.monotonic() >= self._line_at:
-            self._line_at = time.monotonic() + LINE_EVERY_SECONDS
-            self.say(f"  {text}")
+    def audience(self) -> Audience:
+        """Return where progress is shown: one line that changes on a terminal, elsewhere a line every ten seconds."""
+        from airflow_provider_dm.launch.narration import Audience
+
+        if not self._people.is_terminal:
+            return Audience(self.say, self.say)
+        return Audience(self._change_line, self.say, TERMINAL_EVERY_SECONDS)
+
+    def _change_line(self, text: str) -> None:
+        if self._status is None:
+            self._status = self._people.status("")
+            self._status.start()
+        self._status.update(escape(text))
 
     def settle(self) -> None:
         """End the progress of a phase that is over: nothing changes on the terminal any more."""
@@ -115,31 +117,3 @@ def log_to_stderr(*, verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s" if verbose else "%(levelname)s: %(message)s",
         force=True,
     )
-
-
-def _of_sources(progress: Mapping[str, Any]) -> str:
-    """Return the progress of an app's sources, those that sync in words."""
-    syncing = {name: one for name, one in progress.items() if isinstance(one, Mapping) and "lag_seconds" in one}
-    if not syncing:
-        return _short(progress)
-    return "; ".join(f"{name} {progress_line(one)}" for name, one in syncing.items())
-
-
-def _short(progress: Mapping[str, Any], prefix: str = "") -> str:
-    """Return the numbers and words of nested progress, in one line."""
-    parts = []
-    for key, value in progress.items():
-        match value:
-            case Mapping():
-                parts.append(_short(value, prefix if key == "sources" else f"{prefix}{key} "))
-            case "" | None:
-                continue
-            case bool() | str():
-                parts.append(f"{prefix}{key} {value}")
-            case int():
-                parts.append(f"{prefix}{key} {value:,}")
-            case float():
-                parts.append(f"{prefix}{key} {value:,.1f}")
-            case _:
-                continue
-    return ", ".join(part for part in parts if part)

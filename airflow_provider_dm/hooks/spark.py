@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,10 +103,10 @@ class DmSparkSubmitHook(SparkSubmitHook):
             conf={**of_connection, **self.conf},
         )
 
-    def start(self, job: Job, *, run_dir: Path, on_line: Callable[[str], None] | None = None) -> SparkApp:
+    def start(self, job: Job, *, run_dir: Path) -> SparkApp:
         """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
         self.app = SparkApp.start(
-            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=settings.environment_of_apps()
+            job, run_dir=run_dir, settings=self.settings(), environ=settings.environment_of_apps()
         )
         return self.app
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -109,13 +110,13 @@ class SparkApp:
         run_dir: Path,
         settings: SparkSettings | None = None,
         script: Path | None = None,
-        on_line: Callable[[str], None] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> SparkApp:
         """Check the machine, write the job file and start spark-submit in a session of its own.
 
-        Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
-        are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
+        Every line that the app and Spark print goes to `run_dir/app.log`, with secrets masked. The app's own log
+        records are logged here as well, under their loggers, at their levels, by another thread.
+        `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
         """
         java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
@@ -128,7 +129,10 @@ class SparkApp:
             java_home=java_home,
             environ=environ,
         )
-        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
+        path = run_dir / RUN_LOG
+        log.info(
+            "starting %s: run %s, pyspark %s; Spark's output is in %s", job.spec.app, job.spec.run_id, version, path
+        )
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -142,7 +146,7 @@ class SparkApp:
         except OSError as error:
             raise SparkAppMissing(job.spec.app, f"{command.argv[0]}: {error.strerror}") from error
         assert process.stdout is not None
-        pump = _LogPump(process.stdout, run_dir / RUN_LOG, job.secrets.masked, on_line)
+        pump = _LogPump(process.stdout, run_dir / RUN_LOG, job.secrets.masked)
         pump.start()
         return cls(job, process, command.script, pump)
 
@@ -154,6 +158,10 @@ class SparkApp:
     @property
     def log_path(self) -> Path:
         return self._pump.path
+
+    def tail(self) -> str:
+        """Return the end of what the app and Spark have printed."""
+        return self._pump.tail()
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
@@ -226,16 +234,13 @@ class SparkApp:
 class _LogPump(threading.Thread):
     """A thread that reads the app's output line by line until it closes, so that a full pipe never blocks the app."""
 
-    def __init__(
-        self, stream: IO[bytes], path: Path, masked: Callable[[str], str], on_line: Callable[[str], None] | None
-    ) -> None:
+    def __init__(self, stream: IO[bytes], path: Path, masked: Callable[[str], str]) -> None:
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
         self.path = path
         self.reported: ReportedError | None = None
         self.result: dict[str, Any] | None = None
         self._stream = stream
         self._masked = masked
-        self._on_line = on_line
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def run(self) -> None:
@@ -248,15 +253,13 @@ class _LogPump(threading.Thread):
                 self._notice(line)
 
     def tail(self) -> str:
+        """Return the last lines, and of these the end."""
         return "\n".join(self._tail)[-LONGEST_FIELD:]  # of what is longer a message has the beginning
 
     def _notice(self, line: str) -> None:
         self.reported = reported.reported_in(line) or self.reported
         self.result = reported.result_in(line) or self.result
-        if self._on_line is not None:
-            try:
-                self._on_line(line)
-            except Exception:
-                # A listener that fails must not stop the reading: the app would block on a full pipe.
-                log.exception("the log listener failed and gets no further lines")
-                self._on_line = None
+        record = reported.log_line_in(line)
+        if record is not None:
+            with suppress(Exception):  # a handler that fails must not stop the reading: the app would block
+                logging.getLogger(record.name).log(record.level, "%s", record.message)

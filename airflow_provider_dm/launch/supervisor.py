@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import App, Job, Upstream, build_job, last_generations
+from airflow_provider_dm.launch.narration import Audience, Narrator
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import Outcome, SparkApp
@@ -45,12 +46,21 @@ class Supervisor:
             ship_ranges=not self.settings.is_local,
         )
 
-    def watch(self, running: SparkApp, relays: Relays, look: Callable[[], object] = lambda: None) -> Outcome:
-        """Wait for the end of an app, `look` being called meanwhile. Raises what a relay died of that the app needs,
-        or what `SparkApp.outcome` raises; the app may run on then.
+    def watch(
+        self, running: SparkApp, relays: Relays, audience: Audience, look: Callable[[], object] = lambda: None
+    ) -> Outcome:
+        """Wait for the end of an app and show its progress to the audience; `look` is called meanwhile.
+
+        Raises what a relay died of that the app needs, or what `SparkApp.outcome` raises; the app may run on then.
         """
+        audience.say(f"run {running.job.spec.run_id}; Spark's output is in {running.log_path}")
+        narrator = Narrator(running.job.spec, self.store, audience)
         while running.wait(LOOK_EVERY_SECONDS) is None:
             if (failure := relays.failure(running.job.spec.app)) is not None:
                 raise failure
+            narrator.look()
             look()
-        return running.outcome(self.store.get_run)
+        outcome = running.outcome(self.store.get_run)
+        if outcome.result:
+            narrator.end(outcome.result)
+        return outcome

@@ -169,8 +169,10 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.job import checked_until
+        from airflow_provider_dm.launch.narration import Audience
         from airflow_provider_dm.launch.relays import Relays, forget_private
         from airflow_provider_dm.launch.starts import tell_needs
+        from airflow_provider_dm.launch.submit import SparkAppFailed
         from airflow_provider_dm.launch.supervisor import Supervisor
         from airflow_provider_dm.launch.task_control import wait_for_others, want_running
         from airflow_provider_dm.launch.workdir import TaskDir
@@ -197,9 +199,14 @@ class DmSparkAppOperator(DmTaskOperator):
             with Relays(
                 needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
             ) as relays:  # step 2
-                app = self.hook.start(job, run_dir=run_dir, on_line=partial(self.log.info, "%s"))
+                app = self.hook.start(job, run_dir=run_dir)
+                say = partial(self.log.info, "%s")
                 try:
-                    outcome = supervisor.watch(app, relays)
+                    outcome = supervisor.watch(app, relays, Audience(say, say))
+                except SparkAppFailed:
+                    for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
+                        say(line)
+                    raise
                 finally:
                     self.hook.end()
             # A stop that was obeyed, and the end: who clears the task wants it to go on.

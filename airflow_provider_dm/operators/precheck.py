@@ -38,9 +38,12 @@ class DmPrecheckOperator(DmTaskOperator):
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:
         from airflow_provider_dm.engine.precheck.result import PrecheckFailed, State
 
+        passed = [one for one in report.results if one.state is State.OK]
+        for line in (f"::group::{len(passed)} checks passed", *passed, "::endgroup::"):
+            self.log.info("%s", line)
         for one in report.results:
-            tell = self.log.info if one.state is State.OK else self.log.warning
-            tell("%s", one)
+            if one.state is not State.OK:
+                self.log.warning("%s", one)
         try:
             report.require_passed()
         except PrecheckFailed as error:

@@ -109,6 +109,8 @@ def test_two_sources_into_one_target(
     said = "".join(capfd.readouterr())
     assert CANARY not in said
     assert CANARY not in str(results)
+    assert all(line in said for line in ("full migration: 400 rows in", "verify: every row is equal", "app.log"))
+    assert not any(noise in said for noise in ("Traceback", "NativeCodeLoader", "WARN Utils"))
     files = [path for path in work_dir.rglob("*") if path.is_file()]
     assert any(path.name == "job.json" for path in files)
     # A relay log holds what the source's binlog holds: here the statement that created the account.

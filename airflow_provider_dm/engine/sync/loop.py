@@ -486,4 +486,4 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(self.position.applied)
             self.tail.look(self.position.here, self.position.goal, held=self.shards.needs)
-        self.notes.elsewhere(stage, now=now)
+        self.notes.elsewhere(stage)

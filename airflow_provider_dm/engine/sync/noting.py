@@ -1,4 +1,4 @@
-"""What a sync tells others of where it stands: the target, DM's checkpoint, the metadata DB, and its own log."""
+"""What a sync tells others of where it stands: the target, DM's checkpoint, and the metadata DB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.sync.planning import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
-from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
+from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.subtask import note_location
@@ -22,7 +22,6 @@ from airflow_provider_dm.engine.target.subtask import note_location
 log = logging.getLogger(__name__)
 
 NOTE_SECONDS: Final = 2.0
-SAY_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -39,7 +38,6 @@ class Notes:
     points: DmPoints | None
     unit: Unit = Unit.SYNC
     _noted_at: float = field(default=0.0, init=False)
-    _said_at: float = field(default=0.0, init=False)
 
     @property
     def due(self) -> bool:
@@ -77,8 +75,8 @@ class Notes:
         except DmError as error:
             log.info("DM's checkpoint does not show where the sync has ended: %s", error)
 
-    def elsewhere(self, stage: Stage, *, now: bool) -> None:
-        """Tell the metadata DB which log is still needed, and people now and then, or `now`, how it goes."""
+    def elsewhere(self, stage: Stage) -> None:
+        """Tell the metadata DB which log is still needed."""
         ref, applied = self.position.fence.ref, self.position.applied
         self.shards.locks.tell_what_is_untold()
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
@@ -90,9 +88,6 @@ class Notes:
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self._noted_at = time.monotonic()
-        if now or self._noted_at - self._said_at > SAY_SECONDS:
-            self._said_at = self._noted_at
-            log.info("%s (%s): %s", ref.source, stage.value, progress_line(self.progress.to_json()))
 
     def _standing(self) -> Standing:
         at = self.position

@@ -204,8 +204,8 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     """Return one source's progress, as `to_json` says it, for people.
 
     >>> progress_line({"location": "bin.000003:99", "changes_applied": 12000, "recent_rps": 350.4, "lag_seconds": 61.2,
-    ...                "left_bytes": 3 << 20, "seconds_left": 125.0})
-    'at bin.000003:99, 12,000 rows (350/s), lag 1 min 1 s, 3.0 MiB to go, 2 min 5 s left'
+    ...                "bytes": 1 << 20, "left_bytes": 3 << 20, "seconds_left": 125.0})
+    'at bin.000003:99, 12,000 rows (350/s), lag 1 min 1 s, 3.0 MiB to go (25 % done), 2 min 5 s left'
     >>> progress_line({"lag_seconds": 0.0, "resuming": "DM-6001, again in 2 s"})
     '0 rows (0/s), lag 0 s, waiting: DM-6001, again in 2 s'
     >>> progress_line({"lag_seconds": 0.0, "goal_far": "the goal lies behind the newest file"})
@@ -221,7 +221,8 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     lag, left, seconds = (progress.get(key) for key in ("lag_seconds", "left_bytes", "seconds_left"))
     said.append("lag unknown" if lag is None else f"lag {duration(lag)}")
     if left:
-        said.append(f"{left / (1 << 20):,.1f} MiB to go")
+        done = progress.get("bytes", 0)
+        said.append(f"{left / (1 << 20):,.1f} MiB to go ({100 * done // (done + left)} % done)")
         said += [f"{duration(seconds)} left"] if seconds is not None else []
     safe_mode = progress.get("safe_mode") or {}
     if safe_mode.get("on"):

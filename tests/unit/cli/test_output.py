@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.launch.narration import LINE_EVERY_SECONDS
 from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 
 REPORTED = ReportedError("DM-5002", "SchemaMismatch", "upstream", "columns differ.", "Mend them.", Reaction.STOP)
@@ -42,12 +43,13 @@ def test_without_json_an_error_leaves_stdout_alone(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(as_json=True)
-    for rows in (1, 2, 30_000):
-        output.progress("full_migration", {"sources": {"one": {"unit": "load", "rows": rows, "note": ""}}, "lag": 1.25})
+def test_progress_is_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    audience = Output(as_json=True).audience()
+    audience.progress("full migration: 30,000 rows")
+    audience.say("full migration: done")
 
-    assert capsys.readouterr().err == "  full_migration: one unit load, one rows 1, lag 1.2\n"
+    assert capsys.readouterr().err == "full migration: 30,000 rows\nfull migration: done\n"
+    assert audience.every_seconds == LINE_EVERY_SECONDS
 
 
 def test_an_apps_error_is_shown_as_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Real spark-submits of small scripts: what they say, how they end, and that nothing of them stays behind."""
 
+import logging
 import os
 import signal
 import stat
@@ -63,26 +64,26 @@ Launch = Callable[[str], SparkApp]
 
 
 @pytest.fixture
-def lines() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def launch(job: Job, tmp_path: Path, lines: list[str], request: pytest.FixtureRequest) -> Launch:
+def launch(job: Job, tmp_path: Path, request: pytest.FixtureRequest) -> Launch:
     def start(code: str) -> SparkApp:
         script = tmp_path / "app.py"
         script.write_text(code)
-        app = SparkApp.start(job, run_dir=tmp_path, script=script, on_line=lines.append)
+        app = SparkApp.start(job, run_dir=tmp_path, script=script)
         request.addfinalizer(app.stop)
         return app
 
     return start
 
 
-def wait_for_line(lines: list[str], text: str, seconds: float = 60) -> None:
+def lines(app: SparkApp) -> list[str]:
+    """Return what the app and Spark have printed so far."""
+    return app.log_path.read_text().splitlines() if app.log_path.exists() else []
+
+
+def wait_for_line(app: SparkApp, text: str, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while not any(text in line for line in lines):
-        assert time.monotonic() < deadline, "\n".join(lines)
+    while not any(text in line for line in lines(app)):
+        assert time.monotonic() < deadline, "\n".join(lines(app))
         time.sleep(0.05)
 
 
@@ -93,12 +94,12 @@ def nothing_left(app: SparkApp) -> bool:
     return session_members(app.pid) == []
 
 
-def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
+def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) -> None:
     app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
 
     assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == Outcome({"rows": 4})
     assert nothing_left(app)
-    (said,) = [line for line in lines if line.startswith("argv")]
+    (said,) = [line for line in lines(app) if line.startswith("argv")]
     assert "job.json" in said
     assert said.endswith("******")
     assert SOURCE_PASSWORD not in app.log_path.read_text()
@@ -106,7 +107,7 @@ def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, li
 
 
 def test_the_jvm_has_our_options_unless_the_user_has_others(
-    job: Job, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     for name in short_jvms.VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -117,19 +118,50 @@ def test_the_jvm_has_our_options_unless_the_user_has_others(
         "management = SparkContext._jvm.java.lang.management\n"
         "print('JVM', *management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)\n"
     )
+    said: list[str] = []
     for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
-        app = SparkApp.start(job, run_dir=tmp_path, script=script, settings=settings, on_line=lines.append)
+        app = SparkApp.start(job, run_dir=tmp_path, script=script, settings=settings)
         request.addfinalizer(app.stop)
         assert app.wait(60) == 0, app.log_path.read_text()[-2000:]
+        said = lines(app)
 
-    ours, theirs = [line for line in lines if line.startswith("JVM")]
+    ours, theirs = [line for line in said if line.startswith("JVM")]
     assert all(option in ours for option in LOCAL_JAVA_OPTIONS.split())
     assert "UseParallelGC" in theirs
     assert "UseSerialGC" not in theirs
 
 
+def test_records_of_the_app_are_logged_at_their_level_and_what_spark_prints_is_not(
+    launch: Launch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    app = launch(f"""
+import logging, sys
+from airflow_provider_dm.engine.reported import LogFormatter
+handler = logging.StreamHandler(sys.stderr)
+handler.setFormatter(LogFormatter())
+logging.basicConfig(level=logging.INFO, handlers=[handler])
+log = logging.getLogger("spark_apps.app")
+print("26/11/24 03:00:00 WARN NativeCodeLoader: Unable to load native-hadoop library")
+logging.getLogger("py4j.clientserver").warning("of a library")
+log.info("two lines\\nof one record")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.warning("tried again, %s", {SOURCE_PASSWORD!r}, exc_info=True)
+print('DM-RESULT {{"rows": 4}}')
+""")
+
+    assert app.outcome(no_run) == Outcome({"rows": 4})
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "spark_apps.app"]
+    assert said == [("INFO", "two lines"), ("INFO", "of one record"), ("WARNING", "tried again, ******")]
+    everything = "\n".join(record.getMessage() for record in caplog.records)
+    assert not any(text in everything for text in ("NativeCodeLoader", "of a library", "Traceback", SOURCE_PASSWORD))
+    assert all(text in app.log_path.read_text() for text in ("NativeCodeLoader", "of a library", "ZeroDivisionError"))
+
+
 def test_no_process_shows_a_secret_in_its_arguments_and_a_stop_lets_the_driver_save_its_progress(
-    launch: Launch, lines: list[str]
+    launch: Launch,
 ) -> None:
     save = """
 def save(*_):
@@ -140,20 +172,20 @@ def save(*_):
 signal.signal(signal.SIGTERM, save)
 """
     app = launch(WITH_WORKERS + save + TICK_FOR_EVER)
-    wait_for_line(lines, "ticking")
+    wait_for_line(app, "ticking")
     for pid in session_members(app.pid):
         assert SOURCE_PASSWORD.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
 
     app.stop(grace_seconds=20)
 
     assert app.outcome(no_run) == Outcome(finished=False)
-    assert "saved" in lines
+    assert "saved" in lines(app)
     assert nothing_left(app)
 
 
-def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch: Launch, lines: list[str]) -> None:
+def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch: Launch) -> None:
     app = launch(f"{WITH_WORKERS}signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{TICK_FOR_EVER}")
-    wait_for_line(lines, "ticking")
+    wait_for_line(app, "ticking")
     assert len(session_members(app.pid)) >= 3  # JVM, driver, worker daemon
 
     app.stop()
@@ -161,9 +193,9 @@ def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch
     assert nothing_left(app)
 
 
-def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch, lines: list[str]) -> None:
+def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch) -> None:
     app = launch(WITH_WORKERS + TICK_FOR_EVER)
-    wait_for_line(lines, "ticking")
+    wait_for_line(app, "ticking")
 
     os.kill(app.pid, signal.SIGKILL)
 
@@ -172,9 +204,9 @@ def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch, lines: l
     assert nothing_left(app)
 
 
-def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lines: list[str], tmp_path: Path) -> None:
+def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, tmp_path: Path) -> None:
     app = launch(WITH_WORKERS + TICK_FOR_EVER)
-    wait_for_line(lines, "ticking")
+    wait_for_line(app, "ticking")
     (driver,) = python_drivers(app.pid, tmp_path / "app.py")
 
     os.kill(driver, signal.SIGKILL)

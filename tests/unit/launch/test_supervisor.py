@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import Upstream, local_holder
+from airflow_provider_dm.launch.narration import Audience
 from airflow_provider_dm.launch.relays import Relays, RelayStopped
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import Outcome, SparkApp
@@ -60,12 +61,17 @@ def test_an_app_is_looked_at_until_it_has_ended(
     supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
 ) -> None:
     looks: list[None] = []
+    shown: list[str] = []
     with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
         said = """import sys; print('DM-RESULT {"rows": 4}', file=sys.stderr)"""  # the metadata DB was away
-        outcome = supervisor.watch(launch(said), relays, lambda: looks.append(None))
+        audience = Audience(shown.append, shown.append, every_seconds=0.2)
+        outcome = supervisor.watch(launch(said), relays, audience, lambda: looks.append(None))
 
     assert outcome == Outcome({"rows": 4})
     assert looks
+    assert shown[0].endswith(f"Spark's output is in {tmp_path / 'app.log'}")
+    assert "starting Spark" in shown[1]
+    assert shown[-1] == "incremental sync: stopped, 0 changes"
 
 
 @pytest.mark.spark
@@ -80,6 +86,6 @@ def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
         assert supervisor.store.relay_desired("one") is Stage.RUNNING
         supervisor.store.set_relay_desired("one", Stage.STOPPED)
         with pytest.raises(RelayStopped):
-            supervisor.watch(app, relays)
+            supervisor.watch(app, relays, Audience(print, print))
 
     assert app.poll() is None

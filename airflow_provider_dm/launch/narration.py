@@ -1,0 +1,196 @@
+"""What a launcher shows of a run: one line of progress every ten seconds, and a table at its end.
+
+`dmctl run` and the operators show the same lines. Progress comes from the run's row in the metadata DB, which the app
+writes every two seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.health import said
+from airflow_provider_dm.engine.sync.progress import Meter, duration, progress_line, seconds_left
+
+LINE_EVERY_SECONDS: Final = 10.0
+PHASES: Final = {"full_migration": "full migration", "incremental_sync": "incremental sync", "verify": "verify"}
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Audience:
+    """The place where lines are shown: `progress` may replace the line before, `say` keeps every line."""
+
+    progress: Callable[[str], object]
+    say: Callable[[str], object]
+    every_seconds: float = LINE_EVERY_SECONDS
+
+
+@dataclass
+class Narrator:
+    """The narrator of one run, asked by the launcher's loop."""
+
+    spec: JobSpec
+    store: MetaStore
+    audience: Audience
+    _began_at: float = field(default_factory=time.monotonic)
+    _shown_at: float = field(default_factory=time.monotonic)
+    _meter: Meter = field(default_factory=Meter)
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def look(self, at: float | None = None) -> None:
+        """Show a line of progress if it is time for one. `at`: now, by the monotonic clock."""
+        now = time.monotonic() if at is None else at
+        if now - self._shown_at < self.audience.every_seconds:
+            return
+        self._shown_at = now
+        try:
+            run, subtasks = self.store.get_run(self.spec.run_id), self.store.list_subtasks(task=self.spec.task.name)
+        except DmError as error:
+            doing, reasons = "", [f"the metadata DB does not answer ({error.code})"]
+        else:
+            doing, reasons = self._doing(run, now), pauses(run, subtasks)
+        # A reason that has ended and comes back is a new one.
+        self._since = {one: self._since.get(one, now) for one in reasons}
+        waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
+        self.audience.progress(f"{PHASES[self.spec.app]}: {', '.join(filter(None, [doing, *waits]))}")
+
+    def end(self, result: Json) -> None:
+        """Show the table of what the run has done."""
+        for line in closing_table(self.spec.app, result):
+            self.audience.say(line)
+
+    def _doing(self, run: Run | None, now: float) -> str:
+        if run is None:
+            return f"starting Spark, {duration(now - self._began_at)}"
+        parts = [one for one in run.progress.values() if isinstance(one, Mapping) and one]
+        syncing = {name: one for name, one in run.progress.items() if isinstance(one, Mapping) and "lag_seconds" in one}
+        if syncing:
+            return "; ".join(f"{name} {progress_line(one)}" for name, one in syncing.items())
+        if not parts:
+            return f"preparing, {duration(now - self._began_at)}"
+        return pieces_line(parts, self._meter, now)
+
+
+def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
+    """Return why sources of the run do not go on: a person's pause, or an error that a person has to look at."""
+    reasons = []
+    for one in subtasks:
+        if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:
+            continue
+        if one.desired is Stage.PAUSED:
+            reasons.append(f"{one.source} is paused by a person; `dmctl resume-task {one.task}` resumes it")
+        elif one.error and RESUMES_IN_SECONDS not in one.error:
+            reasons.append(f"{one.source} is paused by an error: {said(one.error)}")
+    return reasons
+
+
+def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -> str:
+    """Return the progress of work that consists of pieces: chunks of a load, tasks of a comparison.
+
+    >>> meter = Meter()
+    >>> _ = pieces_line([{"rows": 0, "chunks": 10, "chunks_done": 0}], meter, 0.0)
+    >>> pieces_line([{"rows": 4000, "chunks": 10, "chunks_done": 4, "contested_rows": 2}], meter, 20.0)
+    '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 rows wait for their places'
+    >>> pieces_line([{"pieces": 8, "pieces_done": 2}], Meter(), 0.0)
+    '2 of 8 pieces (25 %)'
+    """
+
+    def total(key: str) -> int:
+        return sum(int(one.get(key) or 0) for one in parts)
+
+    said_of = [str(one["phase"]) for one in parts if one.get("phase")]
+    name = "chunks" if any("chunks" in one for one in parts) else "pieces"
+    whole, done = total(name), total(f"{name}_done")
+    speeds = meter.look({"rows": total("rows"), "done": done}, now)
+    shown = list(dict.fromkeys(said_of))
+    if any("rows" in one for one in parts):
+        shown.append(f"{total('rows'):,} rows ({speeds['rows'].recent:,.0f}/s)")
+    if whole:
+        shown.append(f"{done:,} of {whole:,} {name} ({100 * done // whole} %)")
+        left = seconds_left(whole - done, speeds["done"].recent)
+        shown += [f"{duration(left)} left"] if left else []
+    if waiting := total("contested_rows"):
+        shown.append(f"{waiting:,} rows wait for their places")
+    return ", ".join(shown)
+
+
+# The end
+
+
+def closing_table(app: str, result: Json) -> list[str]:
+    """Return the lines that sum a run up: totals, and one row for each source or table."""
+    match app:
+        case "verify":
+            verdict, lines = _compared(result)
+        case "incremental_sync":
+            verdict, lines = _synced(result)
+        case _:
+            verdict, lines = _copied(result)
+    seconds = result.get("seconds")
+    spent = "" if seconds is None else f" in {duration(float(seconds))}"
+    return [f"{PHASES[app]}: {verdict}{spent}", *(f"  {line}" for line in lines)]
+
+
+def _compared(result: Json) -> tuple[str, list[str]]:
+    verdict = "every row is equal" if result.get("verified") else "source and target differ"
+    rows = [
+        (str(one["target"]), *(_number(one[side]) for side in ("source_rows", "target_rows")), _yes_or_no(one["equal"]))
+        for one in result.get("tables", ())
+    ]
+    return verdict, table(("table", "source rows", "target rows", "equal"), rows)
+
+
+def _synced(result: Json) -> tuple[str, list[str]]:
+    held = result.get("unresolved_groups", {})
+    rows = [
+        (
+            source,
+            str(one.get("location")),
+            *(_number(one.get(key)) for key in ("changes_applied", "transactions", "ddl_applied")),
+            ", ".join(group["target"] for group in held.get(source, ())) or "-",
+        )
+        for source, one in result.get("sources", {}).items()
+    ]
+    verdict = f"{result.get('status', 'stopped')}, {_number(result.get('changes_applied'))} changes"
+    return verdict, table(("source", "location", "changes", "transactions", "DDL", "rows held back in"), rows)
+
+
+def _copied(result: Json) -> tuple[str, list[str]]:
+    rows = [
+        (source, *(_number(one.get(key)) for key in ("rows", "tables")), str(one.get("start", "-")))
+        for source, one in result.get("sources", {}).items()
+    ]
+    return f"{_number(result.get('rows'))} rows", table(("source", "rows", "tables", "copied as of"), rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as aligned lines under their heads; no line without rows.
+
+    >>> print(*table(("source", "rows"), [("one", "12,000"), ("replica_02", "7")]), sep=chr(10))
+    source      rows
+    one         12,000
+    replica_02  7
+    """
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (head, *rows)
+    ]
+
+
+def _yes_or_no(value: Any) -> str:
+    return "yes" if value else "NO"
+
+
+def _number(value: Any) -> str:
+    return f"{int(value or 0):,}"

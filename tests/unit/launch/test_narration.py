@@ -1,0 +1,135 @@
+"""The lines about a run: where each comes from, and when."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.launch.job import Job
+from airflow_provider_dm.launch.narration import Audience, Narrator, closing_table
+
+HOLDER = Holder("airflow:d/r/t", "1", "h")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MetaStore]:
+    url = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
+    migrate(url)
+    with MetaStore.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def shown() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def narrator(job: Job, store: MetaStore, shown: list[str]) -> Narrator:
+    return Narrator(job.spec, store, Audience(shown.append, shown.append, every_seconds=0.0))
+
+
+def begin(narrator: Narrator, progress: dict[str, Any]) -> None:
+    spec = narrator.spec
+    if narrator.store.get_run(spec.run_id) is None:
+        narrator.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=HOLDER)
+    narrator.store.heartbeat_run(spec.run_id, progress)
+
+
+def test_a_sync_is_shown_from_its_start_to_its_pause(narrator: Narrator, store: MetaStore, shown: list[str]) -> None:
+    narrator.look()
+    begin(narrator, {})
+    narrator.look()
+    syncing = {"location": "bin.000003:99", "changes_applied": 12, "recent_rps": 3.0, "lag_seconds": 2.0}
+    begin(narrator, {"one": syncing})
+    narrator.look()
+    store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.PAUSED)
+    store.set_subtask_desired("shop", "one", Stage.PAUSED)
+    narrator.look()
+
+    line = "incremental sync: one at bin.000003:99, 12 rows (3/s), lag 2 s"
+    assert shown == [
+        "incremental sync: starting Spark, 0 s",
+        "incremental sync: preparing, 0 s",
+        line,
+        f"{line}, waits for 0 s: one is paused by a person; `dmctl resume-task shop` resumes it",
+    ]
+
+
+def test_the_pause_of_an_earlier_run_is_not_this_ones(narrator: Narrator, store: MetaStore, shown: list[str]) -> None:
+    error = {"ErrCode": "DM-6001", "Message": "of yesterday"}
+    store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
+    store.put_subtask_error("shop", "one", error)
+    begin(narrator, {})
+    narrator.look()
+    begin(narrator, {"one": {"lag_seconds": 0.0}})
+    narrator.look()
+
+    assert "of yesterday" not in shown[0]
+    assert "of yesterday" in shown[1]
+
+
+def test_a_wait_has_an_age(narrator: Narrator, shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_: object) -> None:
+        raise MetaUnreachable("sqlite://", "gone")
+
+    monkeypatch.setattr(MetaStore, "get_run", lambda _, run_id: away(run_id))
+    began = time.monotonic()
+    narrator.look(began)
+    narrator.look(began + 65)
+
+    assert shown == [
+        f"incremental sync: waits for 0 s: the metadata DB does not answer ({MetaUnreachable.code})",
+        f"incremental sync: waits for 1 min 5 s: the metadata DB does not answer ({MetaUnreachable.code})",
+    ]
+
+
+def test_a_line_comes_every_so_often(narrator: Narrator, shown: list[str]) -> None:
+    narrator.audience = replace(narrator.audience, every_seconds=60.0)
+    narrator.look()
+    assert shown == []
+
+
+def test_a_load_is_shown_as_a_whole(narrator: Narrator, shown: list[str]) -> None:
+    load = {"unit": "load", "rows": 1000, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
+    begin(narrator, {"one": load, "two": load})
+    narrator.look()
+
+    assert shown == ["incremental sync: 2,000 rows (0/s), 2 of 8 chunks (25 %)"]
+
+
+def test_what_a_run_has_done_is_a_table() -> None:
+    group = {"target": "`shop`.`orders`", "waits": "for two"}
+    synced = {
+        "status": "waiting for lock",
+        "changes_applied": 1200,
+        "seconds": 61.4,
+        "unresolved_groups": {"one": [group]},
+        "sources": {"one": {"location": "bin.000003:99", "changes_applied": 1200, "transactions": 7, "ddl_applied": 1}},
+    }
+    assert closing_table("incremental_sync", synced) == [
+        "incremental sync: waiting for lock, 1,200 changes in 1 min 1 s",
+        "  source  location       changes  transactions  DDL  rows held back in",
+        "  one     bin.000003:99  1,200    7             1    `shop`.`orders`",
+    ]
+    tables = [{"target": "`shop`.`orders`", "source_rows": 5, "target_rows": 4, "equal": False}]
+    assert closing_table("verify", {"verified": False, "tables": tables}) == [
+        "verify: source and target differ",
+        "  table            source rows  target rows  equal",
+        "  `shop`.`orders`  5            4            NO",
+    ]
+    copied = {"rows": 5, "seconds": 2.0, "sources": {"one": {"rows": 5, "tables": 1, "start": "bin.000001:4"}}}
+    assert closing_table("full_migration", copied) == [
+        "full migration: 5 rows in 2 s",
+        "  source  rows  tables  copied as of",
+        "  one     5     1       bin.000001:4",
+    ]
+    assert closing_table("full_migration", {"rows": 0}) == ["full migration: 0 rows"]
