@@ -214,6 +214,7 @@ class Loop:
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
         job = EpochJob(
             self.shared_plan,
+            self.source.upstream,
             self.source.target,
             self.position.step(epoch.hi),
             self.position.catching_up,

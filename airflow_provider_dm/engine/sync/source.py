@@ -18,6 +18,7 @@ class SyncSource:
 
     job: JobSpec
     config: SubtaskConfig
+    upstream: Endpoint
     target: Endpoint
     fence: Fence
 
@@ -25,7 +26,7 @@ class SyncSource:
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
         """Resolve what `fence` lets us write. Raises what `TaskConfig.subtask` does, and SecretMissing."""
         config = job.subtask(fence.ref.source)
-        return cls(job, config, job.target.resolve(), fence)
+        return cls(job, config, job.source(fence.ref.source).endpoint.resolve(), job.target.resolve(), fence)
 
     @property
     def spec(self) -> SourceSpec:

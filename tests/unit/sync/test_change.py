@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.sync.coverage import Coverage
 from airflow_provider_dm.engine.sync.plan.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, UnknownTable
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
@@ -31,6 +33,8 @@ RULES = SubtaskRules(
 )
 PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
 PAIR = Index("PRIMARY", ("id", "v"), prefixes=(None, None))
+NOWHERE = Endpoint("source-01", "nowhere.invalid", 1, "nobody")
+"""A source that no test asks anything."""
 Logged = tuple[int, Row | None, Row | None]
 
 
@@ -39,11 +43,16 @@ def table(name: str, columns: Iterable[str], *keys: Index, data_type: str = "int
     return Table(TableName("shop", name), described, keys)
 
 
-def plan_of(*tables: Table, target: Table | None = None, buckets: int = 4) -> SyncPlan:
+def plan_of(
+    *tables: Table,
+    target: Table | None = None,
+    buckets: int = 4,
+    coverage: Mapping[TableName, Coverage] | None = None,
+) -> SyncPlan:
     """Every table to itself, or all of them to `target`."""
     targets = {one.name: target or one for one in tables}
     schemas = [TableSchema(one, one.name) for one in tables]
-    return make_plan(schemas, targets, rules=RULES, buckets=buckets)
+    return make_plan(schemas, targets, rules=RULES, buckets=buckets, coverage=coverage)
 
 
 def fold(plan: SyncPlan, changes: Iterable[Logged]) -> Folded:

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
 from airflow_provider_dm.engine.target.statements import Verb
 from tests.unit.binlog.building import ORDERS, Log, order
-from tests.unit.sync.test_change import plan_of
+from tests.unit.sync.test_change import NOWHERE, plan_of
 
 NOT_NULL = Column("id", 0, "int", "int", nullable=False)
 ONE = replace(ORDERS, columns=(NOT_NULL, ORDERS.columns[1]))
@@ -74,7 +74,7 @@ def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, catch_up: bool, cell
     inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=catch_up) if cells else set())
     try:
         for one in ranges:
-            compactor.add_all(tasks._changes(plan, one, inserting.take))
+            compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
         folded = inserting.folded()
     except BrokenChain as error:  # of two, either may be met first
         return error.code
@@ -121,7 +121,7 @@ def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None
     plan = plan_of(*TABLES)
     inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
     for one in ranges:
-        compactor.add_all(tasks._changes(plan, one, inserting.take))
+        compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
     folded = inserting.folded()
 
@@ -135,7 +135,7 @@ def test_what_is_held_is_no_larger_than_its_rows(tmp_path: Path) -> None:
     plan = plan_of(*TABLES)
     inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
     for one in ranges:
-        compactor.add_all(tasks._changes(plan, one, inserting.take))
+        compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
     held = [cells.text for pieces in inserting._held.values() for cells in pieces]
 

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
 from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob
 from airflow_provider_dm.engine.target.frontier import Act
-from tests.unit.sync.test_change import PRIMARY, Logged, fold, plan_of
+from tests.unit.sync.test_change import NOWHERE, PRIMARY, Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"
 COLUMNS = (
@@ -164,7 +164,7 @@ def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> 
             return 0
 
     monkeypatch.setattr(EpochJob, "writer", lambda *_: Writer())
-    job = EpochJob(LocalRunner().share(one), cast("Any", None), cast("Any", None), False, cast("Any", Writing))
+    job = EpochJob(LocalRunner().share(one), NOWHERE, cast("Any", None), cast("Any", None), False, cast("Any", Writing))
     ApplyGroup(job, 1, Act.ADVANCE)(0, pack(one, fold(one, log_of(LOST)), 1))
     assert rows == {}
 

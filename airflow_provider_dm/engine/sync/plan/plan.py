@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.coverage import Part
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
@@ -61,8 +62,8 @@ class SyncPlan:
     """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
     merge/joining.py."""
     held: tuple[Table, ...] = ()
-    """Tables of the task whose rows are passed over for now (sync/shard_ddl/shards.py), as they are at this place of
-    the log."""
+    """Tables of the task whose rows are passed over for now, as they are at this place of the log: held back by shard
+    DDL (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
     alone: bool = False
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
     snapshots: frozenset[int] = frozenset()
@@ -122,6 +123,15 @@ class SyncPlan:
     def filters(self) -> dict[int, RowFilter]:
         """Return the filters, by source table, of those that have one."""
         return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
+
+    @cached_property
+    def parts(self) -> dict[int, tuple[Table, Part]]:
+        """Return the source tables that are covered in part, by index, with their coverage."""
+        return {
+            index: (source.table, source.coverage)
+            for index, source in enumerate(self.sources)
+            if isinstance(source.coverage, Part)
+        }
 
     @cached_property
     def losses(self) -> dict[int, Loss]:
@@ -217,7 +227,9 @@ class SyncPlan:
 
     def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
         needed, order = self.targets[part.target].needed, part.order or range(part.width)
-        filtered_by = part.filter.columns() if part.filter else frozenset()
+        filtered_by = set(part.filter.columns() if part.filter else ())
+        if isinstance(part.coverage, Part) and part.table.identity is not None:
+            filtered_by.update(part.table.column(name).position for name in part.table.identity.columns)
         return tuple(
             sorted(column for index, column in enumerate(order) if index not in needed and column not in filtered_by)
         )

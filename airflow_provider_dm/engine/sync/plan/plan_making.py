@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
+from airflow_provider_dm.engine.sync.coverage import ALL, NONE, Coverage
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart, target_part
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -44,6 +45,7 @@ def make_plan(
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
+    coverage: Mapping[TableName, Coverage] | None = None,
     compact: bool = True,
     whole: bool = False,
     safe: bool = False,
@@ -52,13 +54,16 @@ def make_plan(
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
     and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
-    whose rows are passed over, and whose targets need not be as they are. `folds`: of the target's collations
+    whose rows are passed over, and whose targets need not be as they are. `coverage`: of those that are not covered
+    completely; one of which no key is covered is held. `folds`: of the target's collations
     (`text_collations`); text under others takes no part in hashing.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
     """
     everything = list(schemas)
+    coverage = coverage or {}
+    held = {*held, *(name for name, covered in coverage.items() if covered is NONE)}
     schemas = [one for one in everything if one.table.name not in held]
     if merged is not None:  # what feeds a target does so while it is held
         merged = {*merged, *(one.target for one in everything if one.table.name in held)}
@@ -77,7 +82,8 @@ def make_plan(
         first = parts[index_of[name]].mapping.source
         order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, table)
         added = mapping.source.constants
-        sources.append(SourcePart(table, index_of[name], order, schema.skip_until, counts, added))
+        covered = coverage.get(table.name, ALL)
+        sources.append(SourcePart(table, index_of[name], order, schema.skip_until, counts, added, covered))
         if adopts and schema.owner > 0:
             _check_key_types(mapping)
     plan = SyncPlan(

@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
+from airflow_provider_dm.engine.sync.coverage import ALL, Coverage
 from airflow_provider_dm.engine.sync.plan.change import Key
 
 
@@ -28,6 +29,8 @@ class SourcePart:
     """Which changes count; None: all."""
     added: tuple[bytes, ...] = ()
     """What routing adds to each row, behind the table's own columns."""
+    coverage: Coverage = ALL
+    """The keys whose rows the target has: never NONE, as such a table is none of a plan's sources (`SyncPlan.held`)."""
 
     @property
     def width(self) -> int:

@@ -234,6 +234,7 @@ class _Lane:
         tasks = self.of.size.tasks(epoch.size, self.of.runner.slots)
         job = EpochJob(
             self.shared,
+            self.of.source.upstream,
             self.of.source.target,
             self._step(epoch.hi),
             self.of.catching_up(self.applied),

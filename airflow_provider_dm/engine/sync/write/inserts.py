@@ -5,8 +5,8 @@ There is nothing to fold: such a row is its own change, if its key occurs once. 
 becomes an object of Python. The first other change of the table in the epoch makes all of them ordinary changes, and
 so does a key that comes twice.
 
-Only tables whose rows are the target's as they are, and nobody else's: one source table, without filters and columns
-that routing adds, in the target's order.
+Only tables whose rows are the target's as they are, and nobody else's: one source table, covered completely, without
+filters and columns that routing adds, in the target's order.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def may_stay_cells(plan: SyncPlan, *, catch_up: bool) -> set[int]:
         and feeders[source.target] == 1
         and source.target not in plan.merged
         and source.order is None
-        and not (source.filter or source.added or optional[index])
+        and not (source.filter or source.added or optional[index] or index in plan.parts)
         and not (catch_up and plan.overlaps(index) and is_changed_in_place(plan.part(index)))
     }
 

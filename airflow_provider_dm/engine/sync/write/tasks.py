@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
+from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart
@@ -58,6 +59,7 @@ class EpochJob:
     """The values that all tasks of one epoch share."""
 
     plan: Shared[SyncPlan]
+    source: Endpoint
     target: Endpoint
     step: Step
     catch_up: bool
@@ -103,7 +105,7 @@ class ApplyRanges:
         compactor = Compactor(plan)
         inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=self.job.catch_up))
         for one in ranges:
-            compactor.add_all(_changes(plan, one, inserting.take))
+            compactor.add_all(_changes(plan, self.job.source, one, inserting.take))
         folded = inserting.folded()
         waves = self.job.waves(folded)
         writer = self.job.writer(_pool(self.job.writing.connections))
@@ -120,7 +122,8 @@ class ApplyTransactions:
 
     @_uncollected()
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
-        units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
+        changes_in = partial(_changes, self.job.plan.value, self.job.source)
+        units = units_of(ranges, self.job.step.hi, changes_in, together=self.together)
         return TransactionalWriter(self.job.writer(None)).write(units)
 
 
@@ -134,7 +137,7 @@ class FoldRange:
     @_uncollected()
     def __call__(self, one: ByteRange) -> list[bytes]:
         plan = self.job.plan.value
-        folded = Compactor(plan).add_all(_changes(plan, one))
+        folded = Compactor(plan).add_all(_changes(plan, self.job.source, one))
         return pack(plan, folded, self.groups)
 
 
@@ -159,13 +162,19 @@ class ApplyGroup:
         return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
 
-def _changes(plan: SyncPlan, one: ByteRange, take: Callable[[Batch], Batch] | None = None) -> Iterator[RowChange]:
-    """Yield the changes of a range that the filters let through. Raises what those and `decode_range` do."""
-    filters = plan.filters
+def _changes(
+    plan: SyncPlan, source: Endpoint, one: ByteRange, take: Callable[[Batch], Batch] | None = None
+) -> Iterator[RowChange]:
+    """Yield the changes of a range that the filters let through, of the rows that the target has.
+
+    Raises what those, `decode_range` and a question to the source raise.
+    """
     try:
         changes = decode_range(one, plan.wanted(), take=take)
-        if filters:
-            changes = _counting(changes, filters)
+        if plan.filters:
+            changes = _counting(changes, plan.filters)
+        if plan.parts:
+            changes = CoverageFilter(plan.parts, source).covered(changes)
         yield from (_whole(changes, plan.sources) if any(source.added for source in plan.sources) else changes)
     except OSError as error:
         raise unreadable(one.path, error) from error

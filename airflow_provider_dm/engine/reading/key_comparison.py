@@ -1,0 +1,132 @@
+"""Comparing keys by the order of the source's identity key, which is the order in which pages read a table.
+
+Numbers, temporal values and binary strings are compared here: their order is the order of the values. The order of text
+is that of the column's collation, so the source compares texts. It also compares UUID and INET values (MariaDB).
+Equal bytes are equal under every collation and need no question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.literals import introduced
+from airflow_provider_dm.engine.reading.keyset import INTEGERS, Key, KeyOrder
+from airflow_provider_dm.engine.reading.source_session import read
+from airflow_provider_dm.engine.schema.codec import TEXTS
+from airflow_provider_dm.engine.schema.model import Column
+
+KEYS_OF_A_STATEMENT: Final = 1_000
+BYTES_OF_A_STATEMENT: Final = 256 << 10
+"""Below the default of `max_allowed_packet` of every release. A comparison of two keys is never cut."""
+
+
+class Question(NamedTuple):
+    """Two SQL expressions of which only the source knows the order."""
+
+    left: bytes
+    right: bytes
+
+
+class Answers(dict[Question, int]):
+    """The sign of each comparison: -1, 0 or 1. What is not answered yet counts as equal, and is noted.
+
+    A comparison goes on behind values that are equal, so all questions that it can come to are noted at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unanswered: set[Question] = set()
+
+    def __missing__(self, question: Question) -> int:
+        self.unanswered.add(question)
+        return 0
+
+    def complete(self, source: Endpoint) -> None:
+        """Ask the source what is not answered. Raises what `source_session.read` does."""
+        for batch in _batches(self.unanswered):
+            both = b",".join(b"%b>=%b,%b<=%b" % (left, right, left, right) for left, right in batch)
+            ((bits,),) = read(source, b"SELECT CONCAT(%b)" % both)
+            assert bits is not None, "no key value is NULL"
+            self.update(zip(batch, map(int.__sub__, bits[::2], bits[1::2]), strict=True))
+        self.unanswered.clear()
+
+
+Sortable: TypeAlias = Callable[[bytes], Any]
+"""Canonical value of a column -> value whose order is the column's."""
+
+
+def time_order(value: bytes) -> int:
+    """Return a number that sorts as the values of one TIME column do.
+
+    >>> sorted([b"100:00:00", b"-00:00:01", b"00:00:00", b"99:59:59", b"-10:00:00"], key=time_order)
+    [b'-10:00:00', b'-00:00:01', b'00:00:00', b'99:59:59', b'100:00:00']
+    """
+    return int(value.replace(b":", b"").replace(b".", b""))
+
+
+_SORTABLE: Final[dict[str, Sortable]] = {
+    **dict.fromkeys(INTEGERS, int),
+    "decimal": lambda value: Decimal(value.decode("ascii")),
+    "time": time_order,
+    **dict.fromkeys(("year", "date", "datetime", "timestamp", "binary", "varbinary"), bytes),
+}
+"""Of the types by which a table can be paged (`keyset`), those whose values are compared here."""
+
+
+@dataclass(frozen=True)
+class KeyComparison:
+    """The comparison of keys of one table."""
+
+    order: KeyOrder
+    sortable: tuple[Sortable | None, ...]
+    """For each key column; None: the source compares its values."""
+
+    @classmethod
+    def of(cls, order: KeyOrder) -> KeyComparison:
+        return cls(order, tuple(_SORTABLE.get(column.data_type.lower()) for column in order.columns))
+
+    def compare(self, left: Key, right: Key, answers: Answers) -> int:
+        """Return the sign of the comparison, as far as it is answered."""
+        for number, (one, other) in enumerate(zip(left, right, strict=True)):
+            if one == other:
+                continue
+            sortable = self.sortable[number]
+            if sortable is not None:
+                found = _sign(sortable(one), sortable(other))
+            else:
+                column = self.order.columns[number]
+                found = answers[Question(_expression(column, one), _expression(column, other))]
+            if found:
+                return found
+        return 0
+
+
+def _batches(questions: Collection[Question]) -> Iterator[list[Question]]:
+    held: list[Question] = []
+    size = 0
+    for one in questions:
+        cost = 2 * (len(one.left) + len(one.right))
+        if held and (len(held) == KEYS_OF_A_STATEMENT or size + cost > BYTES_OF_A_STATEMENT):
+            yield held
+            held, size = [], 0
+        held.append(one)
+        size += cost
+    if held:
+        yield held
+
+
+def _expression(column: Column, value: bytes) -> bytes:
+    """Return an expression that has the column's type as far as its order is concerned."""
+    if column.data_type.lower() not in TEXTS:
+        return b"CAST('%b' AS %b)" % (value, column.data_type.encode())
+    assert column.charset is not None, "a text column has a charset"
+    assert column.collation is not None, "and a collation"
+    return b"%b COLLATE %b" % (introduced(column.charset.encode(), value), column.collation.encode())
+
+
+def _sign(left: Any, right: Any) -> int:
+    return int(left > right) - int(left < right)

@@ -1,0 +1,145 @@
+"""The keys of a source table whose rows the target has, and the filter that leaves out the changes of all others.
+
+    NONE   no key: the table is skipped by name, as tables that shard DDL holds back
+    Part   the keys of some chunks, each up to the last key that a page has copied
+    ALL    every key: what the log has of the table counts
+
+The filter sets a change's `before` to None if the key of `before` is not covered, and `after` likewise; a change that
+has neither is left out. So an UPDATE that moves a key across the border is a DELETE or an INSERT, and each key's
+history is kept or left out as a whole. It comes behind the filters of events and rows, which see each change as the
+source logged it, and in front of every fold.
+
+Coverage does not change while the frontier moves, so an epoch that is repeated is filtered in the same way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.binlog.changes import RowChange
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.key_comparison import KEYS_OF_A_STATEMENT, Answers, KeyComparison
+from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+
+
+class Whole(Enum):
+    """The coverage of a table of which no key, or every key, is covered."""
+
+    NONE = "none"
+    ALL = "all"
+
+
+NONE: Final = Whole.NONE
+ALL: Final = Whole.ALL
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """Keys whose first column is in `low`..`high`, inclusive, and that are not behind `upto`. None: without a limit."""
+
+    low: int | None
+    high: int | None
+    upto: Key | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The coverage of a table that is copied in part. Ranges do not overlap and are in the order of their keys."""
+
+    ranges: tuple[KeyRange, ...]
+
+
+Coverage: TypeAlias = Whole | Part
+
+
+def coverages(chunks: Iterable[ChunkProgress]) -> dict[TableName, Coverage]:
+    """Return the coverage of each table that has chunks. A table that has none came with the log: it is ALL."""
+    by_table: dict[TableName, list[ChunkProgress]] = {}
+    for chunk in chunks:
+        by_table.setdefault(chunk.table, []).append(chunk)
+    return {table: _coverage(of_table) for table, of_table in by_table.items()}
+
+
+def _coverage(chunks: list[ChunkProgress]) -> Coverage:
+    if all(chunk.done for chunk in chunks):
+        return ALL
+    begun = [chunk for chunk in chunks if chunk.done or chunk.last_key is not None]
+    ranges = [KeyRange(one.low, one.high, None if one.done else read_key(one.last_key or "")) for one in begun]
+    return Part(tuple(sorted(ranges, key=lambda one: (one.low is not None, one.low or 0)))) if ranges else NONE
+
+
+@dataclass(frozen=True)
+class _Border:
+    """The decision about keys of one table. `lows`: those of `part.ranges`, but for the first one if it is open."""
+
+    part: Part
+    comparison: KeyComparison
+    positions: tuple[int, ...]
+    lows: tuple[int, ...]
+
+    @classmethod
+    def of(cls, table: Table, part: Part) -> _Border:
+        order = KeyOrder.of(table)
+        if order is None:
+            raise InvariantBroken(
+                "only a table that is copied in the order of a key is covered in part", str(table.name)
+            )
+        lows = tuple(one.low for one in part.ranges if one.low is not None)
+        return cls(part, KeyComparison.of(order), order.positions, lows)
+
+    def covered(self, row: Row | None, answers: Answers) -> Row | None:
+        """Return the row if its key is covered, as far as that is answered; else None."""
+        if row is None:
+            return None
+        key = tuple([row[position] or b"" for position in self.positions])  # key columns are not null
+        candidate = self._candidate(key)
+        if candidate is None:
+            return None
+        return row if candidate.upto is None or self.comparison.compare(key, candidate.upto, answers) <= 0 else None
+
+    def _candidate(self, key: Key) -> KeyRange | None:
+        """Return the range in which the key's first column is."""
+        ranges = self.part.ranges
+        if not self.lows and ranges[0].high is None:
+            return ranges[0]  # whatever the column's type is
+        first = int(key[0])
+        number = bisect_right(self.lows, first) + len(ranges) - len(self.lows) - 1
+        if number < 0:
+            return None
+        high = ranges[number].high
+        return ranges[number] if high is None or first <= high else None
+
+
+class CoverageFilter:
+    """The filter for the tables that are covered in part. `parts`: by index of the source table."""
+
+    def __init__(self, parts: Mapping[int, tuple[Table, Part]], source: Endpoint) -> None:
+        self._borders = {index: _Border.of(table, part) for index, (table, part) in parts.items()}
+        self._source = source
+
+    def covered(self, changes: Iterable[RowChange]) -> Iterator[RowChange]:
+        """Yield what the changes are for the keys that are covered. Raises what `source_session.read` does."""
+        changes = iter(changes)
+        while piece := list(islice(changes, KEYS_OF_A_STATEMENT)):
+            answers = Answers()
+            kept = [self._covered(change, answers) for change in piece]
+            if answers.unanswered:
+                answers.complete(self._source)
+                kept = [self._covered(change, answers) for change in piece]
+            yield from (change for change in kept if change.before is not None or change.after is not None)
+
+    def _covered(self, change: RowChange, answers: Answers) -> RowChange:
+        border = self._borders.get(change.table)
+        if border is None:
+            return change
+        return RowChange(change.table, border.covered(change.before, answers), border.covered(change.after, answers))
