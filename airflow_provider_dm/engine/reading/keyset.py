@@ -6,7 +6,9 @@ same, but whether a server seeks or scans with it depends on its mood. Only the 
 before or after by the column's own collation; nothing here looks into a value.
 
 Chunks are ranges over the *first* key column where that is an integer. ENUM, SET and BIT are ordered by number but
-compared with a literal by text, FLOAT compares badly at all, a prefix does not order rows: such keys do not page."""
+compared with a literal by text, FLOAT compares badly at all, a prefix does not order rows: such keys do not page. Nor
+do CHAR keys of MariaDB's NOPAD collations: their index has the order of values that are padded with spaces, and `>`
+has not, so a page would leave out rows ("a" behind "a\t")."""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class KeyOrder:
         if key is None or key.expression or any(key.prefixes):
             return None
         columns = tuple(table.column(name) for name in key.columns)
-        if any(column.data_type.lower() not in _PAGEABLE for column in columns):
+        if any(column.data_type.lower() not in _PAGEABLE or _is_padded_in_keys_only(column) for column in columns):
             return None
         return cls(key.name, columns, tuple(codec_for(table.name, column) for column in columns))
 
@@ -80,6 +82,10 @@ class KeyOrder:
             same = [b"%b = %b" % pair for pair in zip(names[:depth], literals[:depth], strict=True)]
             beyond = b"%b > %b" % (names[depth], literals[depth])
             yield b" AND ".join([*same, beyond, *limits])
+
+
+def _is_padded_in_keys_only(column: Column) -> bool:
+    return column.data_type.lower() == "char" and "_nopad_" in (column.collation or "")
 
 
 def write_key(key: Key) -> str:
