@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import AskedAgain, DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.processes import process_exists
+from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped
@@ -167,7 +167,7 @@ def _is_alive(status: RelayStatus | None) -> bool:
     """Tell whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
     if status is None or not health.is_alive(status, health.FRESH_SECONDS):
         return False
-    return status.host != socket.gethostname() or status.pid is None or process_exists(status.pid)
+    return not has_ended(status.process)
 
 
 def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:

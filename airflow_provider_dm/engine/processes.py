@@ -15,12 +15,22 @@ _NAMESPACE: Final = Path("/proc/self/ns/pid")
 
 
 def this_process() -> str:
-    """Return an identity of the calling process: boot id, PID namespace, pid and start time, separated by spaces.
+    """Return an identity of the calling process, as `identity_of` does."""
+    return identity_of(os.getpid())
 
-    An empty string where the system has no /proc of its own processes.
+
+def identity_of(pid: int) -> str:
+    """Return an identity of a process of this machine: boot id, PID namespace, pid and start time, separated by spaces.
+
+    An empty string where the system has no /proc of its own processes, or the process has ended.
     """
-    machine, born = _machine(), start_of(os.getpid())
-    return f"{machine} {os.getpid()} {born}" if machine and born is not None else ""
+    machine, born = _machine(), start_of(pid)
+    return f"{machine} {pid} {born}" if machine and born is not None else ""
+
+
+def is_of_this_machine(process: str) -> bool:
+    """Return True if `process`, a result of `identity_of`, belongs to the pids that this process sees."""
+    return bool(process) and process.rsplit(" ", 2)[0] == _machine()
 
 
 def has_ended(process: str) -> bool:
@@ -29,11 +39,9 @@ def has_ended(process: str) -> bool:
     False for a process that runs, for one of another machine or container, and for an empty identity: nobody here
     can know.
     """
-    if not process:
+    if not is_of_this_machine(process):
         return False
-    machine, pid, born = process.rsplit(" ", 2)
-    if machine != _machine():
-        return False
+    _, pid, born = process.rsplit(" ", 2)
     hidden = not Path(f"/proc/{pid}").exists()  # a mount option hides the processes of other users
     return not process_exists(int(pid)) or (not hidden and start_of(int(pid)) != born)
 

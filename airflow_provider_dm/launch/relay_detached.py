@@ -23,6 +23,7 @@ from typing import Final
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import identity_of, is_of_this_machine
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Life, is_alive
 from airflow_provider_dm.engine.relay.keeper import DEATHS_ALLOWED, AsAsked, Died, Failed, Locked, end_of, pause_after
 from airflow_provider_dm.engine.relay.lock import holder_of
@@ -107,7 +108,7 @@ class DetachedRelay:
             note = json.loads(self._note.read_text())
         except (OSError, ValueError):
             return False
-        return status is not None and is_alive(status) and note == {"pid": status.pid, "host": status.host}
+        return status is not None and is_alive(status) and note == {"process": status.process}
 
     def let_go(self) -> None:
         """Let the process go on by itself; nothing here ends it any more."""
@@ -144,18 +145,18 @@ class DetachedRelay:
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
-        began, here = time.monotonic(), (process.pid, socket.gethostname())
+        began, started = time.monotonic(), identity_of(process.pid)
         while process.wait(0.3) is None:
             status = self.store.relay_status(self.source_id)
             waited = time.monotonic() - began
-            if status is None or (status.pid, status.host) != here:  # the row is its predecessor's still
+            if status is None or status.process != started:  # the row is its predecessor's still
                 if waited > FIRST_REPORT_SECONDS:
                     break
             elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
                 break
         end = end_of(process)
         if end is None:
-            self._note.write_text(json.dumps({"pid": process.pid, "host": socket.gethostname()}))
+            self._note.write_text(json.dumps({"process": started}))
         else:
             self.process = None
         return end
@@ -171,7 +172,7 @@ class DetachedRelay:
     def _lives_elsewhere(self) -> bool:
         """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
         status = self.store.relay_status(self.source_id)
-        if status is None or status.task or status.host in ("", socket.gethostname()):
+        if status is None or status.task or is_of_this_machine(status.process):
             return False
         if not is_alive(status):
             log.warning("the relay of %s ran on %s; this is %s", self.source_id, status.host, socket.gethostname())

@@ -25,6 +25,7 @@ class RelayContract(OpenStore):
             sub_dir="9f2c.000001",
             pid=4711,
             host="host-a",
+            process="boot pid:[1] 4711 99",
             directory="/var/lib/relay/s",
             task="shop",
             error={"ErrCode": "DM-4001"},
@@ -46,6 +47,7 @@ class RelayContract(OpenStore):
             "error",
             "pid",
             "host",
+            "process",
             "directory",
             "task",
         )

@@ -164,7 +164,8 @@ def place_key(place: Place) -> str:
 class RelayStatus:
     """The last report of a relay process. The store sets `heartbeat_at` and `heartbeat_age_seconds` when reading.
 
-    `directory`: the folder on `host` into which the relay writes. `task`: the only task that it pulls for
+    `process`: the relay's process, as `processes.identity_of` returns it; `pid` None: it has ended. `directory`: the
+    folder on `host` into which the relay writes. `task`: the only task that it pulls for
     (`enable-relay: false`); empty: it serves all tasks of the source.
     """
 
@@ -177,6 +178,7 @@ class RelayStatus:
     error: Json | None = None
     pid: int | None = None
     host: str = ""
+    process: str = ""
     directory: str = ""
     task: str = ""
     heartbeat_at: datetime | None = None

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.meta.cas import (
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 
-_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": "", "task": ""}
+_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
 
 
 class Relays(StorePart):
@@ -32,6 +32,7 @@ class Relays(StorePart):
             "error": to_text(status.error),
             "pid": status.pid,
             "host": status.host,
+            "process": status.process,
             "directory": status.directory,
             "task": status.task,
             "heartbeat_at": db_now(),
@@ -66,6 +67,7 @@ class Relays(StorePart):
             error=from_text(row.error),
             pid=row.pid,
             host=row.host,
+            process=row.process,
             directory=row.directory or "",
             task=row.task,
             heartbeat_at=moment(row.heartbeat_at),

@@ -25,7 +25,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0006"
+SCHEMA_VERSION: Final = "0007"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -146,6 +146,7 @@ relay = Table(
     Column("error", document()),
     Column("pid", BigInteger),
     Column("host", name(255), nullable=False),
+    Column("process", name(255), nullable=False),
     Column("directory", document()),
     Column("task", name(128), nullable=False),
     Column("heartbeat_at", BigInteger),

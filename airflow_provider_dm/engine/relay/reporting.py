@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.processes import process_exists
+from airflow_provider_dm.engine.processes import has_ended, is_of_this_machine, this_process
 from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECONDS, age_of, is_alive
 
 log = logging.getLogger(__name__)
@@ -172,6 +172,7 @@ class Reporter:
             error=now.error,
             pid=pid,
             host=socket.gethostname(),
+            process=this_process(),
             directory=str(self.directory),
             task=self.task,
         )
@@ -192,14 +193,14 @@ class Reporter:
         return other
 
     def _gives_way_to(self, other: RelayStatus) -> bool:
-        here = socket.gethostname()
-        if other.pid is None or (other.pid, other.host, other.directory) == (os.getpid(), here, str(self.directory)):
+        same_directory = other.directory == str(self.directory)
+        if other.pid is None or (same_directory and (other.process, other.pid) == (this_process(), os.getpid())):
             return False
         if self.task:
             return age_of(other) <= FRESH_SECONDS
-        if other.task or not is_alive(other) or (other.host, other.directory) == (here, str(self.directory)):
+        if other.task or not is_alive(other) or has_ended(other.process):
             return False
-        return other.host != here or process_exists(other.pid)
+        return not (same_directory and is_of_this_machine(other.process))  # else the directory's lock was taken over
 
     def _read_desired(self) -> None:
         if self.task:

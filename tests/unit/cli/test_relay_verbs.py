@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import identity_of
 
 ONE, TWO = "mysql-replica-01", "mysql-replica-02"
 HOST = socket.gethostname()
@@ -112,8 +113,8 @@ class Meta:
     def __call__(self, *arguments: str) -> int:
         return main([*arguments, "--meta-url", self.url])
 
-    def relay(self, source: str, stage: Stage = Stage.RUNNING, *, host: str = HOST, pid: int | None = None) -> None:
-        self.store.put_relay_status(RelayStatus(source, stage, host=host, pid=pid or os.getpid()))
+    def relay(self, source: str, stage: Stage = Stage.RUNNING, *, host: str = HOST, process: str = "") -> None:
+        self.store.put_relay_status(RelayStatus(source, stage, host=host, pid=os.getpid(), process=process))
 
     @contextmanager
     def obedient(self, **hosts: str) -> Iterator[None]:
@@ -185,10 +186,19 @@ def test_a_relay_that_does_not_obey_is_named(meta: Meta, out: Printed, monkeypat
     assert said["sources"][0]["worker"] == HOST
 
 
-def a_dead_process() -> int:
-    child = subprocess.Popen(["true"])
-    child.wait()
-    return child.pid
+def a_dead_process() -> str:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        identity = identity_of(child.pid)
+        child.kill()
+    return identity
+
+
+def test_a_relay_of_a_container_with_our_host_name_is_not_looked_for_among_our_processes(meta: Meta) -> None:
+    boot, _, pid, born = a_dead_process().split(" ")
+    meta.relay(ONE, process=f"{boot} pid:[1] {pid} {born}")
+    meta.relay(TWO, process=a_dead_process())
+
+    assert [relay._is_alive(meta.store.relay_status(source)) for source in (ONE, TWO)] == [True, False]
 
 
 @pytest.mark.parametrize("dead", ["never there", "stopped", "killed"])
@@ -198,7 +208,7 @@ def test_where_no_relay_runs_the_answer_is_no_without_waiting_for_one(
 ) -> None:
     monkeypatch.setattr(relay, "OBEY_SECONDS", 3600)  # a wait would last until pytest's own time limit
     if dead != "never there":
-        meta.relay(ONE, Stage.STOPPED if dead == "stopped" else Stage.RUNNING, pid=a_dead_process())
+        meta.relay(ONE, Stage.STOPPED if dead == "stopped" else Stage.RUNNING, process=a_dead_process())
 
     assert meta(verb, "-s", ONE) == 1
 
@@ -267,7 +277,7 @@ def test_start_relay_wants_to_know_which_source(meta: Meta, capsys: pytest.Captu
 
 def test_stop_relay_is_written_where_relays_look_also_when_none_runs(meta: Meta, out: Printed) -> None:
     """One that has run is stopped then; of a source without a relay the answer is no."""
-    meta.relay(ONE, pid=a_dead_process())
+    meta.relay(ONE, process=a_dead_process())
 
     assert meta("stop-relay", "-s", ONE, "-s", TWO) == 1
 

@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.engine.relay.reporting import RelayRunsElsewhere, Reporter
 
 T = TypeVar("T")
@@ -51,17 +52,30 @@ def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(silent_upstream:
     assert shown.master is None
 
 
+def elsewhere(_directory: Path) -> RelayStatus:
+    return RelayStatus("s", Stage.RUNNING, host="another", directory="/relay/s", pid=1)
+
+
+def in_another_container(directory: Path) -> RelayStatus:
+    """It shares the host name and the path, and counts its own pids: by chance it has ours."""
+    boot, _, pid, born = this_process().split(" ")
+    process = f"{boot} pid:[1] {pid} {born}"
+    here = socket.gethostname()
+    return RelayStatus("s", Stage.RUNNING, host=here, directory=str(directory), pid=int(pid), process=process)
+
+
+@pytest.mark.parametrize("other_in", [elsewhere, in_another_container])
 def test_a_relay_waits_for_the_report_of_another_to_grow_old_and_ends_where_that_one_goes_on(
-    silent_upstream: Endpoint, tmp_path: Path
+    silent_upstream: Endpoint, tmp_path: Path, other_in: Callable[[Path], RelayStatus]
 ) -> None:
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
-    other = RelayStatus("s", Stage.RUNNING, host="another", directory="/relay/s", pid=1)
+    other = other_in(tmp_path)
 
     def begin(store: MetaStore) -> Reporter:
         with Reporter("s", silent_upstream, store, tmp_path) as reporter:
             reporter.publish(Stage.RUNNING)
-            eventually(lambda: now if (now := store.relay_status("s")) and now.directory == str(tmp_path) else None)
+            eventually(lambda: now if (now := store.relay_status("s")) and now.process == this_process() else None)
         return reporter
 
     with MetaStore.open(url) as store, ThreadPoolExecutor(1) as pool:
@@ -70,7 +84,7 @@ def test_a_relay_waits_for_the_report_of_another_to_grow_old_and_ends_where_that
         store.put_relay_status(other)
         while not waiting.done():
             store.put_relay_status(other)
-        with pytest.raises(RelayRunsElsewhere, match="process 1 on another writes /relay/s"):
+        with pytest.raises(RelayRunsElsewhere, match=f"process {other.pid} on {other.host} writes {other.directory}"):
             waiting.result()
         waiting = pool.submit(begin, store)
         with closing(sqlite3.connect(tmp_path / "meta.db")) as database, database:
