@@ -15,7 +15,7 @@ from airflow_provider_dm import __version__
 from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
-from airflow_provider_dm.cli.parsing import Command, Verbs
+from airflow_provider_dm.cli.parsing import Command, Parser, UsageError, Verbs
 from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS
 from airflow_provider_dm.engine.errors import DmError
 
@@ -30,6 +30,18 @@ EPILOG = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the console script. Returns the exit code; see output.py for what each one means."""
     words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(words)
+    except UsageError as error:
+        usage, message = error.args
+        as_json = "--json" in words
+        if as_json or OWN_VERBS.isdisjoint(words):
+            Output(as_json=as_json).document({"result": False, "msg": message})
+        print(usage + message, file=sys.stderr)
+        return Exit.USAGE
+
+
+def _run(words: Sequence[str]) -> int:
     top = parser(words)
     arguments, unknown = top.parse_known_args(words)
     if unknown and arguments.command is not unsupported_verbs.refuse:
@@ -47,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
 
 
-def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def parser(words: Sequence[str]) -> Parser:
     """Return the parser for these words: it knows all verbs, and the arguments of the one that is asked for.
 
     --json and --verbose belong to each of them.
@@ -55,7 +67,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the answer as one JSON object on stdout")
     shared.add_argument("--verbose", "-v", action="store_true", help="log on stderr what is done")
-    top = argparse.ArgumentParser("dmctl", description=DESCRIPTION, epilog=EPILOG)
+    top = Parser("dmctl", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"dmctl {__version__}")
     described = {name: verb.help for name, verb in VERBS.items()}
     verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described)

@@ -36,7 +36,7 @@ def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def check_schema(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Check that the metadata DB is up to date. Raises MetaSchemaOutdated."""
+    """Check that the metadata DB is up to date. Raises MetaSchemaDiffers."""
     with MetaStore.open(url_of(arguments)):
         output.answer({}, "the metadata DB is up to date")
     return Exit.DONE
@@ -67,7 +67,7 @@ def url_of(arguments: argparse.Namespace) -> Secret:
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
-    """Open the store; dmctl's own is made and migrated first. Raises MetaSchemaOutdated for a named one that is old."""
+    """Open the store; dmctl's own is made and migrated first. Raises MetaSchemaDiffers for a named one that is old."""
     url = url_of(arguments)
     if _make_own(arguments):
         migrate(url)

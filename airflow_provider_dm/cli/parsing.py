@@ -5,9 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from airflow_provider_dm.cli.output import Exit, Output
+
+
+class UsageError(Exception):
+    """A wrong command line. The arguments are the usage of the verb, and what is wrong."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that leaves it to its caller how a wrong command line is answered."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(self.format_usage(), f"{self.prog}: error: {message}")
+
 
 Command = Callable[[argparse.Namespace, Output], Exit]
 

@@ -50,7 +50,7 @@ class DmMetadataHook(BaseHook):
     def get_store(self) -> MetaStore:
         """Return an open store; close it, or use it in a `with` block. A SQLite schema is migrated.
 
-        Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
+        Raises MetaSchemaDiffers, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
         """
         return open_store(self.url())
 
@@ -127,15 +127,15 @@ def url_without_connection(conn_id: str) -> Secret:
 
 def describe_store(url: Secret) -> tuple[bool, str]:
     """Return (usable, one sentence or two). Raises what opening raises, but for a schema that is not there or old."""
-    from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
-    from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers
 
     path = sqlite_file(url)
     if path is not None and not path.exists():
         return True, f"{shown(url)} does not exist yet: the first task will create it."
     try:
         MetaStore.open(url).close()
-    except MetaSchemaOutdated as error:
+    except MetaSchemaDiffers as error:
         if error.found != "none":
             return False, str(error)
         what_next = "the first task will create it" if is_sqlite(url) else "create it by `dmctl meta migrate`"
@@ -150,7 +150,8 @@ def is_sqlite(url: Secret) -> bool:
 def open_store(url: Secret) -> MetaStore:
     """Open a metadata DB; one of SQLite is migrated first where it has to be, and made private where it is missing."""
     from airflow_provider_dm.engine.meta.migrate import migrate
-    from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 
     path = sqlite_file(url)
     if path is not None:
@@ -158,7 +159,7 @@ def open_store(url: Secret) -> MetaStore:
         path.touch(mode=0o600)  # the folder may be one that others can read
     try:
         return MetaStore.open(url)
-    except MetaSchemaOutdated:
+    except MetaSchemaDiffers:
         if not is_sqlite(url):
             raise
         migrate(url)

@@ -12,7 +12,7 @@ from airflow.sdk import Connection
 from sqlalchemy.engine import make_url
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
-from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated
+from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
@@ -185,7 +185,7 @@ def test_a_server_is_migrated_by_a_person(mysql_target: Server, unique_database:
     ok, said = hook.test_connection()
     assert ok
     assert "dmctl meta migrate" in said
-    with pytest.raises(MetaSchemaOutdated):
+    with pytest.raises(MetaSchemaDiffers):
         hook.get_store()
 
     migrate(hook.url())

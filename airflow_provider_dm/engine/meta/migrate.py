@@ -17,7 +17,7 @@ from sqlalchemy import Connection, text
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.database import BUSY_SECONDS, Database, MetaUnreachable
-from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
@@ -44,25 +44,10 @@ class NoWayBack(DmError):
     hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
-class MetaSchemaUnknown(DmError):
-    """The metadata DB was made by another release, from which no revision leads to this one."""
-
-    url: str
-    found: str
-    wanted: str
-
-    code = "DM-8015"
-    what = "the metadata DB {url} has schema version {found}, which this release cannot bring to {wanted}."
-    hint = (
-        "Use the airflow-provider-dm that has made it, or an empty metadata DB: tasks go on from what their targets "
-        "know; orders for places in a log (`dmctl binlog`) have to be given again."
-    )
-
-
 def migrate(url: Secret | str) -> None:
     """Bring the DB to the newest schema. Safe to call again, and by several at once.
 
-    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaUnknown."""
+    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
     database = Database(parse_url(url))
     try:
         with database.connection() as connection:
@@ -83,7 +68,7 @@ def _upgrade(connection: Connection, found: str | None, where: str) -> None:
     config = alembic_config(connection)
     known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:
-        raise MetaSchemaUnknown(where, found, SCHEMA_VERSION)
+        raise MetaSchemaDiffers(where, found, SCHEMA_VERSION)
     command.upgrade(config, "head")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.ddl_locks import DdlLocks
 from airflow_provider_dm.engine.meta.lease import Leases
@@ -15,19 +14,9 @@ from airflow_provider_dm.engine.meta.operators import BinlogOperators
 from airflow_provider_dm.engine.meta.relays import Relays
 from airflow_provider_dm.engine.meta.runs import Runs
 from airflow_provider_dm.engine.meta.subtasks import Subtasks
-from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
-
-
-class MetaSchemaOutdated(DmError):
-    url: str
-    found: str
-    wanted: str
-
-    code = "DM-8010"
-    what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
-    hint = "Run `dmctl meta migrate`. It refuses a DB that another release has made."
 
 
 class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
@@ -35,7 +24,7 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
 
     @classmethod
     def open(cls, url: Secret | str) -> Self:
-        """Open the metadata DB. Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaOutdated."""
+        """Open the metadata DB. Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
         store = cls(Database(parse_url(url)))
         try:
             store.check_schema()
@@ -54,7 +43,7 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
         self.close()
 
     def check_schema(self) -> None:
-        """Check that the schema is that of this release. Raises MetaSchemaOutdated."""
+        """Check that the schema is that of this release. Raises MetaSchemaDiffers."""
         found = self._database.read(schema_version)
         if found != SCHEMA_VERSION:
-            raise MetaSchemaOutdated(shown(self._database.url), found or "none", SCHEMA_VERSION)
+            raise MetaSchemaDiffers(shown(self._database.url), found or "none", SCHEMA_VERSION)

@@ -24,11 +24,27 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
+from airflow_provider_dm.engine.errors import DmError
+
 VERSION_TABLE: Final = "dm_meta_version"
 SCHEMA_VERSION: Final = "0007"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
+
+
+class MetaSchemaDiffers(DmError):
+    url: str
+    found: str
+    wanted: str
+
+    code = "DM-8010"
+    what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
+    hint = (
+        "If it has none, run `dmctl meta migrate`. Another version was made by another release: use that release, or "
+        "an empty metadata DB: tasks go on from what their targets know; orders for places in a log (`dmctl binlog`) "
+        "have to be given again."
+    )
 
 
 def schema_version(tx: Connection) -> str | None:

@@ -161,7 +161,36 @@ def imported_by(code: str) -> set[str]:
 
 
 def test_a_spark_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["run", "task.yaml", "--spark-conf", "foo"])
+    assert main(["run", "task.yaml", "--spark-conf", "foo"]) == 2
 
     assert "'foo' is not KEY=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("start-task", "the following arguments are required"),
+        ("binlog shout shop", "invalid choice: 'shout'"),
+        ("shout", "invalid choice: 'shout'"),
+        ("query-status --never", "unrecognized arguments: --never"),
+        ("run --json", "the following arguments are required"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_as_any_other_refusal(
+    capsys: pytest.CaptureFixture[str], words: str, wrong: str
+) -> None:
+    assert main(words.split()) == 2
+
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert list(answer) == ["result", "msg"]
+    assert answer["result"] is False
+    assert wrong in answer["msg"]
+    assert err.startswith("usage: dmctl")
+    assert answer["msg"] in err
+
+
+def test_our_own_verbs_answer_a_wrong_command_line_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run"]) == 2
+
+    assert capsys.readouterr().out == ""

@@ -195,10 +195,7 @@ def test_one_file_name_means_one_source(desk: Desk) -> None:
     "arguments", [(), ("--inactive", "--filename", "a.000001"), ("--time", "yesterday")], ids=["none", "two", "no time"]
 )
 def test_an_unclear_wish_is_a_wrong_command_line(desk: Desk, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["purge-relay", "-s", SOURCE, *arguments])
-
-    assert ended.value.code == 2
+    assert main(["purge-relay", "-s", SOURCE, *arguments]) == 2
 
 
 def test_a_relay_log_elsewhere_is_found_by_the_sources_file(desk: Desk, tmp_path: Path) -> None:
