@@ -105,6 +105,8 @@ class SyncProgress:
     """Merged tables of which rows are held back, because not all shards have made the same DDL (DM's unresolvedGroups);
     None: the sync has not looked yet.
     """
+    held_in_future_since: float | None = None
+    """When this process first saw rows that have been held back since a moment that is still to come here."""
     held_back_bytes: int | None = 0
     """The bytes of the log from the first row that such a table holds back to here; None: unknown."""
     resuming: str = ""
@@ -120,7 +122,8 @@ class SyncProgress:
         The lag grows while anything blocks the sync, also the source's relay, and while rows are held back. A source
         without new commits counts from the moment at which the sync last saw the end of its log.
         """
-        held = self._held_since()
+        now = time.time() if now is None else now
+        held = self._held_since(now)
         if self.holds_back and held is None:
             return None
         if self.caught_up and self.at_end and not self.holds_back:
@@ -130,19 +133,27 @@ class SyncProgress:
         known += [held] if held is not None else []
         if not known:
             return None
-        return max(0.0, (time.time() if now is None else now) - min(known))
+        return max(0.0, now - min(known))
 
     def held_back_seconds(self, now: float | None = None) -> float | None:
         """Return for how long rows have been held back; None: no row is, or the time is unknown.
 
         Rows are held back behind a DDL that not all shards have made, and while another row holds their place.
         """
-        held = self._held_since()
-        return None if held is None else max(0.0, (time.time() if now is None else now) - held)
+        now = time.time() if now is None else now
+        held = self._held_since(now)
+        return None if held is None else now - held
 
-    def _held_since(self) -> float | None:
+    def _held_since(self, now: float) -> float | None:
+        """Return the time from which rows have been held back, at least a second ago. The source's clock may be ahead
+        of ours: then it is the time at which this was called first."""
         times = [group["since"] for group in self.unresolved_groups or ()]
-        return min((one for one in (*times, self.contested_since) if one is not None), default=None)
+        since = min((one for one in (*times, self.contested_since) if one is not None), default=None)
+        if since is None:
+            self.held_in_future_since = None
+        elif since >= now and self.held_in_future_since is None:
+            self.held_in_future_since = now - 1.0
+        return since if self.held_in_future_since is None else min(since or now, self.held_in_future_since)
 
     @property
     def holds_back(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit
 from tests.integration.sync.test_follows_ddl import begin, check_equal
@@ -188,3 +189,20 @@ def test_a_temporary_table_that_hides_one_of_the_task_stops_it(mariadb11_kit: Sy
     with pytest.raises(DmError) as stopped:
         kit.sync()
     assert stopped.value.code == "DM-6030"
+
+
+def test_rows_that_alter_ignore_dropped_at_the_source_stop_the_task_until_they_are_gone_in_the_target(
+    mariadb11_kit: SyncKit,
+) -> None:
+    """The target runs it without IGNORE: which rows MariaDB dropped its log does not say."""
+    kit = mariadb11_kit
+    begin(kit)
+    kit.write("CREATE TABLE a (id int PRIMARY KEY, v int)", "INSERT INTO a VALUES (1, 1), (2, 1)")
+    kit.write("ALTER IGNORE TABLE a ADD UNIQUE u (v)", "INSERT INTO a VALUES (3, 3)")
+    for _ in range(2):  # the second run begins behind the first one's attempt
+        with pytest.raises(DdlRefused, match=r"DM-6033.*1062 DUP_ENTRY"):
+            kit.sync()
+    assert kit.source.sql(f"SELECT id FROM `{kit.schema}`.a ORDER BY id") == [(1,), (3,)]
+    kit.target.sql("DELETE FROM a WHERE id = 2", database=kit.schema)
+    kit.sync()
+    check_equal(kit)

@@ -191,6 +191,17 @@ def test_lag_grows_while_rows_are_held_back(groups: list[dict[str, Any]], contes
     assert progress.to_json()["caught_up"] is False
 
 
+def test_what_is_held_back_by_a_clock_that_is_ahead_of_ours_counts_from_when_we_saw_it() -> None:
+    progress = SyncProgress(newest_timestamp=1020, caught_up=True, at_end=True, at_end_at=900)
+    progress.unresolved_groups = [{**GROUP, "since": 1000.0}]
+    assert [progress.lag_seconds(now=now) for now in (900, 960, 999)] == [1, 61, 100]
+    assert progress.held_back_seconds(now=999) == 100
+    assert progress.lag_seconds(now=1010) == 111
+
+    progress.unresolved_groups = []
+    assert progress.lag_seconds(now=1010) == 0
+
+
 def test_what_is_held_back_for_an_unknown_time_makes_the_lag_unknown() -> None:
     progress = SyncProgress(newest_timestamp=1020, caught_up=True, at_end=True, at_end_at=1030)
     progress.unresolved_groups = [{**GROUP, "since": None}]
