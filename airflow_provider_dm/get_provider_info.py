@@ -36,6 +36,8 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": _modules("sensors.relay", "sensors.shard_ddl"),
         "hooks": _modules("hooks.checkpoint", "hooks.database", "hooks.metadata", "hooks.relay", "hooks.spark"),
         "triggers": _modules("triggers.relay", "triggers.shard_ddl"),
+        "extra-links": ["airflow_provider_dm.links.dm_page.DmPageLink"],
+        "plugins": [{"name": "dm", "plugin-class": "airflow_provider_dm.plugins.dm_plugin.DmPlugin"}],
         "connection-types": [_DM_DATABASE, _DM_META],
         "config": {"dm": _CONFIG},
     }

@@ -73,7 +73,7 @@ def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
 
 
 def last_run(store: MetaStore, task: str) -> Run | None:
-    return next(iter(store.list_runs(task=task)), None)
+    return next(iter(store.list_runs(task=task, limit=1)), None)
 
 
 # Shaping

@@ -9,7 +9,6 @@ at once, and its higher generation fences whatever the attempt before it left ru
 
 from __future__ import annotations
 
-import hashlib
 import socket
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
+from airflow_provider_dm.links.task_instance import TaskInstanceRef
 from airflow_provider_dm.operators.errors import as_airflow, translated
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""
-LONGEST_IDENTITY: Final = 500
 
 
 class DmTaskOperator(BaseOperator):
@@ -49,6 +49,7 @@ class DmTaskOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sources": "json"}
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -194,6 +195,7 @@ class DmSparkAppOperator(DmTaskOperator):
             job = supervisor.job(self.app, until)
             mask(*job.secrets.variables.values())
             context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
+            push_dm_page(context, task=inputs.task.name)
             run_dir = directory.run(job.spec.run_id)
             needed = upstreams if self.writes else ()
             with Relays(
@@ -233,11 +235,8 @@ def holder_of(ti: Any) -> HolderSpec:
     """Return the task instance as the holder of leases; the attempt is its try number."""
     from airflow_provider_dm.engine.config.job import HolderSpec
 
-    mapped = f"[{ti.map_index}]" if ti.map_index is not None and ti.map_index >= 0 else ""
-    identity = f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}{mapped}"
-    if len(identity) > LONGEST_IDENTITY:
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        identity = f"{identity[: LONGEST_IDENTITY - 17]}:{digest}"
+    index = ti.map_index if ti.map_index is not None else -1
+    identity = TaskInstanceRef(ti.dag_id, ti.run_id, ti.task_id, index).identity
     return HolderSpec(identity=identity, attempt=str(ti.try_number), host=socket.gethostname())
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_dm.links.dm_page import push_dm_page
 from airflow_provider_dm.operators.base import DmTaskOperator
 from airflow_provider_dm.operators.errors import translated
 
@@ -33,6 +34,7 @@ class DmPrecheckOperator(DmTaskOperator):
 
         with translated():
             inputs = self.read_inputs()
+            push_dm_page(context, task=inputs.task.name)
             return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(work_root())))
 
     def _judged(self, report: PrecheckReport) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import folder_of, holder_of, mask
 from airflow_provider_dm.operators.errors import translated
 
@@ -61,6 +62,7 @@ class DmRelayOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source", "until", "source_conn_id", "dm_meta_conn_id")
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -90,6 +92,7 @@ class DmRelayOperator(BaseOperator):
 
         with translated():
             upstream = self._upstream()
+            push_dm_page(context, source=upstream.source_id)
             attempt = holder_of(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                 # A retry does not undo the pause that a person ordered meanwhile.

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from testbed.airflow import Airflow, AirflowSpec, provider_metadata, running_airflow
+from testbed.airflow import USER, Airflow, AirflowSpec, provider_metadata, running_airflow
+from tests.airflow.support import log_in
+from tests.conftest import REQUIRED
 
 HERE = Path(__file__).parent
 HOME = Path(tempfile.mkdtemp(prefix="dm-airflow-tests-"))
@@ -104,8 +107,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Confi
     Once it has become ready, it is shared: a test uses source-ids and DAG runs of its own. It ends behind the last of
     them: an Airflow takes a tenth of a processor even while it has nothing to do."""
     home = tmp_path_factory.mktemp("airflow") / "home"
+    users = {"core": {"simple_auth_manager_users": f"{USER}:admin,olga:op,vic:viewer"}}
     with ExitStack() as stack:
-        running = stack.enter_context(running_airflow(AirflowSpec(home=home, dags=HERE / "dags")))
+        running = stack.enter_context(running_airflow(AirflowSpec(home=home, dags=HERE / "dags", settings=users)))
         pytestconfig.stash[SHARED] = stack
         yield running
 
@@ -118,3 +122,28 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     items = item.session.items
     if not any("airflow" in getattr(later, "fixturenames", ()) for later in items[items.index(item) + 1 :]):
         stack.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def logged_in(airflow: Airflow, browser: Browser) -> BrowserContext:
+    """A browser that is logged in as admin: to load the UI for the first time takes ten seconds."""
+    return log_in(browser, airflow, airflow.user, airflow.password, viewport={"width": 1400, "height": 1400})
+
+
+@pytest.fixture
+def page(logged_in: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+    page = logged_in.new_page()
+    yield page
+    page.screenshot(path=str(tmp_path / "last.png"))
+    page.close()

@@ -1,5 +1,6 @@
-"""Looking at the processes of an Airflow of our own."""
+"""An Airflow of our own as tests need it: its processes, its users, a task for its DAGs."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,7 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import yaml
+from playwright.sync_api import Browser, BrowserContext
+
+from testbed import Server
 from testbed.airflow import Airflow
 
 
@@ -55,3 +61,47 @@ def restart_triggerer(airflow: Airflow) -> None:
             start_new_session=True,
         )
     airflow.pids["triggerer"] = new.pid
+
+
+def password_of(airflow: Airflow, user: str) -> str:
+    """Return the password of a user of Airflow's simple auth manager."""
+    found: str = json.loads((airflow.home / "passwords.json").read_text())[user]
+    return found
+
+
+def log_in(browser: Browser, airflow: Airflow, user: str, password: str, **options: Any) -> BrowserContext:
+    """Return a context of the browser in which a user is logged in."""
+    context = browser.new_context(locale="en-US", **options)
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.goto(f"{airflow.url}/")
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", password)
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "/auth" not in url)
+    page.close()
+    return context
+
+
+def sync_task(airflow: Airflow, source: Server, *, name: str, source_id: str, schema: str) -> str:
+    """Write a task file for a sync of one schema, from the end of the source's log on; return its path.
+
+    The tables of the source are as empty as the target's.
+    """
+    file, position = source.sql("SHOW BINARY LOG STATUS")[0][:2]
+    task = {
+        "name": name,
+        "task-mode": "incremental",
+        "meta-schema": f"{schema}_meta",
+        "mysql-instances": [
+            {
+                "source-id": source_id,
+                "block-allow-list": "ours",
+                "meta": {"binlog-name": file, "binlog-pos": position},
+            }
+        ],
+        "block-allow-list": {"ours": {"do-dbs": [schema]}},
+    }
+    path = airflow.home / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(task))
+    return str(path)

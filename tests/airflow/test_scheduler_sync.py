@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import arguments, files_with, running, wait_for
+from tests.airflow.support import arguments, files_with, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 CANARY = "c4nary-of-the-sync"
@@ -46,23 +45,7 @@ def write(source: Server) -> None:
 
 
 def task_file(airflow: Airflow, source: Server) -> str:
-    """The task, from the end of the source's log on: the tables are as empty as the target's."""
-    file, position = source.sql("SHOW BINARY LOG STATUS")[0][:2]
-    instance = {
-        "source-id": "sync_source",
-        "block-allow-list": "ours",
-        "meta": {"binlog-name": file, "binlog-pos": position},
-    }
-    task = {
-        "name": "scheduled_sync",
-        "task-mode": "incremental",
-        "meta-schema": f"{SCHEMA}_meta",
-        "mysql-instances": [instance],
-        "block-allow-list": {"ours": {"do-dbs": [SCHEMA]}},
-    }
-    path = airflow.home / "scheduled_sync.yaml"
-    path.write_text(yaml.safe_dump(task))
-    return str(path)
+    return sync_task(airflow, source, name="scheduled_sync", source_id="sync_source", schema=SCHEMA)
 
 
 def equal(pair: tuple[Server, Server]) -> bool:

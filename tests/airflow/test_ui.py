@@ -1,15 +1,10 @@
 """What a person sees and presses: the form of our connection types and its Test button, in a browser and by the API."""
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.conftest import REQUIRED
 
 CANARY = "c4nary-in-the-form"
 pytestmark = pytest.mark.timeout(300)
@@ -37,35 +32,6 @@ def test_the_api_tests_connections_of_our_types(airflow: Airflow, account: Serve
     ok, said = airflow.api.test_connection(conn_type="dm_meta", **where, password="wrong", schema="x")
     assert not ok
     assert "wrong" not in said
-
-
-@pytest.fixture(scope="module")
-def logged_in(airflow: Airflow) -> Iterator[BrowserContext]:
-    """A browser that is logged in: to start one, and to load the UI for the first time, takes ten seconds."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": 1400, "height": 1400}, locale="en-US")
-        context.set_default_timeout(30_000)
-        page = context.new_page()
-        page.goto(f"{airflow.url}/")
-        page.fill("input[name=username]", airflow.user)
-        page.fill("input[name=password]", airflow.password)
-        page.click("button[type=submit]")
-        page.get_by_text("Admin").wait_for()
-        page.close()
-        yield context
-        browser.close()
-
-
-@pytest.fixture
-def page(logged_in: BrowserContext, tmp_path: Path) -> Iterator[Page]:
-    page = logged_in.new_page()
-    yield page
-    page.screenshot(path=str(tmp_path / "last.png"))
-    page.close()
 
 
 def add_connection(page: Page, url: str, *, kind: str) -> None:

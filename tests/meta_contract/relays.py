@@ -54,6 +54,12 @@ class RelayContract(OpenStore):
         assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
         assert store.relay_desired("s") is Stage.PAUSED
 
+    def test_all_relays_that_have_reported_are_listed(self, store: MetaStore) -> None:
+        store.put_relay_status(RelayStatus("t", Stage.PAUSED))
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING))
+        store.set_relay_desired("u", Stage.RUNNING)
+        assert [(one.source, one.stage) for one in store.list_relays()] == [("s", Stage.RUNNING), ("t", Stage.PAUSED)]
+
     def test_whose_log_it_was_is_not_forgotten(self, store: MetaStore) -> None:
         """A relay that starts does not know yet which sub-directory it writes."""
         store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="9f2c.000001"))

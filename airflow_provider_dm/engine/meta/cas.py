@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Delete, Row, Table, Update, and_, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, Table, Update, and_, insert, select, update
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.clock import db_now
@@ -33,9 +33,15 @@ class StorePart:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def _rows(self, table: Table, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-        """Return rows with a further column `now`: the DB's clock while reading."""
-        return self._database.read(lambda tx: read_with_now(tx, table, *conditions))
+    def _rows(
+        self,
+        table: Table,
+        *conditions: ColumnElement[bool],
+        newest_by: Column[Any] | None = None,
+        limit: int | None = None,
+    ) -> list[Row[Any]]:
+        """Return rows with a further column `now`: the DB's clock while reading. `newest_by`: newest first."""
+        return self._database.read(lambda tx: read_with_now(tx, table, *conditions, newest_by=newest_by, limit=limit))
 
     def _row(self, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
         """Return the row of a key, with `now`."""
@@ -89,9 +95,16 @@ def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]
     return connection.execute(select(table).where(matching(table, key)).with_for_update()).one_or_none()
 
 
-def read_with_now(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-    """Return rows with a further column `now`: the DB's clock while reading."""
-    return list(connection.execute(select(table, db_now().label("now")).where(*conditions)))
+def read_with_now(
+    connection: Connection,
+    table: Table,
+    *conditions: ColumnElement[bool],
+    newest_by: Column[Any] | None = None,
+    limit: int | None = None,
+) -> list[Row[Any]]:
+    """Return rows with a further column `now`: the DB's clock while reading. `newest_by`: newest first."""
+    statement = select(table, db_now().label("now")).where(*conditions).limit(limit)
+    return list(connection.execute(statement if newest_by is None else statement.order_by(newest_by.desc())))
 
 
 def matching(table: Table, key: Mapping[str, str]) -> ColumnElement[bool]:

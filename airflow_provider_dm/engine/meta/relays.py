@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import Row
+
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
     StorePart,
@@ -55,21 +59,31 @@ class Relays(StorePart):
     def relay_status(self, source: str) -> RelayStatus | None:
         """Return the relay's last report; None: no relay has ever reported."""
         row = self._row(tables.relay, {"source": source})
-        if row is None or row.stage is None:
-            return None
-        return RelayStatus(
-            source=row.source,
-            stage=Stage(row.stage),
-            master=location_from(row.master),
-            relay=location_from(row.relay),
-            sub_dir=row.sub_dir,
-            caught_up=bool(row.caught_up),
-            error=from_text(row.error),
-            pid=row.pid,
-            host=row.host,
-            process=row.process,
-            directory=row.directory or "",
-            task=row.task,
-            heartbeat_at=moment(row.heartbeat_at),
-            heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
-        )
+        return None if row is None else _status(row)
+
+    def list_relays(self) -> list[RelayStatus]:
+        """Return the last report of every relay, by source."""
+        found = [status for row in self._rows(tables.relay) if (status := _status(row)) is not None]
+        return sorted(found, key=lambda status: status.source)
+
+
+def _status(row: Row[Any]) -> RelayStatus | None:
+    """Return the report of a row; None: people have asked for something, and no relay has reported."""
+    if row.stage is None:
+        return None
+    return RelayStatus(
+        source=row.source,
+        stage=Stage(row.stage),
+        master=location_from(row.master),
+        relay=location_from(row.relay),
+        sub_dir=row.sub_dir,
+        caught_up=bool(row.caught_up),
+        error=from_text(row.error),
+        pid=row.pid,
+        host=row.host,
+        process=row.process,
+        directory=row.directory or "",
+        task=row.task,
+        heartbeat_at=moment(row.heartbeat_at),
+        heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
+    )

@@ -93,10 +93,14 @@ class Runs(StorePart):
         row = self._row(tables.run, {"run_id": run_id})
         return None if row is None else _run(row)
 
-    def list_runs(self, *, task: str | None = None) -> list[Run]:
-        """Return the runs of a task (None: of all), the newest first."""
-        rows = self._rows(tables.run, *((tables.run.c.task == task,) if task else ()))
-        return sorted(map(_run, rows), key=lambda run: run.started_at, reverse=True)
+    def list_runs(self, *, task: str | None = None, identity: str | None = None, limit: int | None = None) -> list[Run]:
+        """Return runs, the newest first: of a task, and of holders whose identity begins so (None: of all)."""
+        conditions = [tables.run.c.task == task] if task is not None else []
+        if identity is not None:
+            conditions.append(tables.run.c.identity.startswith(identity, autoescape=True))
+        rows = self._rows(tables.run, *conditions, newest_by=tables.run.c.started_at, limit=limit)
+        # LIKE may let case not matter.
+        return [_run(row) for row in rows if identity is None or row.identity.startswith(identity)]
 
 
 def _found(tx: Connection, run_id: str) -> Row[Any]:

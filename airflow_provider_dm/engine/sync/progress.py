@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.history import History
 
 LATELY_SECONDS: Final = 30.0
 """DM's interval for what it calls recent."""
@@ -115,6 +116,7 @@ class SyncProgress:
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
     meter: Meter = field(default_factory=Meter, repr=False)
+    history: History = field(default_factory=History, repr=False)
 
     def lag_seconds(self, now: float | None = None) -> float | None:
         """Return the age of the oldest commit whose rows may be missing in the target; 0: no row is; None: unknown.
@@ -165,9 +167,10 @@ class SyncProgress:
         self.caught_up = self.at_end = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the progress as the run row has it."""
+        """Return the progress as the run row has it, with the lag of now as the newest point of its history."""
         speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
-        pace = speeds["bytes"].recent
+        pace, lag = speeds["bytes"].recent, self.lag_seconds()
+        self.history.note(time.time(), lag, speeds["rows"].recent)
         return {
             "location": str(self.location) if self.location else None,
             "goal": str(self.goal) if self.goal else None,
@@ -186,7 +189,7 @@ class SyncProgress:
             "bytes_per_second": round(pace),
             "left_bytes": self.left_bytes,
             "seconds_left": seconds_left(self.left_bytes, pace),
-            "lag_seconds": self.lag_seconds(),
+            "lag_seconds": lag,
             "caught_up": self.caught_up and self.at_end and not self.holds_back,
             "catch_up_mode": self.catching_up,
             "safe_mode": self.safe_mode,
@@ -197,6 +200,7 @@ class SyncProgress:
             "failures": self.failures,
             "resuming": self.resuming,
             "binlog_type": self.binlog_type,
+            "history": self.history.points(),
         }
 
 

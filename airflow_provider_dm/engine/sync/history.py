@@ -1,0 +1,56 @@
+"""The recent past of one sync: its lag and rows per second over time, in a bounded number of points.
+
+The run row is the only place that keeps a run's progress, and each beat replaces it. So the history is part of the
+progress: the last ten minutes in points of 15 seconds, in front of them six hours in points of four minutes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+Point = tuple[int, float | None, float]
+"""Time in seconds since 1970; the highest lag in seconds (None: unknown); the highest rows per second."""
+
+RECENT_SECONDS: Final = 15
+RECENT_POINTS: Final = 40
+OLDER_SECONDS: Final = 240
+OLDER_POINTS: Final = 90
+
+
+@dataclass
+class History:
+    """Points of the last hours, for any thread."""
+
+    _recent: deque[Point] = field(default_factory=lambda: deque(maxlen=RECENT_POINTS))
+    _older: deque[Point] = field(default_factory=lambda: deque(maxlen=OLDER_POINTS))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, now: float, lag_seconds: float | None, rows_per_second: float) -> None:
+        """Add one measurement.
+
+        >>> history = History()
+        >>> for second in range(0, 60, 5):
+        ...     history.note(1000 * 15 + second, float(second), 2.0)
+        >>> history.points()
+        [(15000, 10.0, 2.0), (15015, 25.0, 2.0), (15030, 40.0, 2.0), (15045, 55.0, 2.0)]
+        """
+        with self._lock:
+            for points, width in ((self._recent, RECENT_SECONDS), (self._older, OLDER_SECONDS)):
+                begin = int(now // width) * width
+                lag = None if lag_seconds is None else round(lag_seconds, 1)
+                rate = round(rows_per_second, 1)
+                if points and points[-1][0] == begin:
+                    _, lag_before, rate_before = points.pop()
+                    lag = max((one for one in (lag_before, lag) if one is not None), default=None)
+                    rate = max(rate_before, rate)
+                points.append((begin, lag, rate))
+
+    def points(self) -> list[Point]:
+        """Return all points, the oldest first; where both resolutions know a time, the finer one."""
+        with self._lock:
+            recent, older = list(self._recent), list(self._older)
+        finer_from = recent[0][0] if recent else 0
+        return [point for point in older if point[0] < finer_from] + recent

@@ -1,0 +1,52 @@
+"""The link of a task instance to the DM page of its task or source.
+
+Airflow stores links when a task ends; :func:`push_dm_page` stores this one when the work begins, so the button is there
+while the task runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+    from airflow.sdk.types import TaskInstanceKey
+
+KEY: Final = "dm_page_url"
+PAGE: Final = "/plugin/dm/dm/"
+"""Airflow shows the page `/dm/` of our app inside of its own one at `/plugin/dm`."""
+
+
+class DmPageLink(BaseOperatorLink):
+    """A link "DM page", for operators that call :func:`push_dm_page`."""
+
+    @property
+    def name(self) -> str:
+        return "DM page"
+
+    @property
+    def xcom_key(self) -> str:
+        return KEY
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the link that the task instance pushed, else that of the page of all tasks."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        found: str | None = XCom.get_value(ti_key=ti_key, key=KEY)
+        return found or dm_page_url()
+
+
+def dm_page_url(**parameters: str) -> str:
+    """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID``, or of everything."""
+    from airflow.sdk import conf
+
+    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    return f"{base}{PAGE}" + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+def push_dm_page(context: Context, **parameters: str) -> None:
+    """Store the link of this task instance: ``task=NAME`` or ``source=SOURCE-ID``."""
+    context["ti"].xcom_push(key=KEY, value=dm_page_url(**parameters))

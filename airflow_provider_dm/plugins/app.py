@@ -1,0 +1,101 @@
+"""The web app of the page: HTML, assets and JSON, all of it behind Airflow's login.
+
+It is FastAPI, as Airflow's own API; it runs in the API server, and reads the metadata DB of `[dm] metadata_conn_id`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi.responses import FileResponse, JSONResponse
+
+from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_store
+from airflow_provider_dm.launch.status import dm_error
+from airflow_provider_dm.plugins import access
+from airflow_provider_dm.plugins.documents import Asked, page_document
+
+STATIC: Final = Path(__file__).with_name("static")
+URL_SECONDS: Final = 10.0
+"""How long the connection of the metadata DB is not looked up again: a secrets backend may be slow."""
+
+_MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+class Metadata:
+    """The open metadata DB of this process; another one once the connection is another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._store: MetaStore | None = None
+        self._url = ""
+        self._looked_at = 0.0
+
+    def store(self) -> MetaStore:
+        """Return the store. Raises what `DmMetadataHook.get_store` raises."""
+        with self._lock:
+            now = time.monotonic()
+            if self._store is None or now - self._looked_at > URL_SECONDS:
+                url = DmMetadataHook().url()
+                if self._store is None or url.reveal() != self._url:
+                    self._store, self._url = open_store(url), url.reveal()
+                self._looked_at = now
+            return self._store
+
+
+def create_app() -> FastAPI:
+    """Return the app. No route answers without a login, and none of FastAPI's own is there."""
+    app = FastAPI(title="DM", dependencies=[Depends(access.can_read)], openapi_url=None, docs_url=None, redoc_url=None)
+    metadata = Metadata()
+
+    @app.middleware("http")
+    async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call_next(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    @app.exception_handler(DmError)
+    async def refused(_request: Request, error: DmError) -> Response:
+        return JSONResponse({"error": dm_error(describe(error))}, status.HTTP_409_CONFLICT)
+
+    @app.get("/")
+    def page() -> Response:
+        return _asset("index.html")
+
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        return _asset(name)
+
+    @app.get("/api/status")
+    def document(user: GetUserDep, asked: Annotated[Asked, Depends()]) -> dict[str, Any]:
+        return {**page_document(metadata.store(), asked), "user": _user(user)}
+
+    return app
+
+
+def _asset(name: str) -> Response:
+    """Return a file of the page; a name is compared with those that are there, never joined to a path."""
+    for file in STATIC.iterdir():
+        if file.name == name and file.suffix in _MEDIA_TYPES:
+            return FileResponse(file, media_type=_MEDIA_TYPES[file.suffix])
+    raise HTTPException(status.HTTP_404_NOT_FOUND)
+
+
+def _user(user: Any) -> dict[str, Any]:
+    return {"name": user.get_name(), "mayAct": False}

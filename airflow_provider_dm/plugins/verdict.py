@@ -1,0 +1,119 @@
+"""Whether one source of a task is fine: one word for the colour, one for the state, one sentence for the reason. Pure.
+
+It reads the documents of `query-status` and `shard-ddl-lock`, so that page and command line never disagree.
+
+    level     what it means for a person
+    bad       nothing goes on until somebody acts
+    warn      rows are late or held back, or a person has paused it; it may go on by itself
+    busy      it works towards being in sync
+    good      it is in sync
+    idle      nothing runs, and nothing failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from airflow_provider_dm.engine.sync.progress import duration
+
+IN_SYNC_SECONDS: Final = 30.0
+"""A lag up to which a sync counts as being in sync: an epoch may take ten seconds."""
+
+Json = Mapping[str, Any]
+
+
+class Level(StrEnum):
+    GOOD = "good"
+    IDLE = "idle"
+    BUSY = "busy"
+    WARN = "warn"
+    BAD = "bad"
+
+
+ORDER: Final = tuple(Level)
+"""From the best to the worst."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state of one source of a task."""
+
+    level: Level
+    state: str
+    reason: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {"level": self.level.value, "state": self.state, "reason": self.reason}
+
+
+def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Sequence[Json] = ()) -> Verdict:
+    """Return the verdict on a source. `subtask`: an element of subTaskStatus; `relay`: relayStatus; `run`: the task's
+    last run as `documents.run_json` shows it; `locks`: the task's locks in which the source takes part.
+    """
+    result = subtask.get("result") or {}
+    errors, stage = result.get("errors") or [], subtask["stage"]
+    if errors:
+        return _failed(errors[0], subtask.get("resumesInSeconds"))
+    for lock in locks:
+        if lock["phase"] in ("conflict", "differs"):
+            return Verdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have made different DDL.")
+    if stage == "Paused":
+        return Verdict(Level.WARN, "Paused", "A person has paused it.")
+    if stage == "Running":
+        return _running(subtask, relay)
+    error = (run or {}).get("error")
+    if error:
+        return Verdict(Level.BAD, "Failed", f"{error['ErrCode']}: {error['Message']}")
+    if stage == "Stopped" and run is not None and run["stage"] == "Running":
+        silent = duration(run["heartbeatAgeSeconds"])
+        return Verdict(Level.BAD, "Lost", f"Its run ended without a word, or its machine is away: silent for {silent}.")
+    if stage == "Finished":
+        return Verdict(Level.IDLE, "Finished")
+    held = subtask.get("sync", {}).get("heldBackSeconds")
+    if held is not None:
+        return Verdict(Level.WARN, "Rows held back", f"For {duration(held)}; no run of the task is at work.")
+    return Verdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
+
+
+def _failed(error: Json, resumes_in: float | None) -> Verdict:
+    reason = f"{error['ErrCode']}: {error['Message']}"
+    if resumes_in is None:
+        return Verdict(Level.BAD, "Paused by an error", reason)
+    return Verdict(Level.WARN, "Retrying", f"{reason} It goes on by itself in {duration(resumes_in)}.")
+
+
+def _running(subtask: Json, relay: Json | None) -> Verdict:
+    """Return the verdict on a source whose run works."""
+    if subtask["unit"] in ("Dump", "Load"):
+        return Verdict(Level.BUSY, "Copying")
+    sync = subtask.get("sync")
+    if sync is None:
+        return Verdict(Level.BUSY, "Running")
+    lag = sync["secondsBehindMaster"]
+    if sync["heldBackSeconds"] is not None or sync["unresolvedGroups"] or sync["contested_rows"]:
+        return Verdict(Level.WARN, "Rows held back", _held_back(sync))
+    if relay is not None and relay["stage"] not in ("Running", "New") and sync["binlogType"] == "local":
+        return Verdict(Level.WARN, f"Relay {relay['stage'].lower()}", "The relay log does not grow.")
+    if lag is None:
+        return Verdict(Level.BUSY, "Starting")
+    if float(lag) <= IN_SYNC_SECONDS:
+        return Verdict(Level.GOOD, "In sync")
+    left = sync["remainingSeconds"]
+    pace = f", {duration(left)} left at this pace" if left else ""
+    return Verdict(Level.WARN, "Behind", f"{duration(float(lag))} behind{pace}.")
+
+
+def _held_back(sync: Json) -> str:
+    waits = [f"{group['target']} waits {group.get('waits') or 'for its DDL'}" for group in sync["unresolvedGroups"]]
+    if sync["contested_rows"]:
+        waits.append(f"{sync['contested_rows']:,} rows wait for their places in merged tables")
+    held = sync["heldBackSeconds"]
+    return "; ".join(waits) + ("." if held is None else f", for {duration(held)}.")
+
+
+def worst(levels: Sequence[Level]) -> Level:
+    """Return the worst of these levels; idle for none."""
+    return max(levels, key=ORDER.index, default=Level.IDLE)

@@ -1,0 +1,213 @@
+"""The page "DM" in Airflow's UI: a person looks at a sync that runs, in a browser, behind Airflow's login."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from testbed import Server
+from testbed.airflow import Airflow
+from tests.airflow.support import log_in, password_of, running, sync_task, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(500)]
+CANARY: Final = "c4nary-of-the-page"
+SCHEMA: Final = "t_page"
+TASK: Final = "page_sync"
+SOURCE: Final = "sync_source"
+DAG_ID: Final = "sync_for_ever"
+IMAGES: Final = Path(__file__).resolve().parents[2] / "docs" / "images"
+
+
+class LiveSync:
+    """A sync under Airflow that runs until the last test, while somebody writes to its source."""
+
+    def __init__(self, airflow: Airflow, source: Server, target: Server) -> None:
+        self.airflow, self.source, self.target = airflow, source, target
+        self.ended = threading.Event()
+        self._writer = threading.Thread(target=self._write)
+        self.run_id = ""
+
+    def start(self) -> None:
+        task = sync_task(self.airflow, self.source, name=TASK, source_id=SOURCE, schema=SCHEMA)
+        self.run_id = self.airflow.api.trigger(DAG_ID, {"task": task})
+        self._writer.start()
+        wait_for(lambda: self.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0], seconds=120)
+
+    def _write(self) -> None:
+        while not self.ended.wait(0.2):
+            self.source.sql(f"INSERT INTO {SCHEMA}.orders (n) VALUES " + ", ".join(["(1)"] * 40))
+
+    def end(self) -> None:
+        self.ended.set()
+        self._writer.join()
+        self.airflow.api.set_task_state(DAG_ID, self.run_id, "sync", "failed")
+        wait_for(lambda: not running(self.airflow, b"incremental_sync"), seconds=60)
+
+
+@pytest.fixture(scope="module")
+def live(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> Iterator[LiveSync]:
+    servers = {SOURCE: mysql_source, "sync_target": mariadb_target}
+    for conn_id, server in servers.items():
+        server.create_user("page", CANARY)
+        where = {"host": server.host, "port": server.port}
+        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="page", password=CANARY)
+        server.sql(
+            f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.orders (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)"
+        )
+    airflow.api.put_connection("sync_spark", conn_type="spark", host="local[1]")
+    live = LiveSync(airflow, mysql_source, mariadb_target)
+    live.start()
+    yield live
+    live.end()
+    for server in servers.values():
+        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+
+
+def screenshot(page: Page, name: str) -> None:
+    """Keep a picture for the docs where that is asked for: DM_SCREENSHOTS=1."""
+    if os.environ.get("DM_SCREENSHOTS") == "1":
+        IMAGES.mkdir(exist_ok=True)
+        page.screenshot(path=str(IMAGES / f"{name}.png"))
+
+
+def test_a_person_finds_the_sync_and_what_it_does(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.goto(f"{airflow.url}/")
+    page.get_by_role("link", name="DM", exact=True).click()
+    dm = page.frame_locator("iframe[title=DM]")
+    expect(dm.get_by_role("heading", name="Everything is in sync")).to_be_visible()
+    row = dm.get_by_role("row", name=SOURCE)
+    expect(row.get_by_text("In sync")).to_be_visible()
+    expect(row).to_contain_text("mysql-bin.")
+    screenshot(page, "dm-page")
+
+    dm.get_by_role("link", name=TASK, exact=True).click()
+    expect(dm.get_by_role("heading", name=TASK)).to_be_visible()
+    expect(page).to_have_url(f"{airflow.url}/plugin/dm/dm/?task={TASK}")
+    expect(dm.get_by_role("list", name="Where the log is")).to_contain_text("Relay log")
+    plot = dm.get_by_role("img", name="Rows per second over")
+    plot.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(dm.locator(f"[data-plot-value='{TASK}/{SOURCE}/rate']")).to_contain_text("·")
+    before = dm.locator(".tile", has_text="Transactions").inner_text()
+    expect(dm.locator(".tile", has_text="Transactions")).not_to_have_text(before)  # it is live
+    screenshot(page, "dm-task")
+
+    dm.get_by_role("link", name=f"{DAG_ID} / sync").first.click()
+    expect(page).to_have_url(f"{airflow.url}/dags/{DAG_ID}/runs/{quoted(live.run_id)}/tasks/sync")
+    page.get_by_role("link", name="Details").click()
+    link = page.get_by_role("link", name="DM page")  # while the task runs
+    expect(link).to_have_attribute("href", f"{airflow.url}/plugin/dm/dm/?task={TASK}")
+
+
+def quoted(run_id: str) -> str:
+    return run_id.replace(":", "%3A").replace("+", "%2B")
+
+
+@pytest.mark.parametrize("of_task", ["", "/tasks/sync"], ids=["DAG run", "task instance"])
+def test_it_is_a_tab_of_the_run_and_of_the_task_instance(
+    airflow: Airflow, live: LiveSync, page: Page, of_task: str
+) -> None:
+    page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/{quoted(live.run_id)}{of_task}")
+    tab = page.locator(f"a[href$='/plugin/{'dm-task' if of_task else 'dm-run'}']")
+    tab.click()
+    dm = page.frame_locator("iframe[title=DM]")
+    expect(dm.get_by_role("heading", name=TASK)).to_be_visible()
+
+
+def test_another_dag_run_has_no_task_of_ours(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    page.goto(f"{airflow.url}/dm/?dag_id={DAG_ID}&run_id=another")
+    expect(page.get_by_role("heading", name="No DM task here")).to_be_visible()
+    page.get_by_role("link", name="Show all tasks").click()
+    expect(page.get_by_role("heading", name="Everything is in sync")).to_be_visible()
+
+
+def test_the_keyboard_reaches_everything(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    page.goto(f"{airflow.url}/dm/")
+    page.get_by_role("heading", level=1).wait_for()
+    names = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.textContent"))
+    assert names[:3] == ["Skip to content", "Airflow", TASK]
+    page.get_by_role("link", name=TASK, exact=True).focus()
+    page.wait_for_timeout(4500)  # two answers later the focus is where it was
+    assert page.evaluate("document.activeElement.textContent") == TASK
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=TASK)).to_be_visible()
+
+
+@pytest.mark.parametrize("where", ["", f"?task={TASK}"], ids=["all", "task"])
+def test_it_fits_a_phone(airflow: Airflow, live: LiveSync, page: Page, where: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.goto(f"{airflow.url}/dm/{where}")
+    page.get_by_role("heading", level=1).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    screenshot(page, "dm-phone-task" if where else "dm-phone")
+
+
+def test_its_theme_is_airflows_and_else_the_systems(
+    airflow: Airflow, live: LiveSync, browser: Browser, logged_in: BrowserContext
+) -> None:
+    context = browser.new_context(storage_state=logged_in.storage_state(), color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{airflow.url}/dm/?task={TASK}")
+    page.get_by_role("heading", level=1).wait_for()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    screenshot(page, "dm-dark")
+    page.evaluate("localStorage.setItem('theme', 'light')")
+    page.reload()
+    page.get_by_role("heading", level=1).wait_for()
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark, light) == ("rgb(14, 18, 23)", "rgb(245, 247, 249)")
+    context.close()
+
+
+PATHS: Final = ("/dm/", "/dm/api/status", "/dm/static/page.js", "/dm/static/page.css", "/dm/static/nothing.js")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_readable_without_a_login(airflow: Airflow, browser: Browser, path: str) -> None:
+    stranger = browser.new_context()
+    answer = stranger.request.get(f"{airflow.url}{path}")
+    assert answer.status == 401
+    assert answer.json() == {"detail": "Not authenticated"}
+    stranger.close()
+
+
+def test_a_viewer_reads_it_and_no_secret_is_in_it(airflow: Airflow, live: LiveSync, browser: Browser) -> None:
+    context = log_in(browser, airflow, "vic", password_of(airflow, "vic"))
+    for path in ("/dm/", "/dm/api/status", f"/dm/api/status?task={TASK}"):
+        answer = context.request.get(f"{airflow.url}{path}")
+        assert answer.ok
+        assert CANARY not in answer.text()
+        assert "script-src 'self';" in answer.headers["content-security-policy"]
+    page = context.new_page()
+    page.goto(f"{airflow.url}/dm/?task={TASK}")
+    page.get_by_role("heading", name=TASK).wait_for()
+    assert CANARY not in page.content()
+    assert page.get_by_role("button").count() == 0
+    context.close()
+
+
+def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
+    airflow: Airflow, live: LiveSync, page: Page
+) -> None:
+    page.goto(f"{airflow.url}/dm/")
+    page.get_by_role("heading", level=1).wait_for()
+    airflow.api.put_connection("dm_meta_default", conn_type="dm_meta", host="127.0.0.1", port=1, schema="dm")
+    try:
+        expect(page.get_by_role("alert")).to_contain_text("DM-8002", timeout=60_000)
+        expect(page.get_by_role("alert")).to_contain_text("What to do")
+        expect(page.get_by_role("alert")).to_contain_text("What you see is of")
+        expect(page.get_by_role("link", name=TASK, exact=True)).to_be_visible()
+    finally:
+        airflow.api.call("DELETE", "/connections/dm_meta_default")
+    expect(page.get_by_role("alert")).to_be_empty(timeout=60_000)

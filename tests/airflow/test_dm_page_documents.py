@@ -1,0 +1,196 @@
+"""What the DM page shows of a metadata DB: the documents of dmctl, a verdict on each source, the past of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.engine.shard.lock import Info, reported
+from airflow_provider_dm.launch.ddl_locks import locks_document
+from airflow_provider_dm.launch.status import status_of
+from airflow_provider_dm.links.task_instance import LONGEST_IDENTITY, TaskInstanceRef, task_instance_of
+from airflow_provider_dm.plugins.documents import Asked, page_document
+
+TASK, SOURCE = "shop", "mysql-01"
+ERROR: Final = {"ErrCode": "DM-6032", "Message": "the DDL cannot be followed.", "Workaround": "Skip it."}
+IN_SYNC: Final[dict[str, Any]] = {"lag_seconds": 1.0, "unresolved_groups": []}
+AT: Final = Location("mysql-bin.000002", 900)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MetaStore]:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        yield store
+
+
+def a_run(
+    store: MetaStore,
+    progress: dict[str, Any],
+    *,
+    number: int = 1,
+    task_id: str = "sync",
+    map_index: int = -1,
+    process: str = "",
+) -> str:
+    identity = TaskInstanceRef("dag", "manual__1", task_id, map_index).identity
+    holder = Holder(identity, "1", "worker-1", process or this_process())
+    store.start_run(f"r{number}", task=TASK, app="incremental_sync", holder=holder)
+    store.heartbeat_run(f"r{number}", {SOURCE: progress})
+    return f"r{number}"
+
+
+def a_subtask(store: MetaStore, stage: Stage = Stage.RUNNING, unit: Unit = Unit.SYNC) -> None:
+    store.put_subtask(TASK, SOURCE, unit=unit, stage=stage, needed=AT, applied=AT)
+
+
+def verdict(store: MetaStore) -> tuple[str, str]:
+    (task,) = page_document(store, Asked(task=TASK))["tasks"]
+    found = task["verdicts"][SOURCE]
+    assert task["verdict"]["level"] == found["level"]
+    return found["level"], found["state"]
+
+
+GROUP: Final[dict[str, Any]] = {
+    "target": "`a`.`t`",
+    "DDLs": [],
+    "synced": [],
+    "unsynced": [],
+    "waits": "for a.t2",
+    "since": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (IN_SYNC, ("good", "In sync")),
+        ({**IN_SYNC, "lag_seconds": 61.0}, ("warn", "Behind")),
+        ({**IN_SYNC, "lag_seconds": None}, ("busy", "Starting")),
+        ({**IN_SYNC, "unresolved_groups": [GROUP]}, ("warn", "Rows held back")),
+        ({**IN_SYNC, "contested_rows": 3}, ("warn", "Rows held back")),
+    ],
+)
+def test_a_sync_that_runs(store: MetaStore, progress: dict[str, Any], expected: tuple[str, str]) -> None:
+    a_subtask(store)
+    a_run(store, progress)
+    assert verdict(store) == expected
+
+
+def test_a_load_that_runs(store: MetaStore) -> None:
+    a_subtask(store, unit=Unit.LOAD)
+    a_run(store, {"unit": "load", "rows": 3, "chunks": 2, "chunks_done": 1})
+    assert verdict(store) == ("busy", "Copying")
+
+
+def test_a_source_that_an_error_has_paused_needs_a_person(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC)
+    store.put_subtask_error(TASK, SOURCE, {**ERROR, RESUMES_IN_SECONDS: 4.0})
+    assert verdict(store) == ("warn", "Retrying")
+    store.put_subtask_error(TASK, SOURCE, ERROR, at=AT)
+    assert verdict(store) == ("bad", "Paused by an error")
+    store.put_subtask_paused(TASK, SOURCE)
+    assert verdict(store) == ("warn", "Paused")
+
+
+def test_a_sync_without_a_run(store: MetaStore) -> None:
+    a_subtask(store, Stage.STOPPED)
+    assert verdict(store) == ("idle", "Not running")
+    run = a_run(store, IN_SYNC)
+    store.finish_run(run, stage=Stage.FINISHED, result={})
+    assert verdict(store) == ("idle", "Not running")
+    run = a_run(store, {**IN_SYNC, "held_back_seconds": 5.0, "unresolved_groups": [GROUP]}, number=2)
+    store.finish_run(run, stage=Stage.FINISHED, result={})
+    assert verdict(store) == ("warn", "Rows held back")
+    run = a_run(store, IN_SYNC, number=3)
+    store.finish_run(run, stage=Stage.PAUSED, error=ERROR)
+    assert verdict(store) == ("bad", "Failed")
+    a_subtask(store)
+    a_run(store, IN_SYNC, number=4, process=f"{this_process()}0")  # a process of that start time is no more
+    assert verdict(store) == ("bad", "Lost")
+
+
+def test_a_relay_that_pauses_holds_its_source_up(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC)
+    store.put_relay_status(RelayStatus(SOURCE, Stage.PAUSED, master=AT, relay=AT))
+    assert verdict(store) == ("warn", "Relay paused")
+
+
+def test_sources_that_disagree_need_a_person(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC)
+    table, both = TableName("a", "t"), [SOURCE, "mysql-02"]
+
+    def report(source: str, sql: str) -> None:
+        def how(found: dict[str, Any] | None) -> dict[str, Any]:
+            from airflow_provider_dm.engine.shard.lock import Lock
+
+            before = None if found is None else Lock.from_json(found)
+            return reported(before, TASK, table, 1, Info(source, (sql,), ("a.t1",), "x"), both).to_json()
+
+        store.change_ddl_lock(TASK, f"{TASK}-{table.quoted()}", 1, how)
+
+    report(SOURCE, "ALTER TABLE `a`.`t` ADD COLUMN c INT")
+    assert verdict(store) == ("good", "In sync")
+    report("mysql-02", "ALTER TABLE `a`.`t` ADD COLUMN c BIGINT")
+    assert verdict(store) == ("bad", "DDL conflict")
+
+
+def test_it_is_the_documents_of_dmctl(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC)
+    store.put_relay_status(RelayStatus("lonely", Stage.RUNNING, master=AT, relay=AT))
+    found = page_document(store, Asked())
+    (task,) = found["tasks"]
+    (listed,) = status_of(store)["tasks"]
+    assert {name: task[name] for name in listed} == listed
+    assert task["sourceStatus"] == status_of(store, TASK)["sources"]
+    assert found["locks"] == locks_document(store)["locks"]
+    assert found["relays"] == status_of(store, sources=["lonely"])["sources"]
+
+
+def test_tasks_are_found_by_what_has_started_them(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC, task_id="sync", map_index=3)
+
+    def found(**asked: str) -> list[str]:
+        return [one["taskName"] for one in page_document(store, Asked(**asked))["tasks"]]
+
+    run = {"dag_id": "dag", "run_id": "manual__1"}
+    assert found(**run) == [TASK]
+    assert found(**run, task_id="sync", map_index="3") == [TASK]
+    assert found(**run, task_id="sync", map_index="{MAP_INDEX}") == []
+    assert found(dag_id="dag", run_id="manual__2") == []
+    assert found(source=SOURCE) == [TASK]
+    assert found(task="another") == []
+
+
+def test_the_past_goes_through_several_runs(store: MetaStore) -> None:
+    a_subtask(store)
+    store.finish_run(a_run(store, {**IN_SYNC, "history": [[15, 2.0, 9.0]]}), stage=Stage.FINISHED)
+    a_run(store, {**IN_SYNC, "history": [[300, None, 1.0], [315, 0.0, 7.0]]}, number=2)
+    (task,) = page_document(store, Asked(task=TASK))["tasks"]
+    assert task["history"] == {SOURCE: [[15, 2.0, 9.0], [16, None, None], [300, None, 1.0], [315, 0.0, 7.0]]}
+    assert [run["id"] for run in task["runs"]] == ["r2", "r1"]
+    assert task["runs"][0]["airflow"]["path"] == "/dags/dag/runs/manual__1/tasks/sync"
+
+
+def test_a_task_instance_is_read_from_the_identity_that_it_has() -> None:
+    for one in (TaskInstanceRef("d", "manual__1+00:00", "group.t", 7), TaskInstanceRef("d", "r", "t")):
+        assert task_instance_of(one.identity) == one
+    long = TaskInstanceRef("d" * 250, "r" * 250, "t")
+    assert len(long.identity) == LONGEST_IDENTITY
+    assert task_instance_of(long.identity) is None
+    assert task_instance_of("dmctl:host:1") is None
