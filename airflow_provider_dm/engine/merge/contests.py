@@ -6,9 +6,14 @@ same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
 
 A row whose place is held by a row that no source has is given time until the log of every source is applied up to
 where it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005). Where
-shards hold rows back, the end of that row may be among those: then their drivers have to look first
-(sync/shard_ddl/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all
-the same.
+shards hold rows back, the end of that row may be among those: the shards wait for a DDL, and the DDL waits for the row
+that waits. That is DM-6057, and a person ends it at the source of the row that waits:
+
+    t1 (held)    ALTER        DELETE k (held back)
+    t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
+
+A row that waits and that its source has otherwise by now, or no longer, needs no image where its log is held back: the
+events of the row that follow there are enough. So it forgets its image, and no DDL waits for it any more.
 
 With `safe-mode: true` rows that collide end no run: they are written over what holds their places (`spares`:
 sync/safe_mode/last_wins.py).
@@ -22,16 +27,34 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, verdict_on
+from airflow_provider_dm.engine.merge.collision import (
+    Answers,
+    Collides,
+    Values,
+    Verdict,
+    identity_of,
+    shown_values,
+    verdict_on,
+)
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, oldest_rows, waiting
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.group import keys_stay
+from airflow_provider_dm.engine.target.contested_row import (
+    ContestedRow,
+    forget_image,
+    lock_rows,
+    oldest_rows,
+    waiting,
+)
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 log = logging.getLogger(__name__)
@@ -45,8 +68,6 @@ FINISH_LOOK_SECONDS: Final = 0.5
 ROWS_LOOKED_INTO: Final = 20
 ROWS_LOOKED_INTO_NOW: Final = 200
 WINDOWS: Final = 2
-LOOKS: Final = 2
-"""The first may have begun before it was asked for."""
 
 
 class RowsStillWait(DmError):
@@ -82,23 +103,29 @@ class WrittenToMeanwhile(RowsStillWait):
 
 
 class RowBehindHeldOne(DmError):
+    """Two rows of shards want one place; one shard is held at a DDL, and the DDL waits for the other row."""
+
     source: str
+    rows: int
     table: str
+    row: str
     target: str
+    holder: str
     held: str
 
     code = "DM-6057"
     scope = Scope.UPSTREAM
     what = (
-        "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has. Rows of "
-        "{held} are held back until all shards have made the same DDL, and that waits for rows that wait. They have "
-        "been looked into: nothing tells that one of them gives the place free."
+        "{rows} rows of {source} wait for their places in merged tables, among them the row {row} of {table}, whose "
+        "unique value the row {holder} of {target} has. No source has that row any more. Rows of {held} are held back "
+        "until a DDL of all shards is executed, probably with the event that removes it, and the DDL waits for the "
+        "rows that wait."
     )
     hint = (
-        "Nothing is lost. If somebody else has written that row to the target, delete it there. If the DDL is about a "
-        "key, or the key's columns have other types in the target than at the sources, the row may have moved from a "
-        "shard that had made the DDL, and has to stay in the target: delete the row that waits at its source (see "
-        "dm_contested_row), let its table make the DDL too, and insert it again behind that. Run the task again then."
+        "Nothing is lost. 1. Keep a copy of each waiting row of {table}, and delete it at {source}. 2. Execute the DDL "
+        "on all shards that have not made it, and resume the task until `dmctl shard-ddl-lock` lists no lock of "
+        "{target}. 3. Insert the rows again at {source}. If the DDL changes the key and {table} has made it already, "
+        "step 1 comes too late: load the tables again, as another task."
     )
 
 
@@ -118,12 +145,12 @@ class Surroundings(Answers, Protocol):
         """Return the source tables of all sources of the task that have begun."""
         ...
 
-    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
-        """Return the shards, with their sources, of a merged table whose rows are held back."""
+    def held_shards(self, target: TableName) -> list[HeldShard]:
+        """Return the shards of a merged table whose rows are held back, of all sources."""
         ...
 
-    def looks(self, target: TableName) -> dict[str, int]:
-        """Return how often each source has looked whether rows that it holds back give places free."""
+    def is_releasing(self, target: TableName) -> bool:
+        """Return True if rows that were held back can be applied without a further DDL (`shard_groups`)."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
@@ -148,6 +175,8 @@ class Contests:
     most: int
     own_only: bool = False
     """See `Settler`."""
+    is_filtered: Callable[[Table], bool] = lambda _: False
+    """Returns True if a filter may leave out events of a source table."""
     spares: Callable[[TableMapping], bool] | None = None
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
     rows: int = 0
@@ -159,8 +188,6 @@ class Contests:
     """Rows that collided at the last look, and when they were first seen to."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
     """The ends of all logs as a row was seen whose place nobody's row holds, and how often they have come so far."""
-    _looks: dict[int, dict[str, int]] = field(default_factory=dict)
-    """The looks of sources with held shards, as they were when such a row first asked for them."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False
@@ -180,8 +207,8 @@ class Contests:
         if self._settle():
             mine, over = self._count()
         if not mine:
-            for known in (self._seen, self._held, self._looks):
-                known.clear()
+            self._seen.clear()
+            self._held.clear()
         elif now or over or self.around.now() >= self._due:
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
         return self.rows
@@ -245,7 +272,6 @@ class Contests:
             return
         if not behind and len(rows) < most:  # these are all
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
-            self._looks = {row.id: self._looks[row.id] for row in rows if row.id in self._looks}
         feeders = self.around.feeders()
         collisions: list[Collides] = []
         self._unknown = False
@@ -263,7 +289,8 @@ class Contests:
                 self._stranger(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
-                self._looks.pop(row.id, None)
+            if found is Verdict.PAST and not (self.is_filtered(mapping.source) or any(one.owner > 0 for one in there)):
+                self._forget_image(row, mapping)
         self._confirm(collisions)
         self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # else the same rows once more
@@ -276,31 +303,58 @@ class Contests:
         if sure:
             raise sure[0].error(sure)
 
+    def _forget_image(self, row: ContestedRow, mapping: TableMapping) -> None:
+        """Remove the image of a row that its source has otherwise by now, if the log of its shard is held back."""
+        held = self.around.held_shards(row.target)
+        columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
+        mine = any((one.source, one.member.table) == (row.source, row.table) for one in held)
+        if not mine or not all(keys_stay(one.member, columns) for one in held):
+            return
+
+        def body(connection: Connection) -> None:
+            self.fence.check(connection)
+            if lock_rows(connection, self.fence.ref, [row.id]) == [row]:
+                forget_image(connection, self.fence.ref, row.id)
+
+        self.around.transactions(body)
+
     def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
+        if self.around.is_releasing(row.target):
+            self._held.pop(row.id, None)
+            return
         ends, windows = self._held.get(row.id, (None, 0))
         if ends is not None and all(is_in_log_of(self.around.applied(source), end) for source, end in ends.items()):
             if not have_come({source: self.around.applied(source) for source in ends}, ends):
                 return
             windows += 1
             if windows == WINDOWS:
-                held = self.around.held_shards(row.target)
-                if not held:
-                    raise DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
-                if self._have_looked(row, {source for source, _ in held}):
-                    shown = ", ".join(f"{table} ({source})" for source, table in held)
-                    raise RowBehindHeldOne(row.source, str(row.table), str(row.target), shown)
-                windows -= 1  # once more, for what they hold back by then
+                raise self._never_placed(row, mapping)
         now = self.around.ends(sources)
         if now is not None:
             self._held[row.id] = (now, windows)
 
-    def _have_looked(self, row: ContestedRow, sources: Collection[str]) -> bool:
-        """Tell whether sources that hold rows back have done so since it was first asked, from beginning to end."""
-        looks = self.around.looks(row.target)
-        then = self._looks.setdefault(row.id, {})
-        for source in sources:
-            then.setdefault(source, looks.get(source, 0))
-        return all(looks.get(source, 0) >= then[source] + LOOKS for source in sources)
+    def _never_placed(self, row: ContestedRow, mapping: TableMapping) -> DuplicateInTarget | RowBehindHeldOne:
+        held = self.around.held_shards(row.target)
+        if not held:
+            return DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
+        holders = self.around.holders(row, mapping)
+        return RowBehindHeldOne(
+            row.source,
+            self.rows,
+            str(row.table),
+            _shown(identity_of(row.row, mapping)),
+            str(row.target),
+            _shown(holders[0].identity | holders[0].values) if holders else "that cannot be looked up",
+            ", ".join(f"{one.member.table} ({one.source})" for one in held),
+        )
+
+
+def _shown(values: Values) -> str:
+    return (
+        "("
+        + ", ".join(f"{name}: {value}" for name, value in zip(values, shown_values(values.values()), strict=True))
+        + ")"
+    )
 
 
 def end_in(place: Location, end: Location) -> Location:

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
-from airflow_provider_dm.engine.target.shard_groups import applied_form, held_shards, load_looks
+from airflow_provider_dm.engine.target.shard_groups import HeldShard, applied_form, held_shards, is_releasing
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
@@ -79,12 +79,11 @@ class Servers:
     def feeders(self) -> list[Feeder]:
         return self.transactions(lambda connection: load_feeders(connection, self.ref))
 
-    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
-        members = self.transactions(lambda connection: held_shards(connection, self.ref, target))
-        return [(one.source, one.member.table) for one in members]
+    def held_shards(self, target: TableName) -> list[HeldShard]:
+        return self.transactions(lambda connection: held_shards(connection, self.ref, target))
 
-    def looks(self, target: TableName) -> dict[str, int]:
-        return self.transactions(lambda connection: load_looks(connection, self.ref, target))
+    def is_releasing(self, target: TableName) -> bool:
+        return self.transactions(lambda connection: is_releasing(connection, self.ref, target))
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
         found = {}

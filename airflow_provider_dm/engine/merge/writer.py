@@ -175,7 +175,7 @@ class OwnerWriter:
 
     def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> tuple[Rows, Rows]:
         """Change rows that have a new image: those that wait go on waiting with it. Return those that are in the
-        target, and those that were set aside and are to be inserted now."""
+        target, and those that had no image and are to be inserted now."""
         here = self._locked(connection, waiting, changed.keys)
         if not here:
             return changed, changed.pick(())

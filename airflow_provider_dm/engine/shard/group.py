@@ -31,6 +31,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Table
 
 Json = dict[str, Any]
@@ -333,6 +334,23 @@ def same_rows(one: Table, other: Table) -> bool:
     A charset of its own makes another column; what only the server's catalogue says besides does not.
     """
     return _form(one) == _form(other)
+
+
+def keys_stay(member: Member, columns: Collection[str]) -> bool:
+    """Return True if no DDL that a shard has made changes what tells rows apart, or which rows exclude each other.
+
+    `columns`: of the target's unique keys, in lower case.
+    """
+    return all(_keys(item.table, columns) == _keys(member.base, columns) for item in member.items)
+
+
+def _keys(table: Table, more: Collection[str]) -> object:
+    keys = sorted(table.unique_keys, key=lambda key: key.name)
+    names = {name.lower() for key in keys for name in key.columns}.union(more)
+    return (
+        [(key.name, tuple(name.lower() for name in key.columns), key.prefixes, key.expression) for key in keys],
+        {one.name.lower(): (value_signature(one), one.nullable) for one in table.columns if one.name.lower() in names},
+    )
 
 
 def _form(table: Table) -> tuple[object, ...]:

@@ -54,7 +54,6 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
@@ -93,7 +92,6 @@ class Loop:
     sharing: Sharing
     following: Following
     shards: Shards
-    giving_way: GivingWay
     by_hand: ByHand
     runner: Runner
     store: MetaStore
@@ -433,7 +431,7 @@ class Loop:
         group = self.shards.look(self.position.applied, self.sharing.plan.buckets, now=now)
         self._show_shards()
         if group is None:
-            return self._give_way(now=now)
+            return False
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
         self._write_over()
@@ -458,14 +456,6 @@ class Loop:
         self._follow_plan()
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'
-        return True
-
-    def _give_way(self, *, now: bool) -> bool:
-        """Set rows of held shards aside for which others wait. Tell whether there were any."""
-        if not self.giving_way.look(self.shards.unresolved, self.position.applied, self.size, now=now):
-            return False
-        self._look_at_shared(now=False)
-        self._show_shards()
         return True
 
     def _finish_shards(self) -> None:

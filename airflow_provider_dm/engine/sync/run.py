@@ -24,7 +24,6 @@ from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
-from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -93,7 +92,6 @@ def run_sync(
             sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
-            giving_way=GivingWay(source, runner, store, stop, sharing.servers, sharing.contests.spares),
             by_hand=by_hand,
             runner=runner,
             store=store,

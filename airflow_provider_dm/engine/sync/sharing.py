@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import merged_parts
@@ -44,7 +45,7 @@ class Sharing:
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The user's wish for safe mode throughout, by source of the task."""
     written_over: bool = field(default=False, init=False)
-    """The rows that waited, or were set aside, when the run began are written over."""
+    """The rows that waited when the run began are written over."""
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
@@ -53,7 +54,14 @@ class Sharing:
         subtasks = {name: source.job.subtask(name) for name in source.job.task.source_ids}
         routers = {name: SubtaskRules.of(one).router for name, one in subtasks.items()}
         servers = Servers(source.target, fence.ref, sources, routers)
-        contests = Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC)
+        agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
+        contests = Contests(
+            fence,
+            servers,
+            MOST_WHILE_SYNCING,
+            agreeing,
+            lambda table: row_filter(rules.events, rules.expressions, table) is not None,
+        )
         sharing = cls(
             plan,
             contests,

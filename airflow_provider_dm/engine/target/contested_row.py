@@ -5,8 +5,9 @@ written it, and changed and removed here by its own log; once the place is free 
 (`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
 first and then locks those that it is about: nobody but the owner's own transactions adds any.
 
-A row that is *set aside* (`sync/shard_ddl/giving_way.py`) is here without an image: it is not moved, not looked into,
-and no DDL waits for it. Its owner's log, as far as it is held back, gives it another image or deletes it.
+A row is here without an image where its source has it otherwise by now, or no longer, while its owner's log is held
+back (`merge/contests.py`): it is not moved, not looked into, and no DDL waits for it. The next event of the row in the
+held log gives it another image or deletes it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 _ROWS: Final = MetaRows("dm_contested_row")
 _HAS_IMAGE: Final = "LENGTH(image) > 0"
-"""An image has four bytes at least; that of a row that is set aside is empty."""
+"""An image has four bytes at least."""
 
 
 @dataclass(frozen=True)
@@ -82,35 +83,13 @@ def _insert(connection: Connection, owner: RowOwner, target: TableName, images: 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
     """Replace the images of rows that wait. They wait since when they did: what changes often is looked at, too."""
     for key, row in rows:
-        _write_image(connection, owner, key, encode_row(row))
+        where = (*owner.table, key)
+        _ROWS.update(connection, owner.ref, "image = %s", (encode_row(row),), f"{OF_TABLE} AND row_key = %s", where)
 
 
-def _write_image(connection: Connection, owner: RowOwner, key: bytes, image: bytes) -> None:
-    _ROWS.update(connection, owner.ref, "image = %s", (image,), f"{OF_TABLE} AND row_key = %s", (*owner.table, key))
-
-
-def set_aside(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> tuple[list[bytes], int]:
-    """Set those of an owner's rows aside that wait. Return the keys at which none waits, nor is set aside already, and
-    how many have been set aside now.
-    """
-    rows = _of_keys(connection, owner, f"row_key, {_HAS_IMAGE}", keys, tail="FOR UPDATE")
-    known = {bytes(key): bool(has_image) for key, has_image in rows}
-    for key, has_image in known.items():
-        if has_image:
-            _write_image(connection, owner, key, b"")
-    return [key for key in keys if key not in known], sum(known.values())
-
-
-def take_aside(connection: Connection, owner: RowOwner, target: TableName, keys: Iterable[bytes]) -> None:
-    """Insert rows that are set aside, which the transaction has taken out of the target."""
-    _insert(connection, owner, target, ((key, b"") for key in keys))
-
-
-def set_aside_of(connection: Connection, ref: SubtaskRef) -> dict[TableName, int]:
-    """Count the rows of this source that are set aside, by source table."""
-    columns = "table_schema, table_name, COUNT(*)"
-    rows = _ROWS.select(connection, ref, columns, f"NOT ({_HAS_IMAGE})", tail="GROUP BY 1, 2")
-    return {name_of(schema, table): int(count) for schema, table, count in rows}
+def forget_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
+    """Remove the image of a row that waits, as the next event of the row in its owner's log needs none."""
+    _ROWS.update(connection, ref, "image = ''", (), "id = %s", (number,))
 
 
 def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
@@ -180,19 +159,6 @@ def oldest_rows(
     """Return the next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
     where = f"id > %s AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s"
     return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
-
-
-def rows_for(
-    connection: Connection, ref: SubtaskRef, target: TableName, *, behind: int, most: int
-) -> list[ContestedRow]:
-    """Return the next rows, by id, of all sources of the task that wait for places in a target table. Locks nothing."""
-    rows = query(
-        connection,
-        f"SELECT {_COLUMNS} FROM {ref.table(_ROWS.table)} "
-        f"WHERE task = %s AND {OF_TARGET} AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
-        (ref.task, *target, behind, most),
-    )
-    return [_row(row) for row in rows]
 
 
 def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:

@@ -134,11 +134,6 @@ TABLES: Final[Mapping[str, str]] = {
         exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
-    "dm_shard_look": f"""
-        {_SUBTASK},
-        {_TARGET},
-        looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
-        PRIMARY KEY (task, source, target_schema, target_name)""",
     "dm_owner_key": """
         number bigint NOT NULL COMMENT 'in dm_owner',
         identity text NOT NULL COMMENT 'JSON: the key of the target whose values its records are',

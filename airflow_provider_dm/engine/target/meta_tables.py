@@ -16,7 +16,6 @@
     dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
     dm_safe_mode     one row for each subtask whose past is not ours: the log time for which rows may collide
     dm_shard_group   of tables that are merged: how many DDL statements a source has behind it, and what it re-syncs
-    dm_shard_look    one row for each source and merged table: how often it has looked whether held rows make room
     dm_shard_member  one row for each shard whose rows are held back, as it has made DDL that the target has not yet
 
 Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text

@@ -7,9 +7,6 @@ That the DDL of a merged table has been run in the target is known to dm_ddl, in
 note COMMITTED at its number, with the DDL texts that it settles. It is written behind the statements, by the source
 that has run them. Whoever comes to run the same number again finds it there; who died in between left the statements'
 own notes (ddl_journal.py).
-
-dm_shard_look: how often a source has looked whether rows that it holds back give places of a merged table free. Whoever
-waits for such a place learns from it that its holder's source has looked since, and has not made room.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
@@ -81,6 +78,22 @@ def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
     return sorted(found, key=lambda one: (one.source, one.member.table))
 
 
+def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
+    """Return True if rows of a merged table that a source has held back can be applied without a further DDL.
+
+    While this is False, and a row waits for its place in the table, nothing but that row's own log ends the wait.
+    """
+    executed, holding = (
+        executed_ddls(connection, ref, target),
+        {one.source for one in held_shards(connection, ref, target)},
+    )
+    rest = f"FROM {ref.table(_GROUPS.table)} WHERE task = %s AND {OF_TARGET}"
+    groups = query_whole(connection, "source, resolved, resync", rest, (ref.task, *target))
+    return any(
+        text(resync) or (text(source) in holding and int(resolved) < executed) for source, resolved, resync in groups
+    )
+
+
 def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the names of the shards of this source that are held. Raises AnswerCut."""
     rows = _MEMBERS.read(connection, ref, "table_schema, table_name")
@@ -123,26 +136,6 @@ def note_resync(connection: Connection, fence: Fence, target: TableName, resync:
 def end_resync(connection: Connection, ref: SubtaskRef) -> None:
     """Remove the frontier of the re-sync lane, in a transaction that has checked the generation."""
     FRONTIER.delete(connection, ref.resync())
-
-
-# Looks
-
-
-def note_look(connection: Connection, fence: Fence, target: TableName) -> None:
-    """Note, as a transaction of its own, one more look at all rows that waited. Raises Fenced or TargetWentBack."""
-    fence.check(connection)
-    query(
-        connection,
-        f"INSERT INTO {fence.ref.table('dm_shard_look')} (task, source, target_schema, target_name, looks) "
-        "VALUES (%s, %s, %s, %s, 1) ON DUPLICATE KEY UPDATE looks = looks + 1",
-        (*fence.ref.key, *target),
-    )
-
-
-def load_looks(connection: Connection, ref: SubtaskRef, target: TableName) -> dict[str, int]:
-    """Return by source of the task how often it has looked."""
-    sql = f"SELECT source, looks FROM {ref.table('dm_shard_look')} WHERE task = %s AND {OF_TARGET}"
-    return {text(source): int(looks) for source, looks in query(connection, sql, (ref.task, *target))}
 
 
 # DDL that has been run

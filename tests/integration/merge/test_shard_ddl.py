@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.contests import RowBehindHeldOne
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.shard_ddl import giving_way, resync, shard_locks, shards
+from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shards
 from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
 from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
@@ -279,45 +280,66 @@ def dies_once(monkeypatch: pytest.MonkeyPatch, where: object, name: str) -> list
     return died
 
 
-def test_rows_move_from_shards_that_have_made_the_ddl_to_others(
-    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their places become free behind the DDL, which waits for them: so their former rows go out of the way."""
+C = "ADD COLUMN c int NOT NULL DEFAULT 7"
+
+
+@pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
+def test_rows_that_move_from_a_held_shard_wait_for_a_person(one_pair: Shops, *, has_made_it: bool) -> None:
+    """Their places become free behind the DDL, which waits for them. The remedy of DM-6057 is walked."""
     shops = one_pair
     shops.task = PESSIMISTIC
     shops.create(UNIQUE, "a:o_1", "a:o_2", "b:o_3")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2), (3, 'and back', 3), (4, 'twice', 4)")
-    shops.write("a", "INSERT INTO o_2 VALUES (11, 'stays', 11)")
-    shops.write("b", "INSERT INTO o_3 VALUES (21, 'b', 21)")
+    shops.write(
+        "a", "INSERT INTO o_1 VALUES (1, 'moves', 1), (2, 'u moves', 2)", "INSERT INTO o_2 VALUES (11, 'a', 11)"
+    )
     shops.load()
-    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.write("a", "UPDATE o_1 SET v = 'changed', c = 8 WHERE id < 5", "DELETE FROM o_1 WHERE id IN (1, 3, 4)")
+    shops.write("a", f"ALTER TABLE o_1 {C}", "UPDATE o_1 SET v = 'changed', c = 8", "DELETE FROM o_1 WHERE id = 1")
     shops.write("a", "UPDATE o_1 SET u = 102 WHERE id = 2")
-    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2), (3, 'away', 3), (4, 'passes', 4)")
-    shops.sync()
-    assert [key for key, *_ in shops.rows()] == [1, 2, 3, 4, 11, 21]
-    for step in ("take_aside", "note_look"):
-        assert [key for key, *_ in shops.rows()] == [1, 2, 3, 4, 11, 21]
-        dies_once(monkeypatch, giving_way, step)
-        with pytest.raises(Died):
-            shops.sync("a")
-    assert [key for key, *_ in shops.rows()] == [11, 21]
-    shops.sync("b")
-    moved = [(1, "moved"), (3, "away"), (4, "passes"), (11, "stays"), (21, "b"), (22, "has u")]
-    assert [row[:2] for row in shops.rows()] == moved
+    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2)")
+    if has_made_it:
+        shops.write("b", f"ALTER TABLE o_3 {C}")
+    shops.sync("a")
+    named = r"2 rows of b wait.* of .*o_3, .* the row \((id: 1\)|id: 2, u: 2\)) .*o_1 \(a\)"
+    with pytest.raises(RowBehindHeldOne, match=named):
+        shops.sync("b")
 
-    shops.write("b", "DELETE FROM o_3 WHERE id = 3; INSERT INTO o_3 VALUES (11, 'for a moment', 1011)")
-    shops.write("b", "ALTER TABLE o_3 ADD COLUMN c int NOT NULL DEFAULT 7", "DELETE FROM o_3 WHERE id IN (4, 11)")
-    shops.write("a", "INSERT INTO o_1 VALUES (3, 'is back', 3, 9)", "INSERT INTO o_2 VALUES (4, 'moved twice', 4)")
-    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7")
-    died = dies_once(monkeypatch, resync, "apply_epoch")
-    waits = True
-    for name in "bababab":
-        with suppress(Died):
-            waits = bool(shops.sync(name)[0].unresolved_groups)
-    assert (died, waits) == (["apply_epoch"], False)
+    shops.write("b", "DELETE FROM o_3 WHERE id IN (1, 22)")
+    for source, name in (("a", "o_2"), *(() if has_made_it else (("b", "o_3"),))):
+        shops.write(source, f"ALTER TABLE {name} {C}")
+    resolved(shops)
+    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1, 7), (22, 'has u', 2, 7)")
+    shops.sync("b", "a")
     assert shops.compared().equal, shops.compared()
     assert (shops.meta_rows("dm_contested_row"), locks(shops)) == (0, [])
+
+
+def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_waiting(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(UNIQUE, "a:o_1", "b:o_3")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'for a moment', 1), (2, 'u', 2), (3, 'and back', 3)")
+    shops.load()
+    shops.write(
+        "a", f"ALTER TABLE o_1 {C}", "DELETE FROM o_1 WHERE id IN (1, 3)", "UPDATE o_1 SET u = 102 WHERE id = 2"
+    )
+    shops.write("b", "INSERT INTO o_3 VALUES (1, 'moved', 1), (22, 'has u', 2), (3, 'away', 3)", f"ALTER TABLE o_3 {C}")
+    shops.write("b", "DELETE FROM o_3 WHERE id IN (1, 3)", "UPDATE o_3 SET u = 202 WHERE id = 22")
+    shops.write("a", "INSERT INTO o_1 VALUES (3, 'is back', 3, 9)")
+    shops.sync("a")
+    assert dies_once(monkeypatch, contests, "forget_image") == []
+    with pytest.raises(Died):
+        shops.sync("b")
+    resolved(shops)
+    assert shops.compared().equal, shops.compared()
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
+def resolved(shops: Shops) -> None:
+    """Sync until nothing is held back."""
+    waits = [shops.sync(name)[0].unresolved_groups for name in "ababab"]
+    assert (waits[-2:], locks(shops)) == ([(), ()], [])
 
 
 def test_a_column_that_a_filter_has_kept_is_not_taken_for_the_new_one(one_pair: Shops) -> None:

@@ -6,14 +6,16 @@ written, so that who dies between any two is replaced by who does what is done h
 
     read      the next event of a shard: applied, or passed over where it is held
     settle    a row that waits goes to its place, which is free
-    aside     a row of a held shard is taken out of the way of one that waits, by the rule of shard/giving_way.py
-    ddl       all shards have made it, and no row waits
+    forget    a row that waits, of a held shard, and that its source has otherwise by then forgets its image
+    ddl       all shards have made it, and no row waits that has an image
     resync    the next event that was passed over is applied
+    person    where two rows want one place, and the source of neither changes that, DM-6057: the row that waits is
+              deleted at its source (and inserted again behind the DDL, as any row)
 
 Held against each: a shard's events find its own rows, in the target or waiting, and nobody else's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
-in the end that cannot both be there. With `safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos
-moves-model` looks at far more histories.
+in the end that cannot both be there, or a person has to help; behind that it has all of them. With
+`safe-mode: true` no row waits (test_last_wins.py). `docker/local chaos moves-model` looks at far more histories.
 """
 
 from __future__ import annotations
@@ -26,8 +28,6 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
-from airflow_provider_dm.engine.shard.giving_way import Fate, Values, gives_up
-
 Event: TypeAlias = tuple[str, int, int]
 """("insert" | "update" | "delete", k, u) or ("ddl", its number, 0)."""
 Log: TypeAlias = tuple[Event, ...]
@@ -36,11 +36,11 @@ Rows: TypeAlias = tuple[tuple[int, Row], ...]
 
 FIRST: Row = (1, 1)
 """The row that shard 0 has in the beginning."""
-ASIDE = 0
+OUTDATED = 0
 
 
 class Placed(NamedTuple):
-    """A row of the target, or that waits. `u` ASIDE: it is set aside, and of no form."""
+    """A row of the target, or that waits. `u` OUTDATED: it has no image, and no form."""
 
     shard: int
     k: int
@@ -66,17 +66,16 @@ class Broken(AssertionError):
 class Rules:
     """The rules of the protocol; each can be broken."""
 
-    sets_aside: bool = True
-    waiting_too: bool = True
-    """Rows that wait are set aside as well, if they give their places up."""
-    looks_into_the_log: bool = True
-    """Whose row holds a place is told by what the log of a shard does to it."""
-    looks_whether_it_waits: bool = True
-    """What waits for a shard is not what it has in the target."""
+    forgets: bool = True
+    """A row that waits forgets its image where its source has it otherwise by then."""
+    asks_the_source: bool = True
+    """Only what the source has otherwise."""
+    names_the_row: bool = True
+    """Where nothing can be done a person is asked to delete the row that waits."""
     needs_no_form: bool = True
-    """No DDL waits for rows that are set aside."""
-    stays_aside: bool = True
-    """A row that is set aside goes nowhere until its log says what it is."""
+    """No DDL waits for rows without an image."""
+    stays: bool = True
+    """A row without an image goes nowhere until its log says what it is."""
 
 
 def histories_of(begins: tuple[Row, ...], events: int, uniques: tuple[int, ...]) -> Iterator[Log]:
@@ -167,11 +166,11 @@ def steps(world: World, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
         elif read < len(log):
             form = sum(what == "ddl" for what, _, _ in log[:read])
             yield moved(applied(world, shard, log[read], form, rules), shard, read + 1, read + 1)
-        if held and rules.sets_aside:
-            yield from set_aside(world, shard, log[at:read], rules)
+        if held and rules.forgets:
+            yield from without_image(world, shard, log, rules)
     for row in world.waiting:
         free = not any(excludes(row, one) for one in world.target)
-        if free and (row.u > 0 or not rules.stays_aside):
+        if free and (row.u > 0 or not rules.stays):
             yield put(world._replace(waiting=world.waiting - {row}), row)
     if any(row.u > 0 or not rules.needs_no_form for row in world.waiting):
         return
@@ -193,69 +192,51 @@ def moved(world: World, shard: int, at: int, read: int) -> World:
     return world._replace(applied=with_one(world.applied, at), read=with_one(world.read, read))
 
 
-def set_aside(world: World, shard: int, held_back: Log, rules: Rules) -> Iterator[World]:
+def without_image(world: World, shard: int, log: Log, rules: Rules) -> Iterator[World]:
+    """Yield the worlds where a row of a held shard has forgotten its image, for all that its source may have by now."""
     for row in world.waiting:
-        for holder in world.target:
-            contested = [(name,) for name in ("k", "u") if getattr(row, name) == getattr(holder, name)]
-            if row.u <= 0 or not contested:
-                continue
-            if goes(held_back, holder.k, contested, rules):
-                yield from out_of_the_way(world, shard, holder, rules)
-            if rules.waiting_too and row.shard == shard and goes(held_back, row.k, contested, rules):
-                yield world._replace(waiting=world.waiting - {row} | {Placed(shard, row.k, ASIDE, 0)})
-
-
-def out_of_the_way(world: World, shard: int, holder: Placed, rules: Rules) -> Iterator[World]:
-    """What a shard has at the key of a holder that it takes for its own."""
-    aside = Placed(shard, holder.k, ASIDE, 0)
-    waits = [one for one in world.waiting if (one.shard, one.k) == (shard, holder.k)]
-    if waits and rules.looks_whether_it_waits:
-        if waits[0].u > 0:
-            yield world._replace(waiting=world.waiting - {*waits} | {aside})
-        return
-    if holder.shard != shard:
-        raise Broken("another shard's row is taken out of the target")
-    yield world._replace(target=world.target - {holder}, waiting=world.waiting | {aside})
-
-
-def goes(held_back: Log, k: int, contested: list[tuple[str]], rules: Rules) -> bool:
-    if not rules.looks_into_the_log:
-        return True
-    fate: Fate | None = None
-    known: Values | None = None
-    for what, key, u in held_back:
-        if what == "ddl" or key != k:
+        if row.shard != shard or row.u <= 0:
             continue
-        last = None if what == "delete" else {"k": b"%d" % k, "u": b"%d" % u}
-        first = None if what == "insert" else known or {"k": b"%d" % k, "u": b"what it was"}
-        fate, known = Fate(first, last) if fate is None else fate.then(last), last
-    return fate is not None and gives_up(fate, contested)
+        contested = {name for one in world.target for name in ("k", "u") if getattr(row, name) == getattr(one, name)}
+        for end in range(world.read[shard], len(log) + 1):
+            now = final(shard, log[:end])
+            outdated = row.k not in now or ("u" in contested and now[row.k] != row.u)
+            if contested and (outdated or not rules.asks_the_source):
+                yield world._replace(waiting=world.waiting - {row} | {Placed(shard, row.k, OUTDATED, 0)})
+                break
 
 
 def explore(logs: tuple[Log, ...], rules: Rules) -> int:
     """Look at every state that can be reached. Return how many there are. Raises Broken."""
     begins = World((0,) * len(logs), (0,) * len(logs))
-    seen, stack = {begins}, [begins]
+    seen, stack = {(begins, logs)}, [(begins, logs)]
     while stack:
-        world = stack.pop()
+        world, said = stack.pop()
         ended = True
-        for after in steps(world, logs, rules):
+        for after in steps(world, said, rules):
             ended = False
-            if after not in seen:
-                seen.add(after)
-                stack.append(after)
-        if ended:
-            check_end(world, logs, rules)
+            if (after, said) not in seen:
+                seen.add((after, said))
+                stack.append((after, said))
+        if ended and (helped := check_end(world, said, rules)) is not None and (world, helped) not in seen:
+            seen.add((world, helped))
+            stack.append((world, helped))
     return len(seen)
 
 
-def check_end(world: World, logs: tuple[Log, ...], rules: Rules) -> None:
+def check_end(world: World, logs: tuple[Log, ...], rules: Rules) -> tuple[Log, ...] | None:
+    """Return the logs as they go on where a person has to help; None: they are applied. Raises Broken."""
     form = sum(what == "ddl" for what, _, _ in logs[0])
     rows = [Placed(shard, k, u, form) for shard, log in enumerate(logs) for k, u in final(shard, log).items()]
     if any(excludes(one, other) for number, one in enumerate(rows) for other in rows[:number]):
-        return  # a person decides
-    if world.form != form or world.waiting or world.target != frozenset(rows):
+        return None  # a person decides
+    if (world.form, world.waiting, world.target) == (form, frozenset(), frozenset(rows)):
+        return None
+    row = next((one for one in sorted(world.waiting) if one.u > 0), None) if rules.names_the_row else None
+    if row is None or world.form == form or row.k not in final(row.shard, logs[row.shard]):
         raise Broken(f"nothing can be done, and the target has {sorted(world.target)}, {sorted(world.waiting)} wait")
+    deleted: Event = ("delete", row.k, 0)
+    return tuple((*log, deleted) if shard == row.shard else log for shard, log in enumerate(logs))
 
 
 def any_history(seed: int) -> tuple[Log, ...]:
@@ -314,12 +295,11 @@ def test_named_histories(logs: tuple[Log, ...]) -> None:
 
 
 BROKEN = {
-    "nothing is set aside": (Rules(sets_aside=False), "nothing can be done"),
-    "rows that wait are not set aside": (Rules(waiting_too=False), "nothing can be done"),
-    "a holder is taken for one's own": (Rules(looks_into_the_log=False), "another shard's row|nothing can be done"),
-    "who waits is taken for the holder": (Rules(looks_whether_it_waits=False), "another shard's row"),
-    "a DDL waits for what is set aside": (Rules(needs_no_form=False), "nothing can be done"),
-    "what is set aside is settled": (Rules(stays_aside=False), "of form"),
+    "no image is forgotten": (Rules(forgets=False), "nothing can be done"),
+    "the source is not asked": (Rules(asks_the_source=False), "nothing can be done"),
+    "nobody is told": (Rules(names_the_row=False), "nothing can be done"),
+    "a DDL waits for what has no image": (Rules(needs_no_form=False), "nothing can be done"),
+    "what has no image is settled": (Rules(stays=False), "of form"),
 }
 
 

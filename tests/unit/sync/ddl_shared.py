@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 from tests.unit.sync.ddl_history import History, place_of
@@ -75,11 +76,11 @@ class Around:
     def feeders(self) -> list[Feeder]:
         return load_feeders(self.connection, self.source.fence.ref)
 
-    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
+    def held_shards(self, target: TableName) -> list[HeldShard]:
         return []
 
-    def looks(self, target: TableName) -> dict[str, int]:
-        return {}
+    def is_releasing(self, target: TableName) -> bool:
+        return False
 
     def forget_mappings(self) -> None:
         """Forget nothing: they are made anew each time."""

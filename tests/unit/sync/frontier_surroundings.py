@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.subtask import (
     read_subtask,
 )
@@ -66,11 +67,11 @@ class Surroundings:
     def feeders(self) -> list[Feeder]:
         return load_feeders(self.world.database.connection(), SubtaskRef(META, TASK, "any"))
 
-    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
+    def held_shards(self, target: TableName) -> list[HeldShard]:
         return []
 
-    def looks(self, target: TableName) -> dict[str, int]:
-        return {}
+    def is_releasing(self, target: TableName) -> bool:
+        return False
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return find_holders(row, mapping, self.world.database.connection(), self.access().select)

@@ -44,7 +44,6 @@ from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
-from airflow_provider_dm.engine.sync.shard_ddl.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -348,7 +347,6 @@ class World:
             sharing=self.sharing,
             following=self.follows,
             shards=shards,
-            giving_way=GivingWay(ours, self.tasks, self.notes, self.stop, self.around),
             by_hand=by_hand,
             runner=self.tasks,
             store=self.notes,

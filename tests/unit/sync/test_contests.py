@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -15,11 +15,13 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.group import Item, Member
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, contest
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
+from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Layout, Place
 from tests.unit.sync.sqlite_target import META, Database
@@ -38,8 +40,8 @@ class Around:
     here: dict[str, set[bytes]] = field(default_factory=lambda: {"source_0": set(), "source_1": set()})
     ended: dict[str, Location] = field(default_factory=dict)
     stands: dict[str, Location] = field(default_factory=dict)
-    held: list[tuple[str, TableName]] = field(default_factory=list)
-    looked: int = 0
+    held: list[HeldShard] = field(default_factory=list)
+    releasing: bool = False
     database: Database = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,11 +74,11 @@ class Around:
     def feeders(self) -> list[Feeder]:
         return [Feeder("source_0", MINE.name, TARGET.name, 0), Feeder("source_1", OTHER.name, TARGET.name, 0)]
 
-    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
+    def held_shards(self, target: TableName) -> list[HeldShard]:
         return self.held
 
-    def looks(self, target: TableName) -> dict[str, int]:
-        return {"source_1": self.looked} if self.looked else {}
+    def is_releasing(self, target: TableName) -> bool:
+        return self.releasing
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return [Holder(TARGET.unique_keys[0], {"k": row.row[0]}, {"k": row.row[0]})]
@@ -154,19 +156,41 @@ def of_server(name: str, position: int, *, suffix: int = 1) -> Location:
     return Location("bin.000001", position, suffix=suffix, server_uuid=name)
 
 
-def test_whoever_may_give_the_place_free_behind_a_ddl_looks_first(around: Around, looks: Contests) -> None:
+def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_released(
+    around: Around, looks: Contests
+) -> None:
     around.wait({b"1"})
     around.here["source_1"].clear()
-    around.held = [("source_1", OTHER.name)]
+    around.held = [HeldShard("source_1", TARGET.name, Member(OTHER.name, OTHER, ()))]
     place = of_server("one", 100)
     around.stands = around.ended = {"source_0": place, "source_1": place}
+    around.releasing = True
     for _ in range(5):
-        assert looks.look(now=True) == 1, "the driver of source_1 may be paused"
-    around.looked = 1
-    assert looks.look(now=True) == 1, "this look may have begun before the row has come to wait"
-    around.looked = 2
-    with pytest.raises(RowBehindHeldOne, match=r"\(source_1\) are held back"):
+        assert looks.look(now=True) == 1, "source_1 has rows to apply, and may be paused"
+    around.releasing = False
+    for _ in range(2):
+        assert looks.look(now=True) == 1, "from here on both logs are applied to their ends twice"
+    with pytest.raises(
+        RowBehindHeldOne,
+        match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held back",
+    ):
         looks.look(now=True)
+
+
+@pytest.mark.parametrize("changes_key", [False, True])
+def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_held_back(
+    around: Around, looks: Contests, *, changes_key: bool
+) -> None:
+    around.wait({b"1"})
+    around.here["source_0"].clear()
+    assert looks.look(now=True) == 1, "its own log goes on to say so"
+    place = of_server("one", 100)
+    form = replace(MINE, unique_keys=()) if changes_key else MINE
+    around.held = [
+        HeldShard("source_0", TARGET.name, Member(MINE.name, MINE, (Item(place, place, (), form, place, {}),)))
+    ]
+    looks.look(now=True)
+    assert looks.count() == int(changes_key), "what has no image is found by its key"
 
 
 def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:

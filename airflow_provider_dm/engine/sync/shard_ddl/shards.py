@@ -55,7 +55,6 @@ from airflow_provider_dm.engine.shard.lock import Action, Lock
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.shard_ddl.giving_way import check_none_stays
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
@@ -370,17 +369,12 @@ class Shards:
     # 7 and 8. Finish
 
     def finish(self, group: Group, plan: SyncPlan) -> None:
-        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on.
-
-        Raises RowSetAsideStays.
-        """
+        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on."""
         became, fence = finished(group), self.source.fence
-        ready = {one.table for one in group.members} - {one.table for one in became.members}
 
         def body(connection: Connection) -> None:
             note_plan(connection, fence, plan.fingerprint())
             save_group(connection, fence.ref, became)
-            check_none_stays(connection, fence.ref, ready)
             end_resync(connection, fence.ref)
 
         run_transaction(self.source.target, body)

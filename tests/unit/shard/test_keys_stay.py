@@ -1,4 +1,4 @@
-"""Of which rows of held shards it is known where they go."""
+"""DDL of a held shard by which its rows are told apart as before, and DDL by which they are not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.shard.giving_way import held_pieces, keys_stay
-from airflow_provider_dm.engine.shard.group import Item, Member
+from airflow_provider_dm.engine.shard.group import Item, Member, keys_stay
 
 NAME = TableName("shop", "o_1")
 ID, V = Column("id", 0, "int", "int", False), Column("v", 1, "varchar", "varchar(20)", True)
@@ -55,10 +54,3 @@ def item(at: int, table: Table) -> Item:
 )
 def test_rows_are_told_apart_as_before(form: Table, *, stay: bool) -> None:
     assert keys_stay(Member(NAME, BASE, (item(10, BASE), item(20, form))), {"id", "w"}) is stay
-
-
-def test_what_is_held_back_is_read_form_by_form() -> None:
-    other = Table(NAME, (ID,), (PRIMARY,))
-    member = Member(NAME, BASE, (item(10, other), item(20, BASE), item(21, other)))
-    found = [(one.table, one.after, one.until) for one in held_pieces(member, place(30))]
-    assert found == [(other, place(11), place(20)), (other, place(22), place(30))]
