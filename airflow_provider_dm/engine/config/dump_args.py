@@ -1,7 +1,7 @@
 """`extra-args` of a mydumper: the flags of dumpling that DM takes, and what each of them means to a copy of ours.
 
-Flags that say how fast or in what pieces to read have their effect or need none; those that choose what is read, or as
-of when, are gaps (`TaskConfig.unsupported`)."""
+Flags that say how fast, in what pieces or under which lock to read have their effect or need none; those that choose
+what is read, or as of when, are gaps (`TaskConfig.unsupported`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.pattern import is_name
+from airflow_provider_dm.engine.config.units import Consistency
 
 _LONG: Final = {
     "-t": "--threads",
@@ -20,9 +21,12 @@ _LONG: Final = {
     "-B": "--database",
     "-W": "--no-views",
 }
-_WITH_VALUE: Final = frozenset({"--threads", "--rows", "--filesize", "--statement-size", "--consistency", "--loglevel"})
+_CONSISTENCY: Final = "--consistency"
+_NO_LOCKS: Final = "--no-locks"
+"""Mydumper's flag, which DM reads as `--consistency none`."""
+_WITH_VALUE: Final = frozenset({"--threads", "--rows", "--filesize", "--statement-size", "--loglevel"})
 _SWITCHES: Final = frozenset(
-    {"--no-locks", "--no-views", "--escape-backslash", "--transactional-consistency", "--skip-tz-utc"}
+    {_NO_LOCKS, "--no-views", "--escape-backslash", "--transactional-consistency", "--skip-tz-utc"}
 )
 """Switches for what is done anyway; only `--no-views=false` would ask for something: views."""
 _NUMBERS: Final = frozenset({"--threads", "--rows"})
@@ -30,12 +34,13 @@ _NUMBERS: Final = frozenset({"--threads", "--rows"})
 
 @dataclass(frozen=True)
 class DumpArguments:
-    """Meaning of `extra-args`. `threads`, `rows`: None where they do not; `selecting`: flags that choose what is read;
-    `databases`: those of `-B`, empty where it is not given.
+    """Meaning of `extra-args`. `threads`, `rows`, `consistency`: None where they do not give it; `selecting`: flags
+    that choose what is read; `databases`: those of `-B`, empty where it is not given.
     """
 
     threads: int | None = None
     rows: int | None = None
+    consistency: Consistency | None = None
     databases: tuple[str, ...] = ()
     selecting: tuple[str, ...] = ()
 
@@ -54,16 +59,19 @@ class DumpArguments:
 def parse_extra_args(text: str) -> DumpArguments:
     """Read the arguments as DM does: the last one of a name counts. What is not understood is `selecting`.
 
-    >>> parse_extra_args("-t8 --rows=1000 --no-locks")
-    DumpArguments(threads=8, rows=1000, databases=(), selecting=())
-    >>> parse_extra_args("-B test -T test.t1 --consistency none")
-    DumpArguments(threads=None, rows=None, databases=('test',), selecting=('-T',))
+    >>> parse_extra_args("-t8 --rows=1000 --no-views")
+    DumpArguments(threads=8, rows=1000, consistency=None, databases=(), selecting=())
+    >>> parse_extra_args("-B test -T test.t1 --consistency lock").consistency
+    <Consistency.LOCK: 'lock'>
+    >>> parse_extra_args("-B test -T test.t1")
+    DumpArguments(threads=None, rows=None, consistency=None, databases=('test',), selecting=('-T',))
     """
     try:
         words = iter(shlex.split(text))
     except ValueError:
         return DumpArguments(selecting=(text,))
     numbers: dict[str, int] = {}
+    consistency: Consistency | None = None
     databases: list[str] = []
     selecting: list[str] = []
     for word in words:
@@ -72,10 +80,14 @@ def parse_extra_args(text: str) -> DumpArguments:
             databases += value.split(",")
         elif flag in _NUMBERS and value.isdecimal():
             numbers[flag] = int(value)
+        elif flag == _CONSISTENCY and value.lower() in set(Consistency):
+            consistency = Consistency(value.lower())
+        elif flag == _NO_LOCKS:
+            consistency = Consistency.NONE
         elif not _is_harmless(flag, value):
             selecting.append(_shown(word, flag, value))
     threads, rows = (numbers.get(flag) or None for flag in ("--threads", "--rows"))
-    return DumpArguments(threads, rows, tuple(databases), tuple(selecting))
+    return DumpArguments(threads, rows, consistency, tuple(databases), tuple(selecting))
 
 
 def _flag(word: str, rest: Iterator[str]) -> tuple[str, str]:
@@ -91,14 +103,12 @@ def _flag(word: str, rest: Iterator[str]) -> tuple[str, str]:
 
 
 def _is_harmless(flag: str, value: str) -> bool:
-    if flag == "--consistency":
-        return value != "snapshot"  # which reads the past
     if flag == "--no-views":
         return value.lower() in ("", "true", "t", "1")
     return flag in _SWITCHES or (flag in _WITH_VALUE - _NUMBERS and value != "")
 
 
 def _shown(word: str, flag: str, value: str) -> str:
-    if flag in _WITH_VALUE | _SWITCHES:
+    if flag in _WITH_VALUE | _SWITCHES | {_CONSISTENCY}:
         return f"{flag} {value}".rstrip()
     return word[:2] if word[:1] == "-" != word[1:2] else flag

@@ -354,4 +354,6 @@ class TaskConfig(DmModel):
         chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
         said = parse_extra_args(chosen.extra_args)
         threads = said.threads or instance.mydumper_thread or chosen.threads
-        return chosen.model_copy(update={"threads": threads, "rows": said.rows or chosen.rows})
+        consistency = said.consistency or chosen.consistency
+        update = {"threads": threads, "rows": said.rows or chosen.rows, "consistency": consistency}
+        return chosen.model_copy(update=update)

@@ -52,10 +52,22 @@ class Apply(StrEnum):
     """Transactions of the source, whole and one after the other."""
 
 
+class Consistency(StrEnum):
+    """The lock under which a copy opens its snapshots, as dumpling's `--consistency` names it (copy/snapshot.py)."""
+
+    AUTO = "auto"
+    FLUSH = "flush"
+    LOCK = "lock"
+    SNAPSHOT = "snapshot"
+    NONE = "none"
+
+
 class MydumperConfig(DmModel):
     """The reading half of the full migration."""
 
     threads: int = Field(default=4, ge=1)
+    consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
+    """An extension: DM has it in `extra-args` only, which count more."""
     rows: int | None = Field(default=None, ge=0)
     """Rows of a chunk; None or 0: the copier decides."""
     chunk_filesize: str = "64"

@@ -1,4 +1,4 @@
-"""A momentary read lock on a MySQL source, under which a location and a snapshot are read. MariaDB needs no lock.
+"""A momentary read lock on a source, under which a location and snapshots are read.
 
 While the lock is held, no transaction that changes the tables is between the binlog and the storage engine: everything
 before the binlog's end is visible, and nothing after it exists.
@@ -8,8 +8,10 @@ The lock must never leave the source with blocked writers. What the servers do:
   and go on as soon as the request is granted and released, times out, or is killed. So it comes first.
 - `FLUSH TABLES WITH READ LOCK` does not wait for open transactions, but for running statements. On MySQL its request
   cannot be taken back: if it times out or is killed behind a SELECT, all sessions that use the SELECT's table wait
-  until that SELECT ends. So it is tried only after `LOCK TABLES` failed, and only while no statement is a second old.
-- `lock_wait_timeout` counts for each table. A second connection ends the whole request after a second (KILL QUERY).
+  until that SELECT ends. So there it is tried only after `LOCK TABLES` failed, and only while no statement is a second
+  old. MariaDB waits for no SELECT and leaves nothing behind: there it comes first.
+- `lock_wait_timeout` counts for each table. A second connection ends the whole request in time (KILL QUERY).
+- DM's `consistency` chooses: `auto` takes both locks in that order, `lock` and `flush` one of them.
 - If this process freezes while it holds the lock, the server closes the session (`wait_timeout`) and the lock goes.
 """
 
@@ -26,10 +28,12 @@ from typing import Final, Generic, TypeVar, assert_never
 
 import pymysql
 
+from airflow_provider_dm.engine.config.units import Consistency
+from airflow_provider_dm.engine.copy.prepared import PreparedAtStart, prepared_now
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
-from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, location_at
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, CONNECTION_LOST, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -37,14 +41,19 @@ from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)
 
+REQUEST_SECONDS: Final = 0.8
+"""How long a request may wait. Writers wait behind it, and behind the lock itself, once granted."""
 LOCK_SECONDS: Final = 1
-"""How long a request may wait, and how long a session that holds the lock may be silent."""
+"""How long a session that holds the lock may be silent: a whole number, as a server counts."""
 LOCK_ATTEMPTS: Final = 12
-TABLES_ATTEMPTS: Final = 3
-"""So many requests of `LOCK TABLES` come before the first `FLUSH TABLES WITH READ LOCK`."""
+FIRST_ATTEMPTS: Final = 3
+"""So many requests for the preferred lock come before the first one for the other lock."""
 PAUSE_SECONDS: Final = 2.0
 """Between two requests, for the writers."""
 OLD_STATEMENT_SECONDS: Final = 1
+
+WAITING_READER: Final = "SELECT IF(GET_LOCK('dm-"
+"""The statement of a reader that waits for its driver (gather.py) begins so, and uses no table."""
 
 _KILLED: Final = 1317
 _NO_SUCH_TABLE: Final = 1146
@@ -69,12 +78,13 @@ class WatermarkBlocked(DmError):
     what = "{source}: no safe binlog location in {seconds:.0f} s, waiting for {waited_for}."
     hint = (
         "End the transactions that stay open or hang in commit (prepared XA transactions too), long-running statements "
-        "and locks. MySQL: an account with RELOAD and PROCESS does not have to wait for open transactions."
+        "and locks. With `consistency: auto`, an account with RELOAD (MySQL: and PROCESS) does not have to wait for "
+        "open transactions."
     )
 
 
 class WatermarkNotPermitted(DmError):
-    """The account may not take the short lock that this source needs."""
+    """The account may not take the momentary lock that `consistency` names."""
 
     source: str
     privilege: str
@@ -83,14 +93,45 @@ class WatermarkNotPermitted(DmError):
     code = "DM-7002"
     scope = Scope.UPSTREAM
     what = "{source}: the privilege {privilege} is missing ({reason})."
-    hint = "Grant it to the replication account, or set gtid_mode=ON where only the location is needed."
+    hint = (
+        "Grant it to the replication account, or choose the other lock by `consistency` (auto takes either). MariaDB: "
+        "`consistency: snapshot` needs no lock."
+    )
 
 
-class _Lock(Enum):
-    """The value is the privilege that the lock needs."""
-
+class Lock(Enum):
     TABLES = "LOCK TABLES"
-    GLOBAL = "RELOAD and PROCESS"
+    GLOBAL = "FLUSH TABLES WITH READ LOCK"
+
+    def privileges(self, flavour: Flavour) -> tuple[str, ...]:
+        """Return the privileges that the lock takes. On MySQL, PROCESS shows the statements that a flush waits for."""
+        if self is Lock.TABLES:
+            return ("LOCK TABLES",)
+        return ("RELOAD", "PROCESS") if flavour is Flavour.MYSQL else ("RELOAD",)
+
+
+def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[Lock, ...]:
+    """Return the locks that may be taken, the preferred one first.
+
+    >>> [lock.name for lock in locks_of(Consistency.AUTO, Flavour.MYSQL)]
+    ['TABLES', 'GLOBAL']
+    """
+    match consistency:
+        case Consistency.LOCK:
+            return (Lock.TABLES,)
+        case Consistency.FLUSH:
+            return (Lock.GLOBAL,)
+        case _:
+            return (Lock.TABLES, Lock.GLOBAL) if flavour is Flavour.MYSQL else (Lock.GLOBAL, Lock.TABLES)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lock that is held: by which connection, and on which tables. `lock`: None where there was no table to lock."""
+
+    connection: Connection
+    lock: Lock | None
+    tables: frozenset[TableName]
 
 
 @dataclass(frozen=True)
@@ -99,6 +140,7 @@ class ReadUnderLock(Generic[T]):
 
     value: T
     blocked_seconds: float = 0.0
+    attempts: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,19 +160,21 @@ def table_snapshot(endpoint: Endpoint, table: TableName) -> Iterator[TableSnapsh
     """
     with connected(endpoint) as connection:
         if server_info(connection).capabilities.snapshots_are_located:
-            yield TableSnapshot(connection, located_snapshot(connection), 0.0)
+            yield TableSnapshot(connection, location_at(connection, located_snapshot(connection)), 0.0)
             return
 
-        def read(locker: Connection) -> Location:
+        def read(held: Held) -> Location:
             query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            return current_location(locker)
+            return current_location(held.connection)
 
         found = read_under_lock(endpoint, [table], read)
         yield TableSnapshot(connection, found.value, found.blocked_seconds)
 
 
-def located_snapshot(connection: Connection) -> Location:
-    """Open a snapshot on MariaDB and return its location: the server takes both under the lock that orders commits."""
+def located_snapshot(connection: Connection) -> BinlogSize:
+    """Open a snapshot on MariaDB and return its file and position: the server takes both under the lock that orders
+    commits.
+    """
     query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     found = {
         text(name).lower(): text(value) for name, value in query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
@@ -138,22 +182,28 @@ def located_snapshot(connection: Connection) -> Location:
     file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
     if not file:
         raise NotSupportedYet("a copy from a server without a binlog", "binlog_snapshot_file is empty", "Set log_bin.")
-    ((gtid_set,),) = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, int(position)))
-    server_uuid = server_info(connection).server_uuid
-    return Location(file, int(position), text(gtid_set or b""), server_uuid=server_uuid)
+    return BinlogSize(file, int(position))
 
 
 def read_under_lock(
-    endpoint: Endpoint, tables: Collection[TableName], read: Callable[[Connection], T]
+    endpoint: Endpoint,
+    tables: Collection[TableName],
+    read: Callable[[Held], T],
+    consistency: Consistency = Consistency.AUTO,
+    *,
+    refuse_prepared: bool = False,
 ) -> ReadUnderLock[T]:
-    """Call `read` while no transaction that changes `tables` is in commit, on MySQL.
+    """Call `read` while no transaction that changes `tables` is in commit.
 
-    `read` gets the connection that holds the lock. It must be quick, and may be called again. Tables that do not exist
-    are left out. Raises WatermarkBlocked (retry), WatermarkNotPermitted.
+    `read` gets the lock. It must be quick, and may be called again. Tables that do not exist are left out.
+    `refuse_prepared`: wait until no XA transaction is prepared under the lock, as no read shows its rows.
+
+    Raises WatermarkBlocked, PreparedAtStart (both: retry), WatermarkNotPermitted.
     """
     began = time.monotonic()
     with connected(endpoint) as guard:
-        locker = _Locker(endpoint, guard)
+        flavour = server_info(guard).flavour
+        locker = _Locker(endpoint, guard, flavour, locks_of(consistency, flavour), refuse_prepared)
         for attempt in range(LOCK_ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_SECONDS)
@@ -163,7 +213,9 @@ def read_under_lock(
                 log.info("%s: lock %d of %d was not granted: %s", endpoint.name, attempt + 1, LOCK_ATTEMPTS, refused)
                 continue
             log.info("%s: a read lock blocked writers for %.3f s at most", endpoint.name, locker.blocked_seconds)
-            return ReadUnderLock(value, locker.blocked_seconds)
+            return ReadUnderLock(value, locker.blocked_seconds, attempt + 1)
+    if locker.prepared:
+        raise PreparedAtStart(endpoint.name, tuple(sorted(locker.prepared)))
     raise WatermarkBlocked(endpoint.name, "a momentary read lock", time.monotonic() - began)
 
 
@@ -177,45 +229,53 @@ class _Locker:
 
     endpoint: Endpoint
     guard: Connection
-    denied: dict[_Lock, str] = field(default_factory=dict)
+    flavour: Flavour
+    locks: tuple[Lock, ...]
+    """The locks that may be taken, the preferred one first."""
+    refuse_prepared: bool
+    prepared: frozenset[str] = frozenset()
+    """The XA transactions for whose end the last attempt waited."""
+    denied: dict[Lock, str] = field(default_factory=dict)
     """Locks that the account may not take, and the server's words."""
     blocked_seconds: float = 0.0
 
-    def attempt(self, number: int, tables: Collection[TableName], read: Callable[[Connection], T]) -> T:
+    def attempt(self, number: int, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
         """Take one lock and call `read`. Raises _NotGranted, WatermarkBlocked, WatermarkNotPermitted."""
+        self._check_none_is_prepared()
         there = sorted(set(list_tables(self.guard)).intersection(tables))
         lock = self._choose(number) if there else None
         match lock:
             case None:
                 with connected(self.endpoint) as connection:
-                    return read(connection)
-            case _Lock.TABLES:
-                return self._request(lock, f"LOCK TABLES {', '.join(f'{one.quoted()} READ' for one in there)}", read)
-            case _Lock.GLOBAL:
+                    return read(Held(connection, None, frozenset()))
+            case Lock.TABLES:
+                statement = f"LOCK TABLES {', '.join(f'{one.quoted()} READ' for one in there)}"
+                return self._request(lock, statement, there, read)
+            case Lock.GLOBAL:
                 try:
-                    return self._request(lock, "FLUSH TABLES WITH READ LOCK", read)
+                    return self._request(lock, "FLUSH TABLES WITH READ LOCK", there, read)
                 except _NotGranted:
-                    self._check_no_flush_pends()
+                    if self.flavour is Flavour.MYSQL:
+                        self._check_no_flush_pends()
                     raise
             case _:
                 assert_never(lock)
 
-    def _choose(self, number: int) -> _Lock:
+    def _choose(self, number: int) -> Lock:
         """Raises _NotGranted where no lock can be requested now; WatermarkNotPermitted."""
-        flushes = number >= TABLES_ATTEMPTS and (number - TABLES_ATTEMPTS) % 2 == 0
-        if (flushes or _Lock.TABLES in self.denied) and self._may_flush():
-            return _Lock.GLOBAL
-        if _Lock.TABLES not in self.denied:
-            return _Lock.TABLES
-        if _Lock.GLOBAL not in self.denied:
-            raise _NotGranted("LOCK TABLES is not permitted, and statements run that a global read lock waits for")
-        privileges, reasons = (" or ".join(texts) for texts in zip(*self._denials(), strict=True))
-        raise WatermarkNotPermitted(self.endpoint.name, privileges, reasons)
+        others = number >= FIRST_ATTEMPTS and (number - FIRST_ATTEMPTS) % 2 == 0
+        wanted = self.locks[::-1] if others else self.locks
+        for lock in wanted:
+            if lock not in self.denied and (lock is Lock.TABLES or self._may_flush()):
+                return lock
+        if any(lock not in self.denied for lock in self.locks):
+            raise _NotGranted("statements run that a global read lock would wait for")
+        privileges = " or ".join(" and ".join(lock.privileges(self.flavour)) for lock in self.locks)
+        raise WatermarkNotPermitted(
+            self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
+        )
 
-    def _denials(self) -> Iterator[tuple[str, str]]:
-        return ((lock.value, self.denied[lock]) for lock in _Lock)
-
-    def _request(self, lock: _Lock, statement: str, read: Callable[[Connection], T]) -> T:
+    def _request(self, lock: Lock, statement: str, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
         began = time.monotonic()
         try:
             with connected(self.endpoint) as connection:
@@ -223,7 +283,8 @@ class _Locker:
                 began = time.monotonic()
                 with self._ended_in_time(connection):
                     query(connection, statement)
-                value = read(connection)
+                self._check_none_is_prepared()
+                value = read(Held(connection, lock, frozenset(tables)))
                 query(connection, "UNLOCK TABLES")  # fails if the server closed the session, and with it the lock
                 return value
         except pymysql.err.MySQLError as error:
@@ -238,7 +299,7 @@ class _Locker:
 
     @contextmanager
     def _ended_in_time(self, connection: Connection) -> Iterator[None]:
-        """End the statement of `connection` when it has waited for LOCK_SECONDS. Raises _NotGranted then."""
+        """End the statement of `connection` when it has waited for REQUEST_SECONDS. Raises _NotGranted then."""
         ((session,),) = query(connection, "SELECT CONNECTION_ID()")
         killed = Event()
 
@@ -247,7 +308,7 @@ class _Locker:
             with suppress(pymysql.err.MySQLError):  # it ended just now
                 query(self.guard, f"KILL QUERY {int(session)}")
 
-        timer = Timer(LOCK_SECONDS, kill)
+        timer = Timer(REQUEST_SECONDS, kill)
         timer.start()
         try:
             yield
@@ -255,29 +316,46 @@ class _Locker:
             timer.cancel()
             timer.join()
         if killed.is_set():  # although the lock was granted: the KILL may meet the next statement
-            raise _NotGranted(f"ended after {LOCK_SECONDS} s")
+            raise _NotGranted(f"ended after {REQUEST_SECONDS} s")
 
     def _may_flush(self) -> bool:
-        """Return True if no statement runs that a flush could wait for long. Without PROCESS that cannot be known."""
-        if _Lock.GLOBAL in self.denied:
-            return False
+        """Return True if no statement runs that a flush could wait for long.
+
+        MariaDB's flush waits for no SELECT. On MySQL that cannot be known without PROCESS.
+        """
+        if Lock.GLOBAL in self.denied or self.flavour is not Flavour.MYSQL:
+            return Lock.GLOBAL not in self.denied
         try:
             query(self.guard, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")  # fails without PROCESS
         except pymysql.err.MySQLError as error:
             if error.args[0] not in ACCESS_DENIED:
                 raise
-            self.denied[_Lock.GLOBAL] = str(error.args[1])
+            self.denied[Lock.GLOBAL] = str(error.args[1])
             return False
         return not self._old_statements()
 
+    def _check_none_is_prepared(self) -> None:
+        """Raises _NotGranted. Where the account may not ask, a LOCK TABLES that is granted is itself the proof."""
+        if not self.refuse_prepared:
+            return
+        found = prepared_now(self.guard)
+        if found is None:
+            self.denied[Lock.GLOBAL] = "XA_RECOVER_ADMIN is missing, so that prepared XA transactions are not known"
+            return
+        self.prepared = found
+        if found:
+            raise _NotGranted("XA transactions are prepared")
+
     def _old_statements(self) -> list[int]:
         """Return the sessions whose statements run for OLD_STATEMENT_SECONDS or longer, and wait for no lock."""
-        return [
-            int(session)
-            for session, user, _host, _schema, command, seconds, state, *_ in query(self.guard, "SHOW PROCESSLIST")
-            if int(seconds or 0) >= OLD_STATEMENT_SECONDS
-            and not (text(command) in _IDLE or text(user) == _SYSTEM_USER or text(state or b"").startswith("Waiting"))
-        ]
+        found = []
+        for session, user, _host, _schema, command, seconds, state, info, *_ in query(self.guard, "SHOW PROCESSLIST"):
+            idle = text(command) in _IDLE or text(user) == _SYSTEM_USER or text(state or b"").startswith("Waiting")
+            if int(seconds or 0) >= OLD_STATEMENT_SECONDS and not (
+                idle or text(info or b"").startswith(WAITING_READER)
+            ):
+                found.append(int(session))
+        return found
 
     def _check_no_flush_pends(self) -> None:
         """Check what a request for the global lock has left behind. Raises WatermarkBlocked."""

@@ -26,7 +26,7 @@ from collections.abc import Collection
 from typing import Final
 
 from airflow_provider_dm.engine.copy.snapshot import ReadUnderLock, WatermarkBlocked, located_snapshot, read_under_lock
-from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_at
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -42,10 +42,10 @@ def low_watermark(endpoint: Endpoint, tables: Collection[TableName]) -> ReadUnde
     """
     with connected(endpoint) as connection:
         if server_info(connection).capabilities.snapshots_are_located:
-            return ReadUnderLock(located_snapshot(connection))
+            return ReadUnderLock(location_at(connection, located_snapshot(connection)))
         if _gtid_mode_on(connection):
             return ReadUnderLock(_after_owned_gtids(connection, endpoint.name))
-    return read_under_lock(endpoint, tables, current_location)
+    return read_under_lock(endpoint, tables, lambda held: current_location(held.connection))
 
 
 def high_watermark(endpoint: Endpoint) -> Location:

@@ -86,6 +86,19 @@ def current_location(connection: Connection) -> Location:
     return Location(before.name, before.size, gtid_set, server_uuid=info.server_uuid)
 
 
+def binlog_end(connection: Connection) -> BinlogSize:
+    """Return the file that the server writes, and its end. Raises BinlogDisabled, BinlogStatusDenied."""
+    return _status(connection, server_info(connection))
+
+
+def location_at(connection: Connection, end: BinlogSize) -> Location:
+    """Return a place that was an end of the binlog, with the GTID set that the server computes for it (MariaDB), or
+    with all GTIDs that are executed by now (MySQL).
+    """
+    info = server_info(connection)
+    return Location(end.name, end.size, _gtid_set(connection, info, at=end), server_uuid=info.server_uuid)
+
+
 def list_binlogs(connection: Connection) -> list[BinlogSize]:
     """List the binlog files that the server still has, oldest first. Raises BinlogDisabled, BinlogStatusDenied."""
     return [BinlogSize(text(row[0]), int(row[1])) for row in _ask(connection, "SHOW BINARY LOGS")]

@@ -13,6 +13,8 @@ import pytest
 
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.snapshot import (
+    Held,
+    Lock,
     WatermarkBlocked,
     WatermarkNotPermitted,
     read_under_lock,
@@ -21,8 +23,9 @@ from airflow_provider_dm.engine.copy.snapshot import (
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint
@@ -40,6 +43,10 @@ def tables(mysql_source: Server, fresh_schema: FreshSchema) -> list[TableName]:
 def made(server: Server, schema: str) -> list[TableName]:
     server.sql("CREATE TABLE t (v INT); CREATE TABLE u (v INT); INSERT INTO t VALUES (1)", database=schema)
     return [TableName(schema, "t"), TableName(schema, "u")]
+
+
+def end_of_log(held: Held) -> Location:
+    return current_location(held.connection)
 
 
 def insert(server: Server, table: TableName, seconds: int = WRITER_SECONDS) -> None:
@@ -106,7 +113,7 @@ def writing(server: Server, table: TableName) -> Iterator[list[Exception]]:
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(snapshot, "TABLES_ATTEMPTS", 1)
+    monkeypatch.setattr(snapshot, "FIRST_ATTEMPTS", 1)
     monkeypatch.setattr(snapshot, "LOCK_ATTEMPTS", 4)
 
 
@@ -136,7 +143,7 @@ def test_writers_go_on_while_a_lock_is_not_granted(mysql_source: Server, tables:
     t, u = tables
     with long_select(mysql_source, t), open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
         with pytest.raises(WatermarkBlocked, match="a momentary read lock"):
-            read_under_lock(endpoint("one", mysql_source), tables, current_location)
+            read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
         assert running(mysql_source)
         insert(mysql_source, t)
         insert(mysql_source, u)
@@ -171,9 +178,9 @@ def test_an_open_transaction_does_not_stop_an_account_that_may_flush(
 ) -> None:
     t, u = tables
     with open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
-        found = read_under_lock(endpoint("one", mysql_source), tables, current_location)
+        found = read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
     assert failed == []
-    assert found.blocked_seconds >= snapshot.LOCK_SECONDS  # the request for LOCK TABLES that came first
+    assert found.blocked_seconds >= snapshot.REQUEST_SECONDS  # the request for LOCK TABLES that came first
 
 
 def test_a_lock_is_granted_once_the_transaction_has_ended(
@@ -183,7 +190,7 @@ def test_a_lock_is_granted_once_the_transaction_has_ended(
     here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_tables", Secret("pw"))
     with open_transaction(mysql_source, tables[1]) as commit:
         monkeypatch.setattr("airflow_provider_dm.engine.copy.snapshot.time.sleep", lambda _seconds: commit())
-        read_under_lock(here, tables, current_location)
+        read_under_lock(here, tables, end_of_log)
 
 
 def test_the_session_is_named_that_a_flush_left_behind_waits_for(
@@ -194,8 +201,8 @@ def test_the_session_is_named_that_a_flush_left_behind_waits_for(
     monkeypatch.setattr(snapshot._Locker, "_may_flush", lambda _locker: True)
     with long_select(mysql_source, t) as session, open_transaction(mysql_source, u):
         with pytest.raises(WatermarkBlocked, match=f"KILL QUERY {session}") as blocked:
-            read_under_lock(endpoint("one", mysql_source), tables, current_location)
-        assert blocked.value.seconds >= snapshot.LOCK_SECONDS
+            read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
+        assert blocked.value.seconds >= snapshot.REQUEST_SECONDS
         with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
             insert(mysql_source, t, 1)
         mysql_source.sql(f"KILL QUERY {session}")
@@ -206,24 +213,24 @@ def test_the_whole_request_is_bounded(mysql_source: Server) -> None:
     """`lock_wait_timeout` counts for each table; here a statement without a table stands for many of them."""
     here = endpoint("one", mysql_source)
     with connected(here) as guard:
-        locker = snapshot._Locker(here, guard)
+        locker = snapshot._Locker(here, guard, Flavour.MYSQL, tuple(Lock), refuse_prepared=False)
         with pytest.raises(snapshot._NotGranted):
-            locker._request(snapshot._Lock.TABLES, "DO SLEEP(100000)", current_location)
+            locker._request(Lock.TABLES, "DO SLEEP(100000)", (), end_of_log)
 
 
 def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: list[TableName], hurry: None) -> None:
     """And what was read under the lost lock is read again."""
     reads = list[Any]()
 
-    def read(locker: Any) -> Any:
-        reads.append(locker)
+    def read(held: Held) -> Location:
+        reads.append(held)
         if len(reads) == 1:
             insert(mysql_source, tables[0], 60)  # granted when the server has closed the lock's session
-        return current_location(locker)
+        return end_of_log(held)
 
     found = read_under_lock(endpoint("one", mysql_source), tables, read)
     assert len(reads) == 2
-    assert found.blocked_seconds >= snapshot.LOCK_SECONDS
+    assert found.blocked_seconds >= snapshot.REQUEST_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -242,15 +249,15 @@ def test_one_of_two_locks_has_to_be_permitted(
     here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_locker", Secret("pw"))
     if missing:
         with pytest.raises(WatermarkNotPermitted, match=missing):
-            read_under_lock(here, tables, current_location)
+            read_under_lock(here, tables, end_of_log)
     else:
-        read_under_lock(here, tables, current_location)
+        read_under_lock(here, tables, end_of_log)
 
 
 def test_tables_that_are_gone_need_no_lock(mysql_source: Server, tables: list[TableName]) -> None:
     gone = TableName(tables[0].schema, "gone")
-    read_under_lock(endpoint("one", mysql_source), [*tables, gone], current_location)
-    assert read_under_lock(endpoint("one", mysql_source), [gone], current_location).blocked_seconds == 0
+    read_under_lock(endpoint("one", mysql_source), [*tables, gone], end_of_log)
+    assert read_under_lock(endpoint("one", mysql_source), [gone], end_of_log).blocked_seconds == 0
 
 
 def test_the_result_has_how_long_writers_were_blocked(

@@ -109,7 +109,7 @@ def test_old_words_mean_the_same() -> None:
         ({"mydumper": {"where": "id > 3"}}, {}, "mydumpers.where"),
         ({"mydumper": {"extra-args": "-B test -T t1 -t 8"}}, {}, "extra-args -B -T"),
         ({"mydumper": {"extra-args": "--where='a=1'"}}, {}, "extra-args --where"),
-        ({"mydumper": {"extra-args": "--consistency=snapshot"}}, {}, "--consistency snapshot"),
+        ({"mydumper": {"extra-args": "--consistency=most"}}, {}, "--consistency most"),
         ({"mydumper": {"extra-args": "-B a"}, "block-allow-list": "l"}, {"block_allow_list": {"l": {"do-dbs": ["a*"]}}},
          "extra-args -B"),
         ({}, {"tidb": {"backend": "local"}}, "tidb.backend local"),
@@ -141,6 +141,20 @@ def test_harmless_arguments_of_the_dumper_mean_what_dm_takes_them_for(extra_args
     )
     mydumper = task.subtask("a").mydumper
     assert (mydumper.threads, mydumper.rows) == (threads, rows)
+
+
+@pytest.mark.parametrize(
+    ("mydumper", "consistency"),
+    [
+        ({}, "auto"),
+        ({"consistency": "FLUSH"}, "flush"),
+        ({"consistency": "flush", "extra-args": "--consistency=Lock -t 8"}, "lock"),
+        ({"extra-args": "--consistency snapshot"}, "snapshot"),
+        ({"extra-args": "-t 8 --no-locks"}, "none"),
+    ],
+)
+def test_the_lock_of_a_copy_is_chosen_as_in_dm(mydumper: dict[str, object], consistency: str) -> None:
+    assert a_task({"mydumper": mydumper}).subtask("a").mydumper.consistency == consistency
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,292 @@
+"""Snapshots of several readers of one source, all at one location, opened under one momentary lock.
+
+    driver     holds `driver`, `go` │ waits for ready │ lock · releases go · waits for done · reads L · unlock │ shut
+    reader i   takes `ready-i` │ waits for go │ START TRANSACTION WITH CONSISTENT SNAPSHOT │ takes `done-i` │ waits
+
+Readers are processes on other machines. They and the driver communicate by user locks on the source (GET_LOCK), which
+take no privilege and no other channel, and which the server releases when the session of their holder ends:
+- A reader that finds `driver` free ends: the driver has gone.
+- A reader takes part if the driver holds `member-<its connection>`. The driver takes that lock if it has seen, under
+  the read lock, that this connection holds a `done-i`. So the snapshot of a reader that is late, or of a repeated
+  Spark task (another connection), counts for nothing, whenever it is opened.
+- The driver itself takes the `ready-i` of a reader that is late: that reader ends at once.
+
+This is the driver's side; `reader` has the other one.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import pymysql
+
+from airflow_provider_dm.engine.config.units import Consistency
+from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
+from airflow_provider_dm.engine.copy.snapshot import Held, Lock, read_under_lock
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, binlog_end, current_location, location_at
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, source_error
+from airflow_provider_dm.engine.schema.catalogue import list_tables
+
+log = logging.getLogger(__name__)
+
+FIRST_SECONDS: Final = 120.0
+"""How long the driver waits for the first reader."""
+READY_SECONDS: Final = 2.0
+"""A reader that is not ready so long after the first one does not take part."""
+DONE_SECONDS: Final = 0.3
+"""How long the read lock waits for the snapshots of readers that were ready."""
+LOCATED_SECONDS: Final = 30.0
+"""The same, where no lock is held meanwhile."""
+POLL_SECONDS: Final = 0.02
+POSITION_BITS: Final = 64
+_BITS: Final = 96
+"""A file's number and a position in it."""
+
+
+class NotGathered(DmError):
+    source: str
+    reason: str
+
+    code = "DM-7027"
+    scope = Scope.INTERNAL
+    reaction = Reaction.RETRY
+    what = "{source}: no snapshots were opened at one location: {reason}."
+    hint = (
+        "Check that Spark has free slots for the readers, that the source accepts three connections of each reader, "
+        "and that it answers the driver and the readers within some tenths of a second. The next attempt may succeed."
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """The readers of one gather, and the names of their user locks."""
+
+    token: str
+    readers: int
+    """Readers have the numbers from 0 to `readers` - 1."""
+    lockless: bool = False
+    """The only reader asks the server for the location of its snapshot."""
+
+    def name(self, word: str) -> str:
+        return f"dm-{self.token}-{word}"
+
+    def bits(self) -> list[str]:
+        """Return the names by which a reader reports a location: of each bit of the file's number and the position."""
+        return [self.name(f"bit-{bit}") for bit in range(_BITS)]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The snapshots that were opened. `blocked_seconds`: the longest time that one request for the lock, or the lock,
+    blocked writers of the source; `attempts`: such requests.
+    """
+
+    location: Location
+    """Where all snapshots are, in a sub-directory with the suffix 1."""
+    readers: frozenset[int]
+    tables: frozenset[TableName]
+    """The tables that the snapshots show exactly at the location: those asked for that exist."""
+    blocked_seconds: float
+    attempts: int
+
+
+def user_lock(connection: Connection, name: str) -> bool:
+    """Take a user lock if no other session holds it. Returns True if this session holds it now."""
+    return query(connection, "SELECT GET_LOCK(%s, 0)", (name,)) == [(1,)]
+
+
+def holders(connection: Connection, names: Collection[str]) -> list[int | None]:
+    """Return the connection that holds each of these user locks; None of one that is free."""
+    if not names:
+        return []
+    asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
+    (row,) = query(connection, f"SELECT {asked}", tuple(names))
+    return [None if one is None else int(one) for one in row]
+
+
+@contextmanager
+def typed(source: Endpoint) -> Iterator[None]:
+    """Raise what `source_error` makes of a driver's error."""
+    try:
+        yield
+    except (pymysql.err.Error, OSError) as error:
+        raise source_error(source, error) from error
+
+
+@contextmanager
+def gathering(source: Endpoint, consistency: Consistency, readers: int) -> Iterator[Gathering]:
+    """Hold the user locks of one gather on the source. When the block ends, or this process, all readers end.
+
+    `consistency` snapshot and none take no lock, but one reader only, and a server that locates snapshots (MariaDB).
+
+    Raises NotSupportedYet, ServerUnreachable, AccessDenied.
+    """
+    with connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection:
+        lockless = consistency in (Consistency.SNAPSHOT, Consistency.NONE)
+        if lockless and not server_info(connection).capabilities.snapshots_are_located:
+            raise NotSupportedYet(f"consistency: {consistency} on MySQL", source.name, "Choose auto, lock or flush.")
+        group = Group(secrets.token_hex(8), 1 if lockless else readers, lockless)
+        for word in ("driver", "go"):
+            user_lock(connection, group.name(word))
+        ((me,),) = query(connection, "SELECT CONNECTION_ID()")
+        yield Gathering(source, group, consistency, connection, int(me))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The snapshots that were opened under a lock. `readers`: reader -> its connection."""
+
+    at: Location
+    readers: dict[int, int]
+    tables: frozenset[TableName]
+
+
+@dataclass
+class Gathering:
+    """The driver's side of one gather. After an error, another gather with other readers may succeed."""
+
+    source: Endpoint
+    group: Group
+    consistency: Consistency
+    connection: Connection
+    me: int
+    """The number of `connection`."""
+    members: dict[int, int] = field(default_factory=dict, init=False)
+    """Reader -> its connection, of those that hold a snapshot at the location."""
+    _has_gone: bool = field(default=False, init=False)
+    """`go` was released: readers open snapshots, which cannot be taken back."""
+
+    def gather(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
+        """Open the snapshots of all readers that are ready, at one location. Their tasks must have been started.
+
+        `first_round`: under the lock, no XA transaction may be prepared.
+
+        Raises NotGathered, WatermarkBlocked, PreparedAtStart (all: retry), WatermarkNotPermitted, and what
+        `source_error` makes of a lost connection. Then all readers end.
+        """
+        try:
+            with typed(self.source):
+                self._wait_for_readers()
+                if self.group.lockless:
+                    return self._located(tables, first_round=first_round)
+                return self._locked(tables, first_round=first_round)
+        except BaseException:
+            with suppress(DmError):
+                self.close()
+            raise
+
+    def _locked(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
+        found = read_under_lock(self.source, tables, self._open, self.consistency, refuse_prepared=first_round)
+        opened = found.value
+        self._admit(opened.readers)
+        at = opened.at
+        if not at.gtid_set:
+            at = location_at(self.connection, BinlogSize(at.file, at.position))
+        return Gathered(at, frozenset(opened.readers), opened.tables, found.blocked_seconds, found.attempts)
+
+    def open(self) -> None:
+        """Let the readers write pages."""
+        self._take("open")
+
+    def close(self) -> None:
+        """Ask the readers to end after their pages."""
+        self._take("close")
+
+    def left(self) -> frozenset[int]:
+        """Return the readers that still hold their snapshots."""
+        with typed(self.source):
+            found = holders(self.connection, [self.group.name(f"done-{one}") for one in self.members])
+        return frozenset(
+            number for (number, member), now in zip(self.members.items(), found, strict=True) if member == now
+        )
+
+    def _take(self, word: str) -> None:
+        with typed(self.source):
+            user_lock(self.connection, self.group.name(word))
+
+    def _holders(self, word: str) -> dict[int, int]:
+        """Return the readers that hold a lock of theirs, and their connections."""
+        found = holders(self.connection, [self.group.name(f"{word}-{number}") for number in range(self.group.readers)])
+        return {number: one for number, one in enumerate(found) if one not in (None, self.me)}
+
+    def _wait_for_readers(self) -> None:
+        """Wait for the first reader, then for the others; shut out those that are late. Raises NotGathered."""
+        until, seen = time.monotonic() + FIRST_SECONDS, False
+        while len(ready := self._holders("ready")) < self.group.readers and time.monotonic() < until:
+            if ready and not seen:
+                seen, until = True, time.monotonic() + READY_SECONDS
+            time.sleep(POLL_SECONDS)
+        if not ready:
+            raise NotGathered(self.source.name, f"none was ready in {FIRST_SECONDS:.0f} s")
+        for number in set(range(self.group.readers)) - ready.keys():
+            self._take(f"ready-{number}")
+        log.info("%s: %d of %d readers are ready", self.source.name, len(ready), self.group.readers)
+
+    def _open(self, held: Held) -> _Opened:
+        """Open the snapshots under the lock. Raises NotGathered, WatermarkBlocked."""
+        if self._has_gone:
+            raise NotGathered(self.source.name, "the read lock was lost meanwhile")
+        before = binlog_end(held.connection)
+        readers = self._released(DONE_SECONDS)
+        at = self._place(held.connection)
+        if not _is_steady(before, at, held.lock):
+            reason = f"under a lock, the binlog moved from {before.name}:{before.size} to {at}"
+            raise NotGathered(self.source.name, reason)
+        return _Opened(at, readers, held.tables)
+
+    def _released(self, seconds: float) -> dict[int, int]:
+        """Release `go`, and return the readers that have opened their snapshots since. Raises NotGathered."""
+        expected = self._holders("ready").keys()
+        self._has_gone = True
+        query(self.connection, "SELECT RELEASE_LOCK(%s)", (self.group.name("go"),))
+        until = time.monotonic() + seconds
+        while not (expected <= (done := self._holders("done")).keys() or time.monotonic() > until):
+            time.sleep(0.001)
+        if not done:
+            raise NotGathered(self.source.name, f"none of {len(expected)} was done in {seconds} s")
+        return done
+
+    def _place(self, connection: Connection) -> Location:
+        """Return the end of the binlog; without its GTID set where the server computes that, which may take long."""
+        info = server_info(connection)
+        if info.capabilities.gtids_at is None:
+            return current_location(connection)
+        return Location(*binlog_end(connection), server_uuid=info.server_uuid)
+
+    def _admit(self, readers: dict[int, int]) -> None:
+        for connection in readers.values():
+            self._take(f"member-{connection}")
+        self._take("shut")
+        self.members = readers
+
+    def _located(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
+        """Let the only reader open its snapshot, and return the location that it reports."""
+        there = frozenset(list_tables(self.connection)).intersection(tables)
+        readers = self._released(LOCATED_SECONDS)
+        bits = holders(self.connection, self.group.bits())
+        number, position = divmod(sum(1 << bit for bit, one in enumerate(bits) if one), 1 << POSITION_BITS)
+        if first_round:
+            wait_for_prepared(self.source)
+        self._admit(readers)
+        base = BinlogFile.parse(binlog_end(self.connection).name).base
+        at = location_at(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
+        return Gathered(at, frozenset(readers), there, 0.0, 0)
+
+
+def _is_steady(before: BinlogSize, at: Location, lock: Lock | None) -> bool:
+    """Return True if the binlog has not moved under a global lock, or only forward beside locked tables."""
+    if lock is Lock.GLOBAL:
+        return before == (at.file, at.position)
+    first, last = (BinlogFile.parse(one) for one in (before.name, at.file))
+    return first.base == last.base and (first.number, before.size) <= (last.number, at.position)

@@ -1,0 +1,236 @@
+"""A reader's side of a gather (`gather`): one snapshot, whose metadata locks keep no DDL of the source waiting.
+
+A snapshot keeps a metadata lock on each table that it has read. An ALTER waits for it, and all other sessions behind
+that ALTER. MySQL gives the lock back at ROLLBACK TO SAVEPOINT, MariaDB only with `sql_log_bin=0`, which takes a
+privilege. Without it, a second connection of the reader asks once a second whether DDL waits (with
+`lock_wait_timeout=0` its SELECT then fails), and ends the snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Final
+
+import pymysql
+
+from airflow_provider_dm.engine.copy.gather import POLL_SECONDS, POSITION_BITS, Group, holders, typed, user_lock
+from airflow_provider_dm.engine.copy.snapshot import located_snapshot
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, LOCK_WAIT
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECONDS, SourceReadFailed, source_error
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS: Final = 60
+"""The server ends a snapshot whose reader sends and reads nothing for so long, as a frozen one does."""
+WATCH_SECONDS: Final = 1.0
+
+
+class SnapshotLost(DmError):
+    """A reader has no snapshot any more. Other readers, or the next round, copy what it has not copied."""
+
+    source: str
+    reason: str
+
+    code = "DM-7028"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = "{source}: a snapshot has ended before its round: {reason}."
+    hint = "Look for limits to idle sessions at the source, and for DDL; the copy continues by itself."
+
+
+@contextmanager
+def snapshot_reader(source: Endpoint, group: Group, number: int) -> Iterator[SnapshotReader | None]:
+    """Take part in a gather as reader `number`, and yield its snapshot; None if this reader does not take part.
+
+    A reader does not take part if it is late, repeats a Spark task that was lost, or its driver has gone.
+
+    Raises ServerUnreachable, AccessDenied, and what `source_error` makes of a refusal.
+    """
+    with (
+        connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection,
+        connected(source, read_timeout=READ_TIMEOUT_SECONDS) as second,
+    ):
+        with typed(source):
+            ((me,),) = query(connection, "SELECT CONNECTION_ID()")
+            reader = SnapshotReader(source, group, connection, second, int(me), _gives_back(connection, group))
+            takes_part = reader._join(number)
+        if not takes_part:
+            yield None
+            return
+        thread = Thread(target=reader._watch, name=f"reader-{number}-watch", daemon=True)
+        thread.start()
+        try:
+            yield reader
+        finally:
+            reader._ended.set()
+            thread.join()
+
+
+@dataclass
+class SnapshotReader:
+    """A snapshot of the source at the location of its gather."""
+
+    source: Endpoint
+    group: Group
+    connection: Connection
+    second: Connection
+    """Only `_watch` uses it."""
+    me: int
+    """The number of `connection`."""
+    gives_back: bool
+    """True if ROLLBACK TO SAVEPOINT releases metadata locks."""
+    _tables: frozenset[TableName] = frozenset()
+    """The tables on which the snapshot keeps metadata locks."""
+    _over: Event = field(default_factory=Event)
+    _ended: Event = field(default_factory=Event)
+    _lost: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the driver has asked the readers to end, or has gone, or the snapshot was given up."""
+        return self._over.is_set()
+
+    def wait_until_open(self) -> bool:
+        """Wait until pages may be written. Returns False if the reader has to end instead. Raises SnapshotLost."""
+        with self._lost_if_broken():
+            return self._waited_for("open")
+
+    @contextmanager
+    def reading(self, table: TableName) -> Iterator[Connection]:
+        """Yield the snapshot's connection for SELECTs from `table`, whose metadata lock is not kept from DDL.
+
+        The birth check of the table belongs inside the block, writing to the target does not.
+
+        Raises SnapshotLost, and what `source_error` makes of a refusal.
+        """
+        if self._lost:
+            raise SnapshotLost(self.source.name, self._lost)
+        with self._lost_if_broken():
+            if not self.gives_back:
+                self._tables |= {table}
+                yield self.connection
+                return
+            query(self.connection, "SAVEPOINT page")
+            try:
+                yield self.connection
+            except BaseException:
+                with suppress(pymysql.err.Error, OSError):
+                    self._release()
+                raise
+            self._release()
+
+    def _release(self) -> None:
+        query(self.connection, "ROLLBACK TO SAVEPOINT page")
+
+    @contextmanager
+    def _lost_if_broken(self) -> Iterator[None]:
+        try:
+            yield
+        except (pymysql.err.Error, OSError) as raised:
+            error = source_error(self.source, raised)
+            if not isinstance(error, SourceReadFailed):
+                raise error from raised
+            raise SnapshotLost(self.source.name, self._lost or f"{error.number} {error.reason}") from raised
+
+    def _join(self, number: int) -> bool:
+        """Take part in the gather. Returns False if this reader does not."""
+        query(self.connection, f"SET SESSION wait_timeout = {SILENT_SECONDS}, net_write_timeout = {SILENT_SECONDS}")
+        go, ready, done = (self.group.name(word) for word in ("go", f"ready-{number}", f"done-{number}"))
+        wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # snapshot.WAITING_READER begins so
+        if self._is_closed() or not user_lock(self.connection, ready):
+            return False
+        while query(self.connection, wait) != [(1,)]:
+            if self._is_closed():
+                return False
+        if self.group.lockless:
+            self._report(located_snapshot(self.connection))
+        else:
+            query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        user_lock(self.connection, done)
+        return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
+
+    def _waited_for(self, word: str) -> bool:
+        """Wait until the driver takes a user lock. Returns False if the readers have to end."""
+        while True:
+            taken, closed, driver = self._holders(word, "close", "driver")
+            if taken is not None or closed is not None or driver is None:
+                return taken == driver and closed is None
+            time.sleep(POLL_SECONDS)
+
+    def _is_closed(self) -> bool:
+        closed, driver = self._holders("close", "driver")
+        return closed is not None or driver is None
+
+    def _holders(self, *words: str) -> list[int | None]:
+        return holders(self.connection, [self.group.name(word) for word in words])
+
+    def _report(self, at: BinlogSize) -> None:
+        """Report the location of the snapshot: its bits, each as a user lock."""
+        value = (BinlogFile.parse(at.name).number << POSITION_BITS) | at.size
+        for bit, name in enumerate(self.group.bits()):
+            if value >> bit & 1:
+                user_lock(self.connection, name)
+
+    def _watch(self) -> None:
+        """End the snapshot when the driver has gone, or when DDL waits for it."""
+        if not self.gives_back:
+            with suppress(pymysql.err.Error, OSError):  # the next question fails as well
+                query(self.second, "SET SESSION lock_wait_timeout = 0")
+        while not self._ended.wait(WATCH_SECONDS):
+            try:
+                driver, close = holders(self.second, [self.group.name(word) for word in ("driver", "close")])
+                reason = "the driver has gone" if driver is None else self._waiting_ddl()
+            except (pymysql.err.Error, OSError) as error:
+                close, reason = None, f"its second connection has ended ({error})"
+            if reason:
+                self._give_up(reason)
+                return
+            if close is not None:
+                self._over.set()
+
+    def _waiting_ddl(self) -> str:
+        for table in self._tables:
+            try:
+                query(self.second, f"SELECT 1 FROM {table.quoted()} LIMIT 0")
+            except pymysql.err.MySQLError as error:
+                if error.args[0] == LOCK_WAIT:
+                    return f"DDL waits for {table}"
+                if not self.second.open:
+                    raise
+        return ""
+
+    def _give_up(self, reason: str) -> None:
+        log.warning("%s: the snapshot is given up: %s", self.source.name, reason)
+        self._lost = reason
+        self._over.set()
+        with suppress(pymysql.err.Error, OSError):
+            query(self.second, f"KILL {self.me}")
+
+
+def _gives_back(connection: Connection, group: Group) -> bool:
+    """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to make it so.
+
+    There the binlog keeps them; but only a session with a binlog is told where its snapshot is.
+    """
+    if server_info(connection).flavour is Flavour.MYSQL:
+        return True
+    if group.lockless:
+        return False
+    try:
+        query(connection, "SET SESSION sql_log_bin = 0")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] not in ACCESS_DENIED:
+            raise
+        return False
+    return True
