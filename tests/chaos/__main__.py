@@ -104,16 +104,9 @@ def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argpars
     return 0
 
 
-def _model(options: argparse.Namespace) -> int:
+def _histories(play: Callable[..., int], options: argparse.Namespace) -> int:
     begun = time.monotonic()
-    wrong = model.play(options.histories, seed=options.seed)
-    print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
-    return 1 if wrong else 0
-
-
-def _ddl_model(options: argparse.Namespace) -> int:
-    begun = time.monotonic()
-    wrong = model.play_ddl(options.histories, seed=options.seed)
+    wrong = play(options.histories, seed=options.seed)
     print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
     return 1 if wrong else 0
 
@@ -169,13 +162,14 @@ def _parser() -> argparse.ArgumentParser:
     for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
-    rows = add("model", _model, "random histories of the exactly-once protocol's model")
-    changes = add("ddl-model", _ddl_model, "random histories of the model of DDL")
+    rows = add("model", partial(_histories, model.play), "random histories of the exactly-once protocol's model")
+    changes = add("ddl-model", partial(_histories, model.play_ddl), "random histories of the model of DDL")
+    loads = add("rounds-model", partial(_histories, model.play_rounds), "random histories of the model of loads")
     places = add(
         "moves-model", _moves_model, "all states of random histories of the model of rows that move beside DDL"
     )
     places.add_argument("--histories", type=int, default=10_000, help="(default 10,000)")
-    for one in (rows, changes):
+    for one in (rows, changes, loads):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     states = add("shard-model", _shard_model, "all states of the model of shard DDL")
     states.add_argument("--sources", type=int, default=3, help="with two shards each (default 3)")

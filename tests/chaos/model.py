@@ -1,6 +1,6 @@
-"""The models of the exactly-once protocol, for as many histories as one likes: of rows, and of DDL.
+"""The models of the exactly-once protocol, for as many histories as one likes: of rows, of DDL, of loads in rounds.
 
-They are tests/unit/sync/frontier_world.py and tests/unit/sync/ddl_world.py.
+They are tests/unit/sync/frontier_world.py, ddl_world.py and rounds_world.py.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from typing import Any, Final
 
 from airflow_provider_dm.engine.merge.collision import RowsCollide
+from tests.unit.sync import rounds_world
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_world import World as DdlWorld
 from tests.unit.sync.frontier_world import COLLIDING, MODES, SHARED, SINGLE, World
@@ -31,11 +32,20 @@ PIECE: Final = 50
 
 def play_ddl(histories: int, *, seed: int) -> int:
     """Play so many histories of DDL, in all processors. Gives how many went wrong, and prints each."""
+    return _play(_ddl_piece, histories, seed)
+
+
+def play_rounds(histories: int, *, seed: int) -> int:
+    """Play so many histories of loads in rounds, in all processors. Gives how many went wrong, and prints each."""
+    return _play(_rounds_piece, histories, seed)
+
+
+def _play(piece: Callable[[int, int], list[str]], histories: int, seed: int) -> int:
     first = seed * 1_000_000
     starts = range(first, first + histories, PIECE)
     ends = [min(start + PIECE, first + histories) for start in starts]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        wrong = [one for some in pool.map(_ddl_piece, starts, ends) for one in some]
+        wrong = [one for some in pool.map(piece, starts, ends) for one in some]
     for one in wrong[:10]:
         print(f"  {one}", file=sys.stderr, flush=True)
     return len(wrong)
@@ -53,6 +63,19 @@ def _ddl_piece(start: int, end: int) -> list[str]:
                 found.append(f"seed {seed}: {type(error).__name__}: {error}")
             else:
                 found += [f"seed {seed}: {different[:5]}" for different in [world.differences()] if different]
+    return found
+
+
+def _rounds_piece(start: int, end: int) -> list[str]:
+    found = []
+    ways = [(kind, mode) for kind in rounds_world.KINDS for mode in rounds_world.MODES]
+    with rounds_world.engine_in_the_world():
+        for seed in range(start, end):
+            kind, mode = ways[seed % len(ways)]
+            try:
+                rounds_world.World(seed, **rounds_world.KINDS[kind], **rounds_world.MODES[mode]).run()
+            except Exception as error:  # noqa: BLE001 (this is what is looked for)
+                found.append(f"seed {seed} of {kind}, {mode}: {type(error).__name__}: {error}")
     return found
 
 

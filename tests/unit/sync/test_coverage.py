@@ -12,18 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
+from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.reading.keyset import write_key
+from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, CoverageFilter, KeyRange, Part, coverages
 from airflow_provider_dm.engine.sync.plan.change import Change
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
-from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, fold, plan_of, table
-from tests.unit.sync.test_inserts import TABLES, log_of
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, RULES, fold, plan_of, table
+from tests.unit.sync.test_inserts import ONE, TABLES, log_of
 
 ITEM = table("item", ("id", "v", "note"), PRIMARY)
 BY_PAIR = replace(ITEM, unique_keys=(PAIR,))
@@ -250,3 +254,19 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
         b"2": Change(None, (b"2", None)),
     }
     assert {table: len(cells) for table, cells in folded.inserted.items()} == {keys[three.name]: 2}
+
+
+@pytest.mark.parametrize(
+    ("ignored", "expected"), [("delete", [(b"3", None), (None, b"1")]), ("update", [(b"2", None)])]
+)
+def test_filters_see_a_change_as_the_source_logged_it(tmp_path: Path, ignored: str, expected: list[object]) -> None:
+    """A key that crosses the border is an UPDATE for the filters, and becomes a DELETE or an INSERT behind them."""
+    rule = FilterRule.model_validate({"schema-pattern": "*", "events": [ignored], "action": "Ignore"})
+    rules = replace(RULES, events=EventFilter.from_config([rule], case_sensitive=True))
+    part = Part((KeyRange(None, None, (b"5",)),))
+    plan = make_plan([TableSchema(ONE, ONE.name)], {ONE.name: ONE}, rules=rules, buckets=1, coverage={ONE.name: part})
+    pieces = log_of([[(0, 3, 9), (0, 8, 1), (0, 2, None)]], tmp_path)
+
+    changes = [change for piece in pieces for change in tasks._changes(plan, NOWHERE, piece)]
+
+    assert [(before and before[0], after and after[0]) for _, before, after in changes] == expected

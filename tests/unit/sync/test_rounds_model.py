@@ -1,0 +1,159 @@
+"""A load in rounds holds its law after every commit, and each of its rules is needed.
+
+The engine's own code in the world of rounds_world.py."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.changes import RowChange
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
+from airflow_provider_dm.engine.reading import key_comparison
+from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
+from airflow_provider_dm.engine.sync.coverage import CoverageFilter
+from airflow_provider_dm.engine.target import rounds
+from airflow_provider_dm.engine.target.copy_progress import CHUNKS
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.meta_rows import MetaRows
+from airflow_provider_dm.engine.target.statements import Verb, write_rows
+from tests.unit.sync import rounds_driver, rounds_reader
+from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
+
+pytestmark = pytest.mark.computes
+
+HISTORIES = 2_000
+"""Of all kinds and modes together; `docker/local chaos model` plays more."""
+EACH = HISTORIES // (len(KINDS) * len(MODES)) + 1
+
+
+@pytest.fixture(autouse=True)
+def world() -> Iterator[None]:
+    with engine_in_the_world():
+        yield
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS.keys())
+def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[str, Any]) -> None:
+    done: Counter[str] = Counter()
+    for seed in range(EACH):
+        world = World(seed, **options, **mode)
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        done += world.done
+
+    assert done["rounds"] > EACH  # the world is as dangerous as it claims to be
+    assert done["repeated"] > 5 * EACH
+    for accident in ("drivers died", "readers died", "readers lost their table", "Fenced", "lock not granted"):
+        assert done[accident] > EACH / 20, accident
+    if options.get("sources", 1) > 1:
+        assert done["commits with rows that wait"] > EACH / 2
+
+
+def harms(histories: int = 400, **options: Any) -> bool:
+    """Tell whether the broken protocol breaks the law, or notices itself, in one of so many histories."""
+    for seed in range(histories):
+        try:
+            World(seed, **options).run()
+        except (DmError, AssertionError, sqlite3.Error, ValueError):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [
+        ("moves_in_a_round", {}),
+        ("closes_at_once", {}),
+        ("no_birth_check", {}),
+        ("unlocked", {}),
+        ("keeps_coverage", {}),
+        ("min_to_max", {}),
+        ("no_xa_check", {"xa": True}),
+        ("takes_over", {}),
+    ],
+)
+def test_each_rule_of_the_driver_is_needed(rule: str, options: dict[str, Any]) -> None:
+    assert harms(quirks=Quirks(**{rule: True}), **options)
+
+
+def test_a_round_is_opened_where_all_buckets_are_at_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not harms(30, quirks=Quirks(opens_anywhere=True))
+
+    def opened(connection: Any, fence: Fence, at: str, this: rounds.Round) -> None:
+        with patch.object(rounds, "extent", lambda _stands: (at, at)):
+            rounds.open_round(connection, fence, at, this)
+
+    monkeypatch.setattr(rounds_driver, "open_round", opened)
+
+    assert harms(quirks=Quirks(opens_anywhere=True))
+
+
+def test_a_page_needs_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = MetaRows.update
+
+    def update(
+        self: MetaRows, connection: Any, ref: Any, changes: str, new: Any, where: str = "", values: Any = ()
+    ) -> int:
+        if self is CHUNKS and "AND round = %s" in where:
+            where, values = where.replace(" AND round = %s", ""), (*values[:2], values[3])
+        return real(self, connection, ref, changes, new, where, values)
+
+    monkeypatch.setattr(MetaRows, "update", update)
+
+    assert harms()
+
+
+def test_before_is_filtered_as_well_as_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = CoverageFilter._covered
+
+    def covered(self: CoverageFilter, change: RowChange, answers: Any) -> RowChange:
+        found = real(self, change, answers)
+        return RowChange(change.table, change.before, found.after)
+
+    monkeypatch.setattr(CoverageFilter, "_covered", covered)
+
+    assert harms()
+
+
+def test_the_last_key_of_a_page_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = KeyComparison.compare
+    monkeypatch.setattr(KeyComparison, "compare", lambda self, *keys: real(self, *keys) or 1)
+
+    assert harms()
+
+
+def test_texts_have_the_order_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_code_points(_source: object, sql: bytes) -> list[tuple[bytes]]:
+        pairs = re.findall(rb"x'([0-9a-f]*)' COLLATE \w+(>=|<=)_utf8mb4 x'([0-9a-f]*)'", sql)
+        return [(b"".join(b"%d" % (left >= right if sign == b">=" else left <= right) for left, sign, right in pairs),)]
+
+    monkeypatch.setattr(key_comparison, "read", by_code_points)
+
+    assert harms()
+
+
+def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Replacing(OwnerWriter):
+        def insert_new(self, connection: Any, waiting: Collection[bytes], new: Rows) -> int:
+            for statement in write_rows(self.mapping, new.literals, Verb.REPLACE, dialect=self.access.dialect):
+                self.access.execute(connection, statement)
+            return 0
+
+    monkeypatch.setattr(rounds_reader, "OwnerWriter", Replacing)
+
+    assert harms(**KINDS["two sources"])
+
+
+def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
+    assert not harms(30)
