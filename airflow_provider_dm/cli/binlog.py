@@ -24,21 +24,13 @@ from airflow_provider_dm.cli.binlog_events import add_events
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
+from airflow_provider_dm.engine.meta.model import OperatorKind
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.sync.ddl.operators import (
-    BinlogPosInvalid,
-    NotPausedByDdl,
-    SourceHasNoError,
-    named_place,
-    operator_statements,
-    paused_place,
-    sql_pattern,
-)
+from airflow_provider_dm.launch.binlog_operators import Answer, At, operator_json, revert_operators, set_operators
 from airflow_provider_dm.launch.status import host_of, last_run
+from airflow_provider_dm.launch.task_control import TaskUnknown, known_subtasks
 
 Json = dict[str, Any]
-Act = Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]]
 
 _SAID: Final = {
     OperatorKind.SKIP: "let the task go on behind the statement, without executing it",
@@ -98,15 +90,12 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
 
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid.
     """
-    statements = operator_statements(kind, _texts(getattr(arguments, "sql", [])))
-    with meta.open_store(arguments) as store:
+    sqls = _texts(getattr(arguments, "sql", []))
 
-        def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
-            wanted = [Operator(one.task, one.source, kind, place, statements) for one, place in places]
-            store.put_operators(wanted)
-            return wanted
+    def act(store: MetaStore) -> list[Answer]:
+        return set_operators(store, arguments.task, arguments.sources, _at(arguments), kind, sqls)
 
-        return _at_places(arguments, output, store, kind.value, act)
+    return _answered(arguments, output, kind.value, act)
 
 
 def _texts(words: Sequence[str]) -> Sequence[str]:
@@ -116,81 +105,45 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
     """Take back what waits at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
-    with meta.open_store(arguments) as store:
 
-        def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
-            return [store.revert_operator(one.task, one.source, place) for one, place in places]
+    def act(store: MetaStore) -> list[Answer]:
+        return revert_operators(store, arguments.task, arguments.sources, _at(arguments))
 
-        return _at_places(arguments, output, store, REVERT, act)
+    return _answered(arguments, output, REVERT, act)
 
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print what is asked for of each source, oldest first."""
     with meta.open_store(arguments) as store:
-        subtasks = _subtasks(store, arguments)
+        try:
+            subtasks = known_subtasks(store, arguments.task, arguments.sources)
+        except TaskUnknown as unknown:
+            return output.sources("List", [], unknown.message())
         found = {one.source: store.operators(one.task, one.source, passed=arguments.passed) for one in subtasks}
         host = host_of(last_run(store, arguments.task))
     answers = [
         {**source_answer(source, host), "operators": [operator_json(one) for one in operators]}
         for source, operators in found.items()
     ]
-    return output.sources("List", answers, _unknown(arguments, subtasks))
+    return output.sources("List", answers)
 
 
-def _at_places(arguments: argparse.Namespace, output: Output, store: MetaStore, op: str, act: Act) -> Exit:
-    """Find the place of each source, then act on all of them; print what was done."""
-    pattern = None if arguments.sql_pattern is None else sql_pattern(arguments.sql_pattern)
-    subtasks = _subtasks(store, arguments)
-    if unknown := _unknown(arguments, subtasks):
-        return output.sources(op.capitalize(), [], unknown)
-    if arguments.binlog_pos is not None and len(subtasks) > 1:
-        raise BinlogPosInvalid(arguments.binlog_pos, "it is a place of one source's log, and -s SOURCE-ID is missing")
-    host = host_of(last_run(store, arguments.task))
-    found = [(one, _place(arguments, one, pattern)) for one in subtasks]
-    if not arguments.sources and not all(isinstance(place, SourceHasNoError) for _, place in found):
-        found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
-    places = [(one, place) for one, place in found if not isinstance(place, DmError)]
-    if len(places) < len(found):
-        other = "nothing was done, as another source has no such place"
-        why = {one.source: str(place) if isinstance(place, DmError) else other for one, place in found}
-        return output.sources(op.capitalize(), [source_answer(source, host, said) for source, said in why.items()])
-    done = [{**source_answer(one.source, host), "operator": operator_json(one)} for one in act(places)]
-    return output.sources(op.capitalize(), done)
+def _at(arguments: argparse.Namespace) -> At:
+    return At(arguments.binlog_pos, arguments.sql_pattern)
 
 
-def _place(arguments: argparse.Namespace, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:
-    """Return the place that is meant on one source, or why there is none. Raises BinlogPosInvalid."""
-    if pattern is not None:
-        return pattern
-    if arguments.binlog_pos is not None:
-        return named_place(arguments.binlog_pos, subtask)
-    try:
-        return paused_place(subtask)
-    except (SourceHasNoError, NotPausedByDdl) as error:
-        return error
+def _answered(arguments: argparse.Namespace, output: Output, op: str, act: Callable[[MetaStore], list[Answer]]) -> Exit:
+    """Print what was done on each source."""
+    with meta.open_store(arguments) as store:
+        try:
+            answers = act(store)
+        except TaskUnknown as unknown:
+            return output.sources(op.capitalize(), [], unknown.message())
+        host = host_of(last_run(store, arguments.task))
+    return output.sources(op.capitalize(), [_shown(one, host) for one in answers])
 
 
-def operator_json(operator: Operator) -> Json:
-    place = operator.place
-    return {
-        "op": operator.kind.value,
-        "binlogPos": str(place) if not isinstance(place, SqlPattern) else "",
-        "sqlPattern": place.text if isinstance(place, SqlPattern) else "",
-        "sqls": list(operator.statements),
-        "state": operator.state.value,
-        "usedAt": str(operator.used_at) if operator.used_at else "",
-        "createdAt": operator.created_at.isoformat(timespec="seconds") if operator.created_at else "",
-    }
-
-
-def _subtasks(store: MetaStore, arguments: argparse.Namespace) -> list[SubtaskStatus]:
-    known = store.list_subtasks(task=arguments.task)
-    return [one for one in known if not arguments.sources or one.source in arguments.sources]
-
-
-def _unknown(arguments: argparse.Namespace, subtasks: Sequence[SubtaskStatus]) -> str:
-    """Return what of the task or its sources nobody knows; empty where all is known."""
-    unknown = sorted(set(arguments.sources) - {one.source for one in subtasks})
-    if subtasks and not unknown:
-        return ""
-    return f"no task {arguments.task} is known on {', '.join(unknown) or 'any source'}"
+def _shown(answer: Answer, host: str) -> Json:
+    if isinstance(answer.result, DmError):
+        return source_answer(answer.source, host, str(answer.result))
+    return {**source_answer(answer.source, host), "operator": operator_json(answer.result)}

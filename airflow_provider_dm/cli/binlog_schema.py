@@ -30,23 +30,13 @@ from airflow_provider_dm.cli.inputs import (
 )
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
-from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.schema_by_hand import (
-    TableNotKnown,
-    change_definition,
-    definition_at,
-    definition_of,
-    known_tables,
-)
-from airflow_provider_dm.engine.target.session import fresh_target
+from airflow_provider_dm.engine.target.schema_by_hand import definition_of
 from airflow_provider_dm.engine.target.table_definitions import Definition
+from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
 
 Json = dict[str, Any]
 
@@ -116,7 +106,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     given = Given.of(arguments)
 
     def act(source: str) -> Json:
-        found = given.known(source)
+        found = given.tables.known(source)
         return {"tables": [str(name) for name in found if arguments.database in (None, name.schema)]}
 
     return given.each(output, "List", act)
@@ -127,9 +117,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> Exit:
     given = Given.of(arguments)
 
     def act(source: str) -> Json:
-        found = given.known(source).get(given.name)
-        if found is None:
-            raise given.unknown(source)
+        found = given.tables.get(source, given.name)
         return {"msg": found.create_sql, "collation": found.collation}
 
     return given.each(output, "Get", act)
@@ -148,12 +136,10 @@ def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _change(given: Given, new: Callable[[str], Definition | None], source: str) -> Json:
-    if not given.rules(source).block_allow.allows(given.name):
-        raise given.unknown(source)
+    given.tables.check_selected(source, given.name)
     definition = new(source)
-    given.known(source)  # before a claim makes a row for a subtask that has never begun
     with meta.open_store(given.arguments) as store:
-        change_definition(store, given.target, given.ref(source), given.name, definition)
+        given.tables.change(store, source, given.name, definition)
     return {"msg": definition.create_sql if definition is not None else ""}
 
 
@@ -166,19 +152,9 @@ def _definition_from(given: Given) -> Callable[[str], Definition | None]:
         of_file = definition_of(_text_of(arguments.file), name)
         return lambda _: of_file
     if arguments.from_target:
-        return partial(_of_target, given)
+        return lambda source: given.tables.in_target(source, name)
     endpoints = _source_endpoints(given)
-    return lambda source: _of_source(endpoints[source], name)
-
-
-def _of_target(given: Given, source: str) -> Definition:
-    with fresh_target(given.target) as connection:
-        return definition_at(connection, given.name, place=given.rules(source).router.route(given.name))
-
-
-def _of_source(endpoint: Endpoint, name: TableName) -> Definition:
-    with connected(endpoint) as connection:
-        return definition_at(connection, name)
+    return lambda source: in_source(endpoints[source], name)
 
 
 def _source_endpoints(given: Given) -> dict[str, Endpoint]:
@@ -206,9 +182,8 @@ class Given:
     """The task that is meant, the sources of it, and its target."""
 
     arguments: argparse.Namespace
-    task: TaskConfig
+    tables: TableSchemas
     sources: tuple[str, ...]
-    target: Endpoint
     passwords: Mapping[str, Secret]
 
     @classmethod
@@ -219,25 +194,12 @@ class Given:
         for source in sources:
             task.instance(source)
         passwords = named_variables(arguments.password_env, os.environ)
-        return cls(arguments, task, sources, target_endpoint(task, passwords, os.environ), passwords)
+        tables = TableSchemas(task, target_endpoint(task, passwords, os.environ))
+        return cls(arguments, tables, sources, passwords)
 
     @property
     def name(self) -> TableName:
         return TableName(self.arguments.database, self.arguments.table)
-
-    def known(self, source: str) -> Mapping[TableName, Definition]:
-        """Return the tables by which the task reads this source's log."""
-        with fresh_target(self.target) as connection:
-            return known_tables(connection, self.ref(source))
-
-    def unknown(self, source: str) -> TableNotKnown:
-        return TableNotKnown(str(self.name), *self.ref(source).key)
-
-    def ref(self, source: str) -> SubtaskRef:
-        return SubtaskRef(self.task.meta_schema, self.task.name, source)
-
-    def rules(self, source: str) -> SubtaskRules:
-        return SubtaskRules.of(self.task.subtask(source))
 
     def each(self, output: Output, op: str, act: Callable[[str], Json]) -> Exit:
         """Print what `act` answers for each source; an error is that source's answer."""

@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
+from airflow_provider_dm.launch.idle import idle_result
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.submit import SparkAppFailed
@@ -192,6 +193,10 @@ def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, 
 
 
 def _sync(context: RunContext, summary: Summary, until: str) -> None:
+    supervisor = context.supervisor
+    if (idle := idle_result(supervisor.inputs, supervisor.store, until)) is not None:
+        _add_sync(summary, idle)
+        return
     try:
         result = _run(context, summary, "incremental_sync", until)
     except Interrupted as interrupted:  # how `--until forever` ends: what was done counts

@@ -12,7 +12,6 @@ from airflow_provider_dm.hooks.database import DmDatabaseHook
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.mysql.connection import Connection
-    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.target.subtask import Subtask
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
@@ -56,36 +55,15 @@ class CheckpointHook(BaseHook):
             return list_subtasks(session, self.meta_schema, task)
 
     def show(self, task: str, source_id: str) -> dict[str, Any] | None:
-        """Return a subtask's checkpoint as JSON; None when the target knows nothing of it, nor has DM noted anything.
+        """Return a subtask's checkpoint as JSON, in the form of `launch.checkpoints.checkpoint_json`.
 
-        ``{"task", "source", "unit", "start", "applied", "begun_up_to", "catch_up_until", "dm"}``: all before
-        ``applied`` is in the target, and maybe some of what lies before ``begun_up_to`` (sort keys of places);
-        ``dm``: the points of DM's own table. Raises what connecting raises, and CheckpointUnusable.
+        Raises what connecting raises, and CheckpointUnusable.
         """
-        from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint
-        from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
         from airflow_provider_dm.engine.target.identity import SubtaskRef
-        from airflow_provider_dm.engine.target.subtask import known_subtasks
+        from airflow_provider_dm.launch.checkpoints import checkpoint_json
 
-        ref = SubtaskRef(self.meta_schema, task, source_id)
         with self._session() as session:
-            found = known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
-            stands = read_all_stands(session, ref) if found is not None else []
-            dm = read_checkpoint(session, ref)
-        if found is None and dm is None:
-            return None
-        applied, begun = extent(stands) if stands else (None, None)
-        return {
-            "task": task,
-            "source": source_id,
-            "unit": found.unit if found is not None else "new",
-            "start": _json(found.start if found is not None else None),
-            "location": _json(found.location if found is not None else None),
-            "catch_up_until": _json(found.catch_up_until if found is not None else None),
-            "applied": applied,
-            "begun_up_to": begun,
-            "dm": None if dm is None else dm.to_json(),
-        }
+            return checkpoint_json(session, SubtaskRef(self.meta_schema, task, source_id))
 
     def reset(self, task: str, source_ids: Sequence[str]) -> Sequence[str]:
         """Forget how far these sources are applied, and DM's checkpoint: the task begins from nothing. Rows stay.
@@ -110,7 +88,3 @@ class CheckpointHook(BaseHook):
             yield session
         finally:
             session.close()
-
-
-def _json(location: Location | None) -> dict[str, Any] | None:
-    return None if location is None else location.to_json()

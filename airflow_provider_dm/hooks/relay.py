@@ -178,11 +178,13 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
     """
     from airflow_provider_dm.engine.meta.model import Stage
+    from airflow_provider_dm.engine.mysql.location import holds
     from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, is_alive, said
 
     if status is None:
         return Behind("no relay of this source has reported yet")
-    held = _holds(status, goal)
+    server_uuid = status.sub_dir.rpartition(".")[0]
+    held = status.relay is not None and holds(replace(status.relay, server_uuid=server_uuid), goal)
     if held is None:
         return Broken(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
     if held and status.relay is not None:
@@ -201,29 +203,3 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
             return Broken(f"{where}; it stopped: {said(status.error)}")
         case unknown:
             assert_never(unknown)
-
-
-def _holds(status: RelayStatus, goal: Location) -> bool | None:
-    """Tell whether everything before the goal is in the relay log; None when that can never be said.
-
-    Positions are those of one server: after a switch only GTID sets tell, and they count the older sub-directories in.
-    """
-    from airflow_provider_dm.engine.mysql.location import Order, compare
-
-    if status.relay is None:
-        return False
-    server_uuid = status.sub_dir.rpartition(".")[0]
-    if goal.server_uuid and server_uuid and goal.server_uuid != server_uuid:
-        return _has_gtids(status.relay.gtid_set, goal.gtid_set)
-    # The upstream names its file without a sub-directory; it is the relay's newest one that holds it.
-    order = compare(status.relay, replace(goal, suffix=status.relay.suffix, server_uuid=""))
-    return None if order is Order.UNRELATED else order in (Order.SAME, Order.AFTER)
-
-
-def _has_gtids(held: str, wanted: str) -> bool:
-    from airflow_provider_dm.engine.mysql.gtid import GtidSet
-
-    if not held or not wanted:
-        return False
-    ours, theirs = GtidSet.of_text(held), GtidSet.of_text(wanted)
-    return type(ours) is type(theirs) and ours.contains(theirs)

@@ -171,9 +171,9 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     What its unit does not have yet is empty, as DM has it where there is nothing to say.
     """
     master = relay.master if relay else None
-    applied, shown = subtask.applied, _progress(subtask, run)
+    applied, shown = subtask.applied, progress_of(subtask, run)
     groups = list(shown.get("unresolved_groups") or ())
-    lag, held_for = _age(subtask, run, "lag_seconds"), _age(subtask, run, "held_back_seconds")
+    lag, held_for = aged(subtask, run, "lag_seconds"), aged(subtask, run, "held_back_seconds")
     return {
         "totalEvents": _count(shown, "changes_applied"),
         "totalTps": _count(shown, "total_rps"),
@@ -185,7 +185,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position)
-        and not _holds_back(subtask, shown),
+        and not holds_back(subtask, shown),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
         # None: nobody knows.
@@ -212,7 +212,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     }
 
 
-def _holds_back(subtask: SubtaskStatus, shown: Json) -> bool:
+def holds_back(subtask: SubtaskStatus, shown: Json) -> bool:
     """Return True if rows before `applied` may be missing in the target. `shown`: the progress of the task's last run;
     where no sync has looked for held rows in it yet, the log that the source still needs decides.
     """
@@ -229,9 +229,9 @@ def _group_json(group: Json) -> Json:
     return {**group, "since": shown}
 
 
-def _age(subtask: SubtaskStatus, run: Run | None, key: str) -> float | None:
+def aged(subtask: SubtaskStatus, run: Run | None, key: str) -> float | None:
     """Return an age of the run's progress, in seconds, and the time since then if the run has ended; None: unknown."""
-    said = _progress(subtask, run).get(key)
+    said = progress_of(subtask, run).get(key)
     if said is None or run is None:
         return None
     return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
@@ -246,7 +246,7 @@ def _count(progress: Json, key: str) -> str:
     return str(int(progress.get(key) or 0))
 
 
-def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
+def progress_of(subtask: SubtaskStatus, run: Run | None) -> Json:
     """Return what the run shows of this source."""
     of_source = run.progress.get(subtask.source) if run is not None else None
     return of_source if isinstance(of_source, dict) else {}

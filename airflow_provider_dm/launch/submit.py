@@ -129,10 +129,7 @@ class SparkApp:
             java_home=java_home,
             environ=environ,
         )
-        path = run_dir / RUN_LOG
-        log.info(
-            "starting %s: run %s, pyspark %s; Spark's output is in %s", job.spec.app, job.spec.run_id, version, path
-        )
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         try:
             process = subprocess.Popen(
                 command.argv,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import HolderSpec
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
@@ -28,6 +29,48 @@ OTHERS_LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
+
+
+class TaskUnknown(DmError):
+    """No run has named the task, or not on these sources."""
+
+    task: str
+    sources: tuple[str, ...]
+
+    code = "DM-9046"
+    what = "no task {task} is known on {sources}."
+    hint = "`dmctl query-status` shows the tasks and their sources; the first run of a task makes it known."
+
+
+class ControlRefused(DmError):
+    task: str
+    reason: str
+
+    code = "DM-9048"
+    what = "task {task} was not asked for anything: {reason}."
+    hint = "Ask for all sources of the task."
+
+
+class ControlNotObeyed(DmError):
+    """The wish is stored, and no run has fulfilled it yet."""
+
+    task: str
+    source: str
+    trouble: str
+
+    code = "DM-9049"
+    reaction = Reaction.RETRY
+    what = "source {source} of task {task}: {trouble}."
+    hint = "The wish is stored, and the run that is at work or the next one obeys it; ask again to wait for that."
+
+
+def known_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:
+    """Return the task's subtasks on these sources; without `sources` all of them. Raises TaskUnknown."""
+    found = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
+    unknown = sorted(set(sources) - {one.source for one in found})
+    if unknown or not found:
+        raise TaskUnknown(task, tuple(unknown) or ("any source",))
+    return found
 
 
 @dataclass(frozen=True)
@@ -82,6 +125,21 @@ def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) ->
         if wish is Stage.STOPPED and not store.list_subtasks(task=task):
             forget_locks(store, task)
     return answers
+
+
+def control(store: MetaStore, task: str, sources: Sequence[str], wish: Stage) -> list[str]:
+    """Let the task's subtasks on these sources wait, go on, or end; return the sources when they do.
+
+    Raises TaskUnknown, ControlRefused, ControlNotObeyed.
+    """
+    chosen = known_subtasks(store, task, sources)
+    if reason := refusal(chosen, store.list_subtasks(task=task)):
+        raise ControlRefused(task, reason)
+    answers = operate(store, chosen, wish)
+    for one in answers:
+        if one.trouble:
+            raise ControlNotObeyed(task, one.source, one.trouble)
+    return [one.source for one in answers]
 
 
 def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -> str:

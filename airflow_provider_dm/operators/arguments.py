@@ -20,6 +20,13 @@ def text(value: Any, argument: str) -> str:
     return value
 
 
+def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
+    """Return a text that is one of these. Raises ArgumentUnusable."""
+    if value not in known:
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be one of {', '.join(known)}")
+    return str(value)
+
+
 def texts(value: Any, argument: str) -> tuple[str, ...]:
     """Return a list of texts. One text alone is refused: it would be a list of its letters. Raises ArgumentUnusable."""
     return tuple(text(one, argument) for one in listed(value, argument))

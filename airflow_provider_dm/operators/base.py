@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.launch.inputs import Inputs
     from airflow_provider_dm.launch.job import App
     from airflow_provider_dm.launch.submit import Outcome
-    from airflow_provider_dm.operators.inputs import Document
+    from airflow_provider_dm.operators.inputs import Document, Files
 
 RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""
@@ -69,7 +69,7 @@ class DmTaskOperator(BaseOperator):
         self.target_conn_id = target_conn_id
         self.dm_meta_conn_id = dm_meta_conn_id
 
-    def read_inputs(self) -> Inputs:
+    def read_inputs(self, context: Context) -> Inputs:
         """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs` and `with_starts`."""
         from airflow_provider_dm.launch.starts import with_starts
         from airflow_provider_dm.operators.inputs import read_inputs
@@ -79,7 +79,7 @@ class DmTaskOperator(BaseOperator):
             sources=self.sources,
             source_conn_ids=self.source_conn_ids,
             target_conn_id=self.target_conn_id,
-            folder=folder_of(self),
+            files=files_of(self, context),
         )
         mask(*(one.password.reveal() for one in (*inputs.source_endpoints, inputs.target)))
         return with_starts(inputs)
@@ -169,8 +169,9 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.idle import idle_result
         from airflow_provider_dm.launch.job import checked_until
-        from airflow_provider_dm.launch.narration import Audience
+        from airflow_provider_dm.launch.narration import Audience, closing_table
         from airflow_provider_dm.launch.relays import Relays, forget_private
         from airflow_provider_dm.launch.starts import tell_needs
         from airflow_provider_dm.launch.submit import SparkAppFailed
@@ -179,7 +180,7 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.launch.workdir import TaskDir
         from airflow_provider_dm.operators.arguments import text
 
-        inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
+        inputs = self.read_inputs(context)  # step 1: everything that can be wrong before anything runs
         until, spark = checked_until(text(self.until, "until")), self.hook.settings()
         metadata = DmMetadataHook(self.dm_meta_conn_id)
         directory = TaskDir.of(inputs.task.name, settings.work_root())
@@ -189,8 +190,13 @@ class DmSparkAppOperator(DmTaskOperator):
             holder, source_ids = holder_of(context["ti"]), [one.source_id for one in upstreams]
             if self.writes:
                 wait_for_others(store, inputs.task.name, source_ids, holder)
-                if holder.attempt == "1":  # a retry obeys what was wanted of the attempt before
-                    want_running(store, inputs.task.name, source_ids)
+                if holder.attempt == "1":  # a retry obeys a stop, and a pause is for a person to end
+                    want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
+            say = partial(self.log.info, "%s")
+            if self.app == "incremental_sync" and (idle := idle_result(inputs, store, until)) is not None:
+                for line in closing_table(self.app, idle):
+                    say(line)
+                return {**idle, RUN_ID_KEY: None}
             supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, spark)
             job = supervisor.job(self.app, until)
             mask(*job.secrets.variables.values())
@@ -202,7 +208,6 @@ class DmSparkAppOperator(DmTaskOperator):
                 needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
             ) as relays:  # step 2
                 app = self.hook.start(job, run_dir=run_dir)
-                say = partial(self.log.info, "%s")
                 try:
                     outcome = supervisor.watch(app, relays, Audience(say, say))
                 except SparkAppFailed:
@@ -244,6 +249,18 @@ def folder_of(operator: BaseOperator) -> Path:
     """Return where the operator's DAG file lies: what its relative paths mean, whatever the worker's directory is."""
     dag = operator.get_dag()
     return Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path.cwd()
+
+
+def files_of(operator: BaseOperator, context: Context) -> Files:
+    """Return how the operator's YAML files are read: relative to its DAG file, as Jinja templates with the context.
+
+    They are no `template_ext` files: Airflow would store their text, and passwords in it, with the DAG.
+    """
+    from airflow_provider_dm.operators.inputs import Files
+
+    dag = operator.get_dag()
+    env = dag.get_template_env(force_sandboxed=True) if dag is not None else operator.get_template_env()
+    return Files(folder_of(operator), lambda text: str(env.from_string(text).render(**context)))
 
 
 def mask(*secrets: str) -> None:

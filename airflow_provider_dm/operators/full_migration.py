@@ -12,8 +12,21 @@ class DmFullMigrationOperator(DmSparkAppOperator):
     to follow. It is resumable: a retry, or the same task in a later DAG run, goes on with the chunks that are missing;
     when all are done it returns at once. Relays run beside it, so that no binlog is lost while it copies.
 
-    Arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator` and
-    :class:`~airflow_provider_dm.operators.base.DmSparkAppOperator`.
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
+        required, templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
+        the task (list[str | dict] | None, default None, templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
+        | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
+        None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
+        exist (str, default 'spark_default', templated)
+    :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
+        str] | None, default None, templated)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
 
     Returns ``{"rows", "seconds", "sources": {source-id: …}, "dm_run_id"}``.
     """

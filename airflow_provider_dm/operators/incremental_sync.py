@@ -18,15 +18,27 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     beside the sync for every source whose relay log nobody else writes (see
     :class:`~airflow_provider_dm.operators.relay.DmRelayOperator`).
 
-    :param until: ``"caught-up"`` (to where the sources' binlogs end when the app starts), ``"forever"``, or a location
-        ``FILE:POSITION`` (templated)
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
+        required, templated)
+    :param until: ``"caught-up"``: up to where the sources' binlogs end when the run starts; ``"forever"``; or a
+        location ``FILE:POSITION`` (str, default 'caught-up', templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
+        the task (list[str | dict] | None, default None, templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
+        | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
+        None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
+        exist (str, default 'spark_default', templated)
+    :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
+        str] | None, default None, templated)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
 
     Where nothing else is left to do than to wait for the DDL that other shards of a merged table have not made, the
     task succeeds with the status ``waiting for lock``. Rows are held back then, and the next run goes on;
     :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until none are.
-
-    Other arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator` and
-    :class:`~airflow_provider_dm.operators.base.DmSparkAppOperator`.
 
     Returns ``{"status", "changes_applied", "transactions", "seconds", "unresolved_groups", "sources": {source-id:
     {"location", …}}, "dm_run_id"}``; ``status`` is ``finished`` or ``waiting for lock``.

@@ -12,16 +12,19 @@ A password is never an argument: Airflow shows DAG files and rendered arguments 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
+from jinja2 import TemplateError
 
+from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig, UnknownSource
-from airflow_provider_dm.engine.config.yaml_file import load_source, load_task, source_of, task_of
+from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, text_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
@@ -36,22 +39,37 @@ Document = str | Mapping[str, Any]
 """The path of a YAML file, or what it would hold."""
 
 
+@dataclass(frozen=True)
+class Files:
+    """The way in which YAML files are read. `folder`: of relative paths; `render`: from a template to text."""
+
+    folder: Path
+    render: Callable[[str], str] = str
+
+    def text(self, name: str) -> str:
+        """Return a file's text. Raises ConfigError."""
+        path = self.folder / name
+        try:
+            return self.render(text_of(path))
+        except TemplateError as error:
+            raise ConfigError(str(path), (f"{path}: as a Jinja template: {error}",)) from None
+
+
 def read_inputs(
     *,
     task: Document,
     sources: Sequence[Document] | None,
     source_conn_ids: Mapping[str, str] | None,
     target_conn_id: str | None,
-    folder: Path,
+    files: Files,
 ) -> Inputs:
-    """Read the task, its sources and its target from an operator's arguments. `folder`: what relative paths are
-    relative to.
+    """Read the task, its sources and its target from an operator's arguments.
 
     Raises ConfigError, NotSupportedYet, UnknownSource, SourceFilesDiffer, ConnectionMissing, ConnectionUnusable,
     PasswordInDag, ArgumentUnusable.
     """
-    config = read_task(task, folder)
-    configs = chosen_sources(config, [read_source(source, folder) for source in listed(sources, "sources")])
+    config = read_task(task, files)
+    configs = chosen_sources(config, [read_source(source, files) for source in listed(sources, "sources")])
     config.require_supported()
     for one in configs:
         one.require_supported()
@@ -60,22 +78,36 @@ def read_inputs(
     return Inputs(config, configs, endpoints, target_endpoint(config, target_conn_id))
 
 
-def read_task(document: Document, folder: Path) -> TaskConfig:
+def read_task(document: Document, files: Files) -> TaskConfig:
     """Read the task from a path of a task.yaml, or what it would hold. Raises ConfigError, PasswordInDag."""
     if isinstance(document, str):
-        return load_task(folder / document)
+        return parse_task(files.text(document), str(files.folder / document))
     refuse_passwords(document)
     return task_of(document, "the operator's argument `task`")
 
 
-def read_source(document: Document, folder: Path) -> SourceConfig:
+def task_name(document: Document, files: Files) -> str:
+    """Return the task's name, which may be given by its file or its dictionary. Raises as `read_task`."""
+    if isinstance(document, str) and not document.endswith(_YAML):
+        return text(document, "task")
+    return read_task(document, files).name
+
+
+def sources_of(task: TaskConfig, given: Sequence[str]) -> tuple[str, ...]:
+    """Return these source-ids of the task; none given: all. Raises UnknownSource."""
+    for source in given:
+        task.instance(source)
+    return tuple(given) or tuple(task.source_ids)
+
+
+def read_source(document: Document, files: Files) -> SourceConfig:
     """Read a source: its id, the path of a source.yaml, or what that would hold. Raises ConfigError, PasswordInDag."""
     if not isinstance(document, str):
         refuse_passwords(document)
         return source_of(document, "the operator's argument `source`")
     text(document, "source")
     if document.endswith(_YAML) or "/" in document:
-        return load_source(folder / document)
+        return parse_source(files.text(document), str(files.folder / document))
     return SourceConfig(source_id=document, enable_relay=True)
 
 

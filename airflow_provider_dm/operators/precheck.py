@@ -22,7 +22,16 @@ class DmPrecheckOperator(DmTaskOperator):
     Runs in the task's own process, without Spark. What fails is listed with its remedy, all of it at once, and the task
     fails without a retry; warnings are logged.
 
-    Arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator`.
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
+        required, templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
+        the task (list[str | dict] | None, default None, templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
+        | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
+        None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
 
     Returns ``{"passed": true, "task", "results": [{"name", "where", "state", "message", "remedy"}]}``.
     """
@@ -33,7 +42,7 @@ class DmPrecheckOperator(DmTaskOperator):
         from airflow_provider_dm.hooks.settings import work_root
 
         with translated():
-            inputs = self.read_inputs()
+            inputs = self.read_inputs(context)
             push_dm_page(context, task=inputs.task.name)
             return self._judged(run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(work_root())))
 

@@ -16,7 +16,7 @@ from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
-from airflow_provider_dm.operators.base import folder_of, holder_of, mask
+from airflow_provider_dm.operators.base import files_of, holder_of, mask
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -50,13 +50,17 @@ class DmRelayOperator(BaseOperator):
     when the deferred task is marked or cleared by a person. All attempts must run on one machine, where the relay
     directory lies: give the task a queue that one worker serves.
 
-    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or what it would hold (templated)
+    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
+        | dict, required, templated)
     :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
-        ``"caught-up"`` (with where the source's binlog ends when the relay starts) (templated)
-    :param source_conn_id: Airflow connection of the source; by default ``from`` of its source.yaml, else the connection
-        of the same id (templated)
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    :param deferrable: start the relay and wait in the triggerer; the metadata DB must be one that it reaches
+        ``"caught-up"`` (with where the source's binlog ends when the relay starts) (Until, default 'stopped',
+        templated)
+    :param source_conn_id: Airflow connection of the source; None: ``from`` of its source.yaml, else the connection of
+        the same id (str | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param deferrable: start the relay and wait in the triggerer, which must reach the metadata DB (bool, default
+        [operators] default_deferrable)
 
     Returns ``{"source", "stage", "location", "caught_up"}``.
     """
@@ -91,7 +95,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.hooks.relay import goal_at_end
 
         with translated():
-            upstream = self._upstream()
+            upstream = self._upstream(context)
             push_dm_page(context, source=upstream.source_id)
             attempt = holder_of(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
@@ -124,7 +128,7 @@ class DmRelayOperator(BaseOperator):
                     raise RelayFailed(source_id, ReportedError.read(event["error"]))
                 case "gone":
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
-                    upstream = self._upstream()
+                    upstream = self._upstream(context)
                     log_path = self._log_path(upstream, holder_of(context["ti"]).attempt)
                     goal = goal_of(event["goal"]) if event.get("goal") else None
                     return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
@@ -238,7 +242,7 @@ class DmRelayOperator(BaseOperator):
         mask(*secrets.variables.values())
         return spec, {**settings.environment_of_apps(), **secrets.variables}, secrets.masked
 
-    def _upstream(self) -> Upstream:
+    def _upstream(self, context: Context) -> Upstream:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.errors import ArgumentUnusable
         from airflow_provider_dm.launch.job import Upstream
@@ -247,7 +251,7 @@ class DmRelayOperator(BaseOperator):
 
         if self.until not in get_args(Until):
             raise ArgumentUnusable("until", f"{self.until!r} is none of {', '.join(get_args(Until))}")
-        config = read_source(self.source, folder_of(self))
+        config = read_source(self.source, files_of(self, context))
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
@@ -271,9 +275,11 @@ class DmRelayStopOperator(BaseOperator):
     A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG whatever became of the others.
     The wish lasts; :class:`DmRelayOperator` and the syncs take it back when they start.
 
-    :param source_ids: whose relays (templated)
-    :param wait_seconds: how long to wait for the relays to say that they have stopped; 0: not at all
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param source_ids: the sources whose relays are stopped (list[str], required, templated)
+    :param wait_seconds: how long to wait until the relays report that they have stopped; 0: not at all (float, default
+        60.0)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
 
     Returns the last status of each, as :class:`DmRelayOperator` does.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_dm.operators.base import folder_of
+from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ class DmRelayPurgeOperator(BaseOperator):
     never removes a file that a task needs, nor the newest one. Run it on the machine where the files are: give the task
     the queue of the relay. With ``interval: 0`` it removes nothing.
 
-    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or what it would hold (templated)
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
+        | dict, required, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
 
     Returns ``{"source", "files": [removed], "bytes", "kept": reason for which the first other file stays}``.
     """
@@ -43,7 +45,7 @@ class DmRelayPurgeOperator(BaseOperator):
         from airflow_provider_dm.operators.inputs import read_source
 
         with translated():
-            config = read_source(self.source, folder_of(self))
+            config = read_source(self.source, files_of(self, context))
             hook = RelayLogHook(self.dm_meta_conn_id)
             plan = hook.plan_purge_by_policy(config)
             purged = hook.purge(plan)

@@ -21,14 +21,17 @@ class DmShardDdlLockOperator(BaseOperator):
     DDL has been run, or where another DDL than ``number`` is the oldest, fails the task without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
-        :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (templated)
-    :param number: which DDL of that table was shown to whoever decides, by the lock's ``number``: all DDL of a table
-        have the same id, so leave it out only where nobody else can have decided since (templated)
+        :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (str, required, templated)
+    :param number: the lock's ``number``, of the DDL that was shown to the person who decides: all DDL of a table have
+        the same id, so leave it out only where no other person can have decided since (int | str | None, default None,
+        templated)
     :param action: ``"exec"``: the target makes what the owner has made; ``"skip"``: you have made the change in the
-        target yourself (templated)
-    :param lock_owner: the source whose DDL is meant; by default the one that came first (templated)
-    :param force: also while a source has not come to the DDL
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+        target yourself (str, default 'exec', templated)
+    :param lock_owner: the source whose DDL is meant; None: the source that came first (str | None, default None,
+        templated)
+    :param force: also while a source has not come to the DDL (bool, default False)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
 
     Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish"}``.
     """

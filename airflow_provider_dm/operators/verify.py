@@ -15,8 +15,21 @@ class DmVerifyOperator(DmSparkAppOperator):
     What is written to a source after the last sync is a difference too: verify behind a sync that caught up, while the
     sources rest.
 
-    Arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator` and
-    :class:`~airflow_provider_dm.operators.base.DmSparkAppOperator`.
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
+        required, templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources of
+        the task (list[str | dict] | None, default None, templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id (dict[str, str]
+        | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task (str | None, default
+        None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
+        exist (str, default 'spark_default', templated)
+    :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
+        str] | None, default None, templated)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
 
     Returns ``{"verified": true, "rows", "tables": […], "seconds", "dm_run_id"}``.
     """

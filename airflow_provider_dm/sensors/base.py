@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -52,7 +52,7 @@ class MetadataSensor(BaseSensorOperator):
             return super().execute(context)
         found = self._first_look(context)
         if not found.is_done:
-            self._defer()
+            self._defer(context)
         return found.xcom_value
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
@@ -61,15 +61,26 @@ class MetadataSensor(BaseSensorOperator):
             event = {"status": self.good if event == "success" else event, "message": "see the trigger's log"}
         status, message = str(event.get("status")), str(event.get("message"))
         if status == self.good:
-            return event.get("location")
+            return event.get("value")
         if status == "timeout":
             raise AirflowSensorTimeout(message)
         if status in self.failures:
             raise self.failures[status](message)
         raise AirflowException(f"the trigger ended with status {status!r}: {message}")
 
+    def _kept(self, context: Context, key: str, make: Callable[[], str]) -> str:
+        """Return a value that holds for one attempt: one that was rescheduled keeps it, a cleared one makes it anew."""
+        if not self.reschedule:
+            return make()
+        state, attempt = context["task_state_store"], str(context["ti"].try_number)
+        of_attempt, _, kept = str(state.get(key) or "").partition(" ")
+        if not kept or of_attempt != attempt:
+            kept = make()
+            state.set(key, f"{attempt} {kept}")
+        return kept
+
     @abstractmethod
-    def _trigger(self, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         """Return the trigger that goes on, with the arguments that all have in `common`."""
 
     def _may_end_from_trigger(self) -> bool:
@@ -84,11 +95,12 @@ class MetadataSensor(BaseSensorOperator):
                 raise AirflowSkipException(str(error)) from error
             raise
 
-    def _defer(self) -> None:
+    def _defer(self, context: Context) -> None:
         """Go on in the triggerer, and at its event in `execute_complete`."""
         poll = max(float(self.poke_interval), 1.0)
         self.defer(
             trigger=self._trigger(
+                context,
                 dm_meta_conn_id=self.dm_meta_conn_id,
                 poll_interval=poll,
                 deadline=time.time() + self.timeout,

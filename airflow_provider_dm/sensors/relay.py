@@ -35,12 +35,17 @@ class RelayCatchUpSensor(MetadataSensor):
     A relay that is paused, cut off from its source or without room on its disk is waited for, as it goes on by itself.
     One that has ended with an error fails the sensor.
 
-    :param source_id: the source (templated)
-    :param min_location: ``FILE:POSITION`` of the source; by default its end at the sensor's start (templated)
-    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; by default the connection
-        whose id is the source-id (templated)
-    :param end_from_trigger: as with all of :class:`~airflow_provider_dm.sensors.base.MetadataSensor`, which has the
-        other arguments; not used with ``soft_fail`` or ``never_fail`` either
+    :param source_id: the source (str, required, templated)
+    :param min_location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts (str |
+        None, default None, templated)
+    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; None: the connection whose id
+        is the source-id (str | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
+        ``outlets``, which only a worker handles, nor with ``soft_fail`` or ``never_fail`` (bool, default True)
+    :param poke_interval: seconds between two looks (timedelta | float, default 10)
 
     Returns the relay's location.
     """
@@ -64,7 +69,7 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_conn_id = source_conn_id
         self._goal: Location | None = None
 
-    def _trigger(self, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
@@ -101,26 +106,19 @@ class RelayCatchUpSensor(MetadataSensor):
         return Behind("the metadata DB does not answer")
 
     def _goal_of(self, context: Context) -> Location:
-        """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that its attempt
-        started with. A cleared one is another attempt: the source may have written more since.
-        """
+        """Return the given goal, or the source's end when this attempt began: it may have written more since."""
         from airflow_provider_dm.hooks.relay import goal_of, goal_text
 
         if self.min_location:
             return goal_of(self.min_location)
-        if not self.reschedule:
-            return self._end_of_source()
-        state, attempt = context["task_state_store"], str(context["ti"].try_number)
-        of_attempt, _, kept = str(state.get(GOAL_KEY) or "").partition(" ")
-        if kept and of_attempt == attempt:
-            return goal_of(kept)
-        goal = self._end_of_source()
-        state.set(GOAL_KEY, f"{attempt} {goal_text(goal)}")
-        return goal
+        conn_id = self.source_conn_id or self.source_id
+        return goal_of(self._kept(context, GOAL_KEY, lambda: goal_text(end_of_source(conn_id, self.source_id))))
 
-    def _end_of_source(self) -> Location:
-        from airflow_provider_dm.hooks.relay import goal_at_end
-        from airflow_provider_dm.operators.inputs import connection_endpoint
 
-        conn_id, whose = self.source_conn_id or self.source_id, f"source {self.source_id}"
-        return goal_at_end(connection_endpoint(conn_id, self.source_id, whose, "no min_location says how far to wait"))
+def end_of_source(conn_id: str, source_id: str) -> Location:
+    """Return where the binlog of a source ends now. Raises as `hooks.relay.goal_at_end`, ConnectionMissing, …"""
+    from airflow_provider_dm.hooks.relay import goal_at_end
+    from airflow_provider_dm.operators.inputs import connection_endpoint
+
+    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "no location says how far to wait")
+    return goal_at_end(endpoint)

@@ -38,15 +38,20 @@ class ShardDdlLockSensor(MetadataSensor):
 
     Of a task whose sync has not reported to the metadata DB yet nobody knows; it is waited for.
 
-    :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or what it would hold
-        (templated)
-    :param lock_id: the one lock to wait for, as ``dmctl shard-ddl-lock`` names it; by default all of the task
-        (templated)
+    :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
+        (str | dict | None, default None, templated)
+    :param lock_id: the one lock to wait for, as ``dmctl shard-ddl-lock`` names it; None: all of the task (str | None,
+        default None, templated)
     :param fail_on_conflict: fail at once, without a retry, when sources have made different DDL, or one has made it out
-        of order. Both sides are in the message; the locks are in the XCom ``dm_ddl_locks``, as they are after a timeout
-        of a deferred one
+        of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a timeout (bool,
+        default True)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
+        None, templated)
+    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
+        ``outlets``, which only a worker handles (bool, default True)
+    :param poke_interval: seconds between two looks (timedelta | float, default 10)
 
-    Other arguments: see :class:`~airflow_provider_dm.sensors.base.MetadataSensor`.
     """
 
     good = "resolved"
@@ -68,11 +73,11 @@ class ShardDdlLockSensor(MetadataSensor):
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
 
-    def _trigger(self, **common: Any) -> MetadataTrigger:
+    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 
         return ShardDdlLockTrigger(
-            task_name=self._task_name(),
+            task_name=self._task_name(context),
             lock_id=self.lock_id or None,
             fail_on_conflict=self.fail_on_conflict,
             **common,
@@ -83,7 +88,7 @@ class ShardDdlLockSensor(MetadataSensor):
         from airflow_provider_dm.launch.ddl_standing import Differs, Resolved
 
         with translated():
-            standing = self._standing()
+            standing = self._standing(context)
         match standing:
             case Resolved():
                 return PokeReturnValue(is_done=True)
@@ -100,23 +105,21 @@ class ShardDdlLockSensor(MetadataSensor):
             _push(context, event.get("locks", ()))
         return super().execute_complete(context, event)
 
-    def _standing(self) -> Standing:
+    def _standing(self, context: Context) -> Standing:
         from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
 
         with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return standing_in(store, self._task_name(), self.lock_id)
+            return standing_in(store, self._task_name(context), self.lock_id)
         return Waits("the metadata DB does not answer")
 
-    def _task_name(self) -> str | None:
+    def _task_name(self, context: Context) -> str | None:
         """Return the name of the task. Raises AirflowFailException, ConfigError, PasswordInDag."""
-        from airflow_provider_dm.operators.base import folder_of
-        from airflow_provider_dm.operators.inputs import read_task
+        from airflow_provider_dm.operators.base import files_of
+        from airflow_provider_dm.operators.inputs import task_name
 
-        name = self.task or None
-        if name is not None and (not isinstance(name, str) or name.endswith((".yaml", ".yml"))):
-            name = read_task(name, folder_of(self)).name
+        name = task_name(self.task, files_of(self, context)) if self.task else None
         if name is None and not self.lock_id:
             raise AirflowFailException("neither `task` nor `lock_id` says what to wait for")
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):

@@ -33,7 +33,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
 
     Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 
-    Events: ``{"status": "caught-up", "location"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
+    Events: ``{"status": "caught-up", "value": location}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
     """
 
     source_id: str
@@ -50,7 +50,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
         ):
             match progress or Behind("the metadata DB does not answer"):
                 case CaughtUp(at):
-                    return {"status": "caught-up", "location": str(at)}
+                    return {"status": "caught-up", "value": str(at)}
                 case Broken(why):
                     return {"status": "broken", "message": why}
                 case Behind(why) if time.time() >= self.deadline:
@@ -63,7 +63,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
         if not self.end_from_trigger:
             return TriggerEvent(event)
         if event["status"] == "caught-up":
-            return TaskSuccessEvent(xcoms={"return_value": event["location"]})
+            return TaskSuccessEvent(xcoms={"return_value": event["value"]})
         self.log.error("%s", event["message"])
         return TaskFailedEvent()
 

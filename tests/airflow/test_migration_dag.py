@@ -8,9 +8,11 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
+from airflow_provider_dm.operators.checkpoint import DmCheckpointOperator
 from airflow_provider_dm.operators.full_migration import DmFullMigrationOperator
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.precheck import DmPrecheckOperator
+from airflow_provider_dm.operators.table_schema import DmTableSchemaOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from testbed import Server
 
@@ -88,23 +90,31 @@ def test_two_sources_into_one_target(
                 )
 
         sync = DmIncrementalSyncOperator(task_id="sync", task=task, until="caught-up")
-        check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task)
+        idle = DmIncrementalSyncOperator(task_id="idle", task=task, until="caught-up")
+        check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task) >> idle
 
     run = run_dag(dag)
 
     assert {name: state for name, (state, _) in states(run).items()} == dict.fromkeys(
-        ("precheck", "copy", "disturb", "sync", "verify"), "success"
+        ("precheck", "copy", "disturb", "sync", "verify", "idle"), "success"
     )
     results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
     assert results["copy"]["rows"] == 400
     assert results["sync"]["changes_applied"] >= 400
     assert results["verify"]["verified"] is True
+    # Nothing was written since: no Spark app is started.
+    assert results["sync"]["dm_run_id"]
+    assert (results["idle"]["dm_run_id"], results["idle"]["status"]) == (None, "finished")
+    assert results["idle"]["sources"]["shard_01"]["location"] == results["sync"]["sources"]["shard_01"]["location"]
     assert mysql_target.sql(f"SELECT COUNT(*) FROM `{shards}`.orders") == mysql_target.sql(
         f"SELECT {results['verify']['rows']}"
     )
     checkpoint = CheckpointHook("dm_target", meta_schema=f"{shards}_meta").get(shards, "shard_01")
     assert checkpoint is not None
     assert str(checkpoint.location) == results["sync"]["sources"]["shard_01"]["location"]
+
+    a_table_is_read_by_another_definition(task, f"{shards}_0")
+    a_checkpoint_is_shown_and_forgotten(task)
 
     said = "".join(capfd.readouterr())
     assert CANARY not in said
@@ -116,6 +126,32 @@ def test_two_sources_into_one_target(
     # A relay log holds what the source's binlog holds: here the statement that created the account.
     ours = [path for path in files if "relay" not in path.relative_to(work_dir).parts]
     assert [path for path in ours if CANARY.encode() in path.read_bytes()] == []
+
+
+def a_table_is_read_by_another_definition(task: dict[str, Any], database: str) -> None:
+    def run(action: Any, **arguments: Any) -> str:
+        common: dict[str, Any] = {"task": task, "target_conn_id": "dm_target", "database": database, "table": "orders"}
+        made = DmTableSchemaOperator(task_id="x", **common, sources=["shard_01"], action=action, **arguments)
+        return str(made.execute({})["sources"]["shard_01"])
+
+    assert "`note` varchar(40)" in run("get")
+    longer = run("update", sql=f"CREATE TABLE {database}.orders (id BIGINT PRIMARY KEY, note VARCHAR(80), n INT)")
+    assert "VARCHAR(80)" in longer
+    assert "varchar(40)" in run("update", origin="source")
+    assert "varchar(40)" in run("update", origin="target")
+    assert run("delete") == "None"
+
+
+def a_checkpoint_is_shown_and_forgotten(task: dict[str, Any]) -> None:
+    def run(action: Any) -> Any:
+        return DmCheckpointOperator(task_id="x", task=task, target_conn_id="dm_target", action=action).execute({})
+
+    def units() -> set[str]:
+        return {one["unit"] for one in run("show")["sources"].values()}
+
+    assert units() == {"sync"}
+    run("reset")
+    assert units() == {"new"}
 
 
 def test_a_precheck_names_what_is_wrong_and_what_to_do(

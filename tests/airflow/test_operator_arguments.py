@@ -38,7 +38,7 @@ def operators() -> list[type[BaseOperator]]:
     for name in modules:
         module = importlib.import_module(name)
         own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
-        found += [one for one in own if issubclass(one, BaseOperator)]
+        found += [one for one in own if issubclass(one, BaseOperator) and not one.__name__.startswith("_")]
     return found
 
 
@@ -199,3 +199,19 @@ def test_who_is_refused_takes_back_no_wish(
             refused.execute({"ti": SimpleNamespace(**vars(instance()), xcom_push=lambda **_: None)})  # type: ignore[typeddict-item]
         assert ("DM-8005" in str(raised.value)) is operator.writes
         assert store.list_subtasks()[0].desired is Stage.PAUSED
+
+
+@pytest.mark.parametrize(("wish", "left"), [(Stage.PAUSED, Stage.PAUSED), (Stage.STOPPED, Stage.RUNNING)])
+def test_a_new_dag_run_takes_back_a_stop_and_never_a_pause(
+    wish: Stage, left: Stage, connection: Callable[..., None], work_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for conn_id in ("one", "there"):
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1, login="dm")
+    monkeypatch.setattr(DmSparkSubmitHook, "start", stop_here)
+    sync = DmIncrementalSyncOperator(task_id="t", task=TASK, target_conn_id="there")
+    with DmMetadataHook().get_store() as store:
+        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
+        store.set_subtask_desired("shop", "one", wish)
+        with pytest.raises(AirflowException, match="it would start"):
+            sync.execute({"ti": SimpleNamespace(**vars(instance()), xcom_push=lambda **_: None)})  # type: ignore[typeddict-item]
+        assert store.list_subtasks()[0].desired is left

@@ -231,7 +231,7 @@ def test_a_trigger_survives_being_stored() -> None:
 
 def test_it_tells_what_happened(work_dir: Path) -> None:
     say(stage=Stage.RUNNING, relay=GOAL)
-    assert event_of(trigger()).payload == {"status": "caught-up", "location": str(GOAL)}
+    assert event_of(trigger()).payload == {"status": "caught-up", "value": str(GOAL)}
     success = event_of(trigger(end_from_trigger=True))
     assert isinstance(success, TaskSuccessEvent)
     assert success.xcoms == {"return_value": str(GOAL)}
@@ -263,7 +263,7 @@ def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable:
 
 def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter([GOAL, GOAL.at(GOAL.position + 1)])
-    monkeypatch.setattr(RelayCatchUpSensor, "_end_of_source", lambda _: next(ends))
+    monkeypatch.setattr("airflow_provider_dm.sensors.relay.end_of_source", lambda *_: next(ends))
     wait = RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule")
     kept: dict[str, str] = {}
     state = SimpleNamespace(get=kept.get, set=kept.__setitem__)

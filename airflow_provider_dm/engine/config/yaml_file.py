@@ -37,12 +37,12 @@ DEPRECATED: Final = frozenset(
 
 def load_task(path: FilePath | str) -> TaskConfig:
     """Read a task.yaml. Raises ConfigError."""
-    return parse_task(_text(path), str(path))
+    return parse_task(text_of(path), str(path))
 
 
 def load_source(path: FilePath | str) -> SourceConfig:
     """Read a source.yaml. Raises ConfigError."""
-    return parse_source(_text(path), str(path))
+    return parse_source(text_of(path), str(path))
 
 
 def parse_task(text: str, file: str = "task.yaml") -> TaskConfig:
@@ -65,7 +65,8 @@ def source_of(mapping: Mapping[str, object], name: str = "the source") -> Source
     return _build(SourceConfig, Document(mapping), name, "the source", checks.source_problems)
 
 
-def _text(path: FilePath | str) -> str:
+def text_of(path: FilePath | str) -> str:
+    """Return the text of a configuration file. Raises ConfigError."""
     try:
         return FilePath(path).read_text(encoding="utf-8")
     except OSError as error:

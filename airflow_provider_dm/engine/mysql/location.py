@@ -145,3 +145,18 @@ def has_passed(here: Location, place: Location) -> bool:
 def missing_at(here: Location, place: Location) -> GtidSet:
     """Return what was committed before `place` and not before `here`. Both have their GTID sets."""
     return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))
+
+
+def holds(here: Location, goal: Location) -> bool | None:
+    """Return True if everything before `goal` is before `here`; None if that cannot become known.
+
+    `goal` is a place as a server names it, without a relay sub-directory. Positions are those of one server: after a
+    switch only GTID sets decide.
+    """
+    if goal.server_uuid and here.server_uuid and goal.server_uuid != here.server_uuid:
+        if not here.gtid_set or not goal.gtid_set:
+            return False
+        ours, theirs = GtidSet.of_text(here.gtid_set), GtidSet.of_text(goal.gtid_set)
+        return type(ours) is type(theirs) and ours.contains(theirs)
+    order = compare(here, replace(goal, suffix=here.suffix, server_uuid=""))
+    return None if order is Order.UNRELATED else order in (Order.SAME, Order.AFTER)

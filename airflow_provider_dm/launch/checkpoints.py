@@ -1,0 +1,42 @@
+"""Checkpoints of a task, read from the target: for `CheckpointHook` and `DmCheckpointOperator`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint
+from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.subtask import known_subtasks
+
+
+def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | None:
+    """Return a subtask's checkpoint as JSON; None when neither we nor DM have noted one.
+
+    ``{"task", "source", "unit", "start", "location", "catch_up_until", "applied", "begun_up_to", "dm"}``: everything
+    before ``applied`` is in the target, and maybe parts of what is before ``begun_up_to`` (sort keys of locations);
+    ``dm``: the points of DM's own table. Raises CheckpointUnusable.
+    """
+    found = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
+    stands = read_all_stands(session, ref) if found is not None else []
+    dm = read_checkpoint(session, ref)
+    if found is None and dm is None:
+        return None
+    applied, begun = extent(stands) if stands else (None, None)
+    return {
+        "task": ref.task,
+        "source": ref.source,
+        "unit": found.unit if found is not None else "new",
+        "start": _json(found.start if found is not None else None),
+        "location": _json(found.location if found is not None else None),
+        "catch_up_until": _json(found.catch_up_until if found is not None else None),
+        "applied": applied,
+        "begun_up_to": begun,
+        "dm": None if dm is None else dm.to_json(),
+    }
+
+
+def _json(location: Location | None) -> dict[str, Any] | None:
+    return None if location is None else location.to_json()

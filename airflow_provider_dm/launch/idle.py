@@ -1,0 +1,84 @@
+"""A bounded sync that has nothing to do: every source's checkpoint is the end of its binlog. It needs no Spark app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.shard_groups import read_groups
+from airflow_provider_dm.engine.target.subtask import known_subtasks
+from airflow_provider_dm.launch.ddl_locks import locks_of
+from airflow_provider_dm.launch.inputs import Inputs
+
+
+def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] | None:
+    """Return the result of a sync that would end as it begins; None: run the app, which finds out what is to be done.
+
+    Everything that is unclear counts as work for the app: an error of a server, a person's wish, a DDL lock.
+    """
+    if until != UNTIL_CAUGHT_UP:
+        return None
+    try:
+        applied = _applied(inputs, store)
+        if applied is None:
+            return None
+        for source, endpoint in inputs.pairs:
+            if not _is_end(applied[source.source_id], store.relay_status(source.source_id), endpoint):
+                return None
+    except DmError:
+        return None
+    return {
+        "status": "finished",
+        "changes_applied": 0,
+        "transactions": 0,
+        "ddl_applied": 0,
+        "seconds": 0.0,
+        "unresolved_groups": {},
+        "failed": {},
+        "sources": {source: {"location": str(location), "finished": True} for source, location in applied.items()},
+    }
+
+
+def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
+    """Return where each source is applied; None where anything of the task is left to be done there."""
+    task, sources = inputs.task, [one.source_id for one in inputs.sources]
+    wishes = (one.desired for one in store.list_subtasks(task=task.name))
+    if any(wish not in (None, Stage.RUNNING) for wish in wishes) or locks_of(store, task.name):
+        return None
+    with connected(inputs.target) as connection:
+        known = known_subtasks(connection, task.meta_schema, task.name, sources)
+        applied = {}
+        for source in sources:
+            ref, found = SubtaskRef(task.meta_schema, task.name, source), known.get(source)
+            if found is None or found.location is None or not found.exact:
+                return None
+            stands = read_all_stands(connection, ref)
+            if not stands or set(extent(stands)) != {found.location.sort_key}:
+                return None
+            holds_back = any(one.members or one.resync for one in read_groups(connection, ref))
+            if holds_back or waiting(connection, ref):
+                return None
+            applied[source] = found.location
+    return applied
+
+
+def _is_end(applied: Location, relay: RelayStatus | None, endpoint: Endpoint) -> bool:
+    """Return True if the binlog ends at this location. False where it may be the same position of another server."""
+    with connected(endpoint) as connection:
+        end, server_uuid = current_location(connection), server_info(connection).server_uuid
+    if (applied.file, applied.position) != (end.file, end.position):
+        return False
+    sub_dir, _, suffix = relay.sub_dir.rpartition(".") if relay is not None else ("", "", "")
+    known = applied.server_uuid or (sub_dir if suffix == f"{applied.suffix:06d}" else "")
+    return bool(server_uuid) and known == server_uuid

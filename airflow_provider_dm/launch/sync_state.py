@@ -1,0 +1,123 @@
+"""Whether the sync of a task is in a state that is waited for: the rule of the sync sensors and of their trigger.
+
+    condition     met when, for every source that is waited for
+    LagAtMost     the commit time of the oldest row that may be missing in the target is at most so long ago
+    Passed        everything before a location of the source's log is applied
+    NothingHeld   no row that was read is held back: by DDL that shards have not made, or by another row at its place
+
+A sync that pauses, retries or does not run is waited for; one that an error has ended is not. `judge` is pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location, holds
+from airflow_provider_dm.engine.sync.progress import duration
+from airflow_provider_dm.launch.status import aged, holds_back, lives, progress_of, subtask_error
+
+
+@dataclass(frozen=True)
+class LagAtMost:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Passed:
+    goal: str
+    """A location as JSON (`Location.to_json`); with `server_uuid`, GTID sets decide after a switch of servers."""
+
+
+@dataclass(frozen=True)
+class NothingHeld:
+    pass
+
+
+Condition = LagAtMost | Passed | NothingHeld
+_KINDS: Final[Mapping[str, Callable[..., Condition]]] = {one.__name__: one for one in (LagAtMost, Passed, NothingHeld)}
+
+
+@dataclass(frozen=True)
+class Met:
+    """The condition is met. `value`: by source, for the XCom."""
+
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class NotYet:
+    why: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An error has ended the sync, and only a person can go on."""
+
+    why: str
+
+
+SyncState = Met | NotYet | Broken
+
+
+def condition_json(condition: Condition) -> dict[str, Any]:
+    """Return a condition for a trigger's arguments."""
+    return {"kind": type(condition).__name__, **vars(condition)}
+
+
+def condition_of(value: Mapping[str, Any]) -> Condition:
+    """Return the condition that `condition_json` has written."""
+    return _KINDS[value["kind"]](**{name: one for name, one in value.items() if name != "kind"})
+
+
+def state_in(store: MetaStore, task: str, sources: Sequence[str], condition: Condition) -> SyncState:
+    """Return the state of a task's sync, on these sources or on all. Raises what reading raises."""
+    run = next((one for one in store.list_runs(task=task) if one.app != "verify"), None)
+    known = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
+    missing = sorted(set(sources) - {one.source for one in known})
+    if missing or not known:
+        return NotYet(f"the metadata DB knows no sync of task {task} on {', '.join(missing) or 'any source'} yet")
+    return judge(known, run, condition)
+
+
+def judge(subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition) -> SyncState:
+    """Return the state of a sync. `run`: the newest of the task that loads or syncs."""
+    values, whys = {}, []
+    for one in subtasks:
+        error = subtask_error(one, run)
+        if error and RESUMES_IN_SECONDS not in error:
+            return Broken(f"{one.source} is paused by an error: {ReportedError.read(error)}")
+        met, value = _met(one, run, condition) if one.unit is Unit.SYNC else (False, f"its unit is {one.unit.value}")
+        values[one.source] = value
+        if not met:
+            whys.append(f"{one.source}: {value}")
+    if not whys:
+        return Met(values)
+    nobody = "" if run is not None and lives(run) else "; no run is at work"
+    return NotYet(f"{'; '.join(whys)}{nobody}")
+
+
+def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[bool, Any]:
+    """Return whether one source meets a condition, and its value, which says why not."""
+    match condition:
+        case LagAtMost(most):
+            lag = aged(one, run, "lag_seconds")
+            if lag is None:
+                return False, "its lag is not known yet"
+            return lag <= most, round(lag, 1) if lag <= most else f"its lag is {duration(lag)}"
+        case Passed(text):
+            goal = Location.from_json(json.loads(text))
+            met = one.applied is not None and bool(holds(one.applied, goal))
+            return met, str(one.applied) if met else f"it is applied up to {one.applied}, and {goal} is waited for"
+        case NothingHeld():
+            if holds_back(one, progress_of(one, run)):
+                held = aged(one, run, "held_back_seconds")
+                return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"
+            return True, None
+        case unknown:
+            assert_never(unknown)

@@ -1,0 +1,77 @@
+"""The definitions by which a task reads rows of its source tables, for `dmctl binlog-schema` and for DAGs.
+
+They are in the target, beside the task's checkpoint. They can be read at any time; a change claims the task for a
+moment and is refused while a run is at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.schema_by_hand import (
+    TableNotKnown,
+    change_definition,
+    definition_at,
+    known_tables,
+)
+from airflow_provider_dm.engine.target.session import fresh_target
+from airflow_provider_dm.engine.target.table_definitions import Definition
+
+
+@dataclass(frozen=True)
+class TableSchemas:
+    """The definitions of one task's source tables."""
+
+    task: TaskConfig
+    target: Endpoint
+
+    def known(self, source: str) -> Mapping[TableName, Definition]:
+        """Return the tables by which the task reads this source's log. Raises SubtaskMissing, AnswerCut."""
+        with fresh_target(self.target) as connection:
+            return known_tables(connection, self._ref(source))
+
+    def get(self, source: str, name: TableName) -> Definition:
+        """Return one table's definition. Raises TableNotKnown, and as `known`."""
+        found = self.known(source).get(name)
+        if found is None:
+            raise self._unknown(source, name)
+        return found
+
+    def check_selected(self, source: str, name: TableName) -> None:
+        """Raise TableNotKnown for a table that the task's block-allow-list leaves out."""
+        if not self._rules(source).block_allow.allows(name):
+            raise self._unknown(source, name)
+
+    def change(self, store: MetaStore, source: str, name: TableName, new: Definition | None) -> None:
+        """Store another definition of a table, or forget it (None). Raises as `known` and `change_definition`."""
+        self.check_selected(source, name)
+        self.known(source)  # before a claim makes a row for a subtask that has never begun
+        change_definition(store, self.target, self._ref(source), name, new)
+
+    def in_target(self, source: str, name: TableName) -> Definition:
+        """Return a table's definition after its target table. Raises TableNotFound, DefinitionRefused."""
+        with fresh_target(self.target) as connection:
+            return definition_at(connection, name, place=self._rules(source).router.route(name))
+
+    def _unknown(self, source: str, name: TableName) -> TableNotKnown:
+        return TableNotKnown(str(name), *self._ref(source).key)
+
+    def _ref(self, source: str) -> SubtaskRef:
+        return SubtaskRef(self.task.meta_schema, self.task.name, source)
+
+    def _rules(self, source: str) -> SubtaskRules:
+        return SubtaskRules.of(self.task.subtask(source))
+
+
+def in_source(endpoint: Endpoint, name: TableName) -> Definition:
+    """Return a table's definition as its source has it now. Raises TableNotFound, DefinitionRefused."""
+    with connected(endpoint) as connection:
+        return definition_at(connection, name)

@@ -1,0 +1,87 @@
+"""The checkpoints of a DM task: shown, or forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.operators.inputs import Document
+
+Action = Literal["show", "reset"]
+
+
+class DmCheckpointOperator(BaseOperator):
+    """An operator that shows how far a task is applied, or forgets it, as ``dmctl start-task --remove-meta`` does.
+
+    Checkpoints are in the target and move with the rows, so none can be set. After a reset the task begins from
+    nothing; its rows remain in the target. A reset is refused while a run of the task is at work.
+
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
+        (str | dict, required, templated)
+    :param action: ``"show"`` or ``"reset"`` (Action, default 'show', templated)
+    :param sources: source-ids; None: all sources of the task (list[str] | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+        (str | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+
+    Returns ``{"task", "action", "sources": {source-id: checkpoint before the action, or null}}``.
+    """
+
+    template_fields: Sequence[str] = ("task", "action", "sources", "target_conn_id", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        action: Action = "show",
+        sources: Sequence[str] | None = None,
+        target_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+        self.action = action
+        self.sources = sources
+        self.target_conn_id = target_conn_id
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the checkpoints, then forget them if asked to. Raises AirflowException (retry), AirflowFailException."""
+        from airflow_provider_dm.engine.mysql.connection import connected
+        from airflow_provider_dm.engine.target.identity import SubtaskRef
+        from airflow_provider_dm.engine.target.removal import remove_progress
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.checkpoints import checkpoint_json
+        from airflow_provider_dm.launch.ddl_locks import withdraw
+        from airflow_provider_dm.operators.arguments import chosen, texts
+        from airflow_provider_dm.operators.inputs import read_task, sources_of, target_endpoint
+
+        with translated():
+            action = chosen(self.action, "action", get_args(Action))
+            config = read_task(self.task, files_of(self, context))
+            sources = sources_of(config, texts(self.sources, "sources"))
+            target = target_endpoint(config, self.target_conn_id)
+            with connected(target) as session:
+                found = {
+                    source: checkpoint_json(session, SubtaskRef(config.meta_schema, config.name, source))
+                    for source in sources
+                }
+            if action == "reset":
+                with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                    who = type(self).__name__
+                    remove_progress(store, target, config.meta_schema, config.name, sources, who=who, withdraw=withdraw)
+        for source, one in found.items():
+            self.log.info("%s: %s", source, "no checkpoint" if one is None else f"{one['unit']}, {one['location']}")
+        return {"task": config.name, "action": action, "sources": found}

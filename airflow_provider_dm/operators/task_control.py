@@ -1,0 +1,71 @@
+"""Pausing, resuming and stopping the runs of a DM task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.operators.inputs import Document
+
+Action = Literal["pause", "resume", "stop"]
+
+
+class DmTaskControlOperator(BaseOperator):
+    """An operator that pauses, resumes or stops the runs of a task, as ``dmctl pause-task``, ``resume-task`` and
+    ``stop-task`` do. It waits until the run has obeyed.
+
+    A pause lasts until a person resumes the task: no DAG run takes it back. A stop also releases the files that the
+    task keeps in the relay logs of its sources; its checkpoint in the target remains.
+
+    :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
+        keys (str | dict, required, templated)
+    :param action: ``"pause"``, ``"resume"`` or ``"stop"`` (Action, required, templated)
+    :param sources: source-ids to act on; None: all sources of the task (list[str] | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+
+    Returns ``{"task", "action", "sources": [source-id]}``.
+    """
+
+    template_fields: Sequence[str] = ("task", "action", "sources", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        action: Action,
+        sources: Sequence[str] | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+        self.action = action
+        self.sources = sources
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Ask for the stage and wait for it. Raises AirflowException (retry), AirflowFailException."""
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.task_control import control
+        from airflow_provider_dm.operators.arguments import chosen, texts
+        from airflow_provider_dm.operators.inputs import task_name
+
+        wishes = {"pause": Stage.PAUSED, "resume": Stage.RUNNING, "stop": Stage.STOPPED}
+        with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            wish = wishes[chosen(self.action, "action", get_args(Action))]
+            task = task_name(self.task, files_of(self, context))
+            sources = control(store, task, texts(self.sources, "sources"), wish)
+        self.log.info("task %s: %s on %s", task, wish.value, ", ".join(sources))
+        return {"task": task, "action": self.action, "sources": list(sources)}

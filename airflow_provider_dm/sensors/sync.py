@@ -1,0 +1,237 @@
+"""Waiting until the sync of a task has a small lag, has passed a location, or holds no rows back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow.sdk import PokeReturnValue
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_dm.operators.errors import translated
+from airflow_provider_dm.sensors.base import MetadataSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.launch.sync_state import Condition, SyncState
+    from airflow_provider_dm.operators.inputs import Document
+    from airflow_provider_dm.triggers.base import MetadataTrigger
+
+GOAL_KEY: Final = "dm_checkpoint_goal"
+
+
+class SyncBroken(AirflowFailException):
+    """An error has ended the sync that is waited for: a person has to go on, and a retry would see the same."""
+
+
+class _SyncSensor(MetadataSensor):
+    """The base of the sensors of this module: a condition, and how the sync's state is read."""
+
+    good = "met"
+    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
+    task: Document
+
+    @abstractmethod
+    def _condition(self, context: Context) -> Condition:
+        """Return what is waited for."""
+
+    def _sources(self) -> list[str]:
+        """Return the sources that are waited for; none: all."""
+        return []
+
+    def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.launch.sync_state import condition_json
+        from airflow_provider_dm.triggers.sync import SyncStateTrigger
+
+        condition = condition_json(self._condition(context))
+        return SyncStateTrigger(
+            task_name=self._task_name(context), sources=self._sources(), condition=condition, **common
+        )
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once. Raises SyncBroken."""
+        from airflow_provider_dm.launch.sync_state import Broken, Met, NotYet
+
+        with translated():
+            state = self._state(context)
+        match state:
+            case Met(value):
+                return PokeReturnValue(is_done=True, xcom_value=value)
+            case Broken(why):
+                raise SyncBroken(why)
+            case NotYet(why):
+                self.log.info("%s", why)
+                return PokeReturnValue(is_done=False)
+
+    def _state(self, context: Context) -> SyncState:
+        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.sync_state import NotYet, state_in
+
+        task, condition = self._task_name(context), self._condition(context)
+        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return state_in(store, task, self._sources(), condition)
+        return NotYet("the metadata DB does not answer")
+
+    def _task_name(self, context: Context) -> str:
+        from airflow_provider_dm.operators.base import files_of
+        from airflow_provider_dm.operators.inputs import task_name
+
+        return task_name(self.task, files_of(self, context))
+
+
+class SyncLagSensor(_SyncSensor):
+    """A sensor that waits until the lag of a task's sync is small on every source.
+
+    The lag is the age of the oldest commit of the source whose rows may be missing in the target; rows that are held
+    back count. It grows while no run is at work. A sync that an error has ended fails the sensor.
+
+    :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
+        keys (str | dict, required, templated)
+    :param max_lag: the largest lag, in seconds if it is a number (timedelta | float, default 10.0)
+    :param sources: source-ids; None: all that a run has reported (list[str] | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
+        ``outlets``, which only a worker handles (bool, default True)
+    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+
+    Returns the lag in seconds, by source.
+    """
+
+    template_fields: Sequence[str] = ("task", "sources", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        max_lag: timedelta | float = 10.0,
+        sources: Sequence[str] | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
+        self.task = task
+        self.max_lag = max_lag
+        self.sources = sources
+
+    def _sources(self) -> list[str]:
+        from airflow_provider_dm.operators.arguments import texts
+
+        return list(texts(self.sources, "sources"))
+
+    def _condition(self, context: Context) -> Condition:
+        from airflow_provider_dm.launch.sync_state import LagAtMost
+
+        return LagAtMost(self.max_lag.total_seconds() if isinstance(self.max_lag, timedelta) else float(self.max_lag))
+
+
+class CheckpointPassedSensor(_SyncSensor):
+    """A sensor that waits until a task has applied everything before a location of one source's log.
+
+    Rows that are held back for other shards may be missing: see :class:`NoRowsHeldBackSensor`. Should another server
+    take over meanwhile, the GTID set of the source's end decides; a ``location`` is one of the server that is read at
+    the time. A sync that an error has ended fails the sensor.
+
+    :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
+        keys (str | dict, required, templated)
+    :param source_id: the source (str, required, templated)
+    :param location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts
+        (str | None, default None, templated)
+    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; None: the connection whose id
+        is the source-id (str | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
+        ``outlets``, which only a worker handles (bool, default True)
+    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+
+    Returns the location that is applied, by source.
+    """
+
+    template_fields: Sequence[str] = ("task", "source_id", "location", "source_conn_id", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        source_id: str,
+        location: str | None = None,
+        source_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
+        self.task = task
+        self.source_id = source_id
+        self.location = location
+        self.source_conn_id = source_conn_id
+        self._goal = ""
+
+    def _sources(self) -> list[str]:
+        return [self.source_id]
+
+    def _condition(self, context: Context) -> Condition:
+        from airflow_provider_dm.hooks.relay import goal_of, goal_text
+        from airflow_provider_dm.launch.sync_state import Passed
+        from airflow_provider_dm.sensors.relay import end_of_source
+
+        if not self._goal and self.location:
+            self._goal = goal_text(goal_of(self.location))
+        elif not self._goal:
+            conn_id = self.source_conn_id or self.source_id
+            self._goal = self._kept(context, GOAL_KEY, lambda: goal_text(end_of_source(conn_id, self.source_id)))
+        return Passed(self._goal)
+
+
+class NoRowsHeldBackSensor(_SyncSensor):
+    """A sensor that waits until a task's sync holds no row back on any source.
+
+    Rows are held back behind a DDL that not all shards of a merged table have made, and while another row holds their
+    place in it: a comparison of source and target would find them missing. A sync that an error has ended fails the
+    sensor.
+
+    :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
+        keys (str | dict, required, templated)
+    :param sources: source-ids; None: all that a run has reported (list[str] | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+    :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
+        ``outlets``, which only a worker handles (bool, default True)
+    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+
+    Returns the sources, each with null.
+    """
+
+    template_fields: Sequence[str] = ("task", "sources", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        sources: Sequence[str] | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
+        self.task = task
+        self.sources = sources
+
+    def _sources(self) -> list[str]:
+        from airflow_provider_dm.operators.arguments import texts
+
+        return list(texts(self.sources, "sources"))
+
+    def _condition(self, context: Context) -> Condition:
+        from airflow_provider_dm.launch.sync_state import NothingHeld
+
+        return NothingHeld()

@@ -1,0 +1,57 @@
+"""What runs in the triggerer: waiting until the sync of a task is in a state."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
+
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SyncStateTrigger(MetadataTrigger):
+    """A trigger that fires when the sync of a task meets a condition, an error has ended it, or the time is over.
+
+    :param task_name: the task's name
+    :param sources: the sources that are waited for; empty: all that are known
+    :param condition: what is waited for, as `launch.sync_state.condition_json` writes it
+    :param deadline: when to give up, in seconds since the epoch
+    :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+
+    Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
+    """
+
+    task_name: str
+    sources: list[str]
+    condition: dict[str, Any]
+    deadline: float
+    end_from_trigger: bool
+
+    async def _wait(self) -> Event:
+        from airflow_provider_dm.launch.sync_state import Broken, Met, NotYet, condition_of, state_in
+
+        condition = condition_of(self.condition)
+        async for seen in self._looks(
+            lambda store: state_in(store, self.task_name, self.sources, condition), deadline=self.deadline
+        ):
+            match seen or NotYet("the metadata DB does not answer"):
+                case Met(value):
+                    return {"status": "met", "value": value}
+                case Broken(why):
+                    return {"status": "broken", "message": why}
+                case NotYet(why) if time.time() >= self.deadline:
+                    return {"status": "timeout", "message": why}
+                case NotYet(why):
+                    self.log.info("%s", why)
+        raise AssertionError("looks have no end")
+
+    def _as_event(self, event: Event) -> TriggerEvent:
+        # What fails is for a worker to raise: Airflow's retries apply there.
+        if self.end_from_trigger and event["status"] == "met":
+            return TaskSuccessEvent(xcoms={"return_value": event["value"]})
+        return TriggerEvent(event)

@@ -1,0 +1,48 @@
+"""The docstrings of operators and sensors say what their signatures say."""
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseOperator
+
+from tests.airflow.test_operator_arguments import operators
+
+PARAM = re.compile(r":param (?P<name>\w+):(?P<text>.*?)\((?P<kind>[^()]*)\)\s*(?=:param|\n\n|$)", re.DOTALL)
+NAMES = {"Document": "str | dict", "Sequence[": "list[", "Mapping[": "dict["}
+OF_AIRFLOW = {"deferrable": "[operators] default_deferrable"}
+"""Defaults that Airflow's configuration decides."""
+
+
+def parameters(operator: type[BaseOperator]) -> dict[str, inspect.Parameter]:
+    """Return all arguments that classes of this package take, the most derived first."""
+    found: dict[str, inspect.Parameter] = {}
+    for one in inspect.getmro(operator):
+        if one.__module__.startswith("airflow_provider_dm.") and "__init__" in vars(one):
+            found = {**inspect.signature(vars(one)["__init__"]).parameters, **found}
+    return {name: one for name, one in found.items() if name not in ("self", "kwargs")}
+
+
+def expected(operator: type[BaseOperator], one: inspect.Parameter) -> str:
+    kind = str(one.annotation)
+    for name, shown in NAMES.items():
+        kind = kind.replace(name, shown)
+    default = "required" if one.default is one.empty else f"default {OF_AIRFLOW.get(one.name, repr(one.default))}"
+    return ", ".join([kind, default, *(["templated"] if one.name in operator.template_fields else [])])
+
+
+@pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
+def test_every_argument_is_documented_with_type_default_and_whether_it_is_templated(
+    operator: type[BaseOperator],
+) -> None:
+    doc = inspect.cleandoc(operator.__doc__ or "")
+    documented = {found["name"]: " ".join(found["kind"].split()) for found in PARAM.finditer(doc)}
+    assert documented == {name: expected(operator, one) for name, one in parameters(operator).items()}
+    assert "see :class:`~airflow_provider_dm.operators.base" not in doc
+
+
+@pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
+def test_every_argument_is_given_by_name(operator: type[BaseOperator]) -> None:
+    kinds: dict[str, Any] = {name: one.kind for name, one in parameters(operator).items()}
+    assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
