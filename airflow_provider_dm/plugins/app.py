@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
 from fastapi.responses import FileResponse, JSONResponse
 
 from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_store
 from airflow_provider_dm.launch.status import dm_error
-from airflow_provider_dm.plugins import access
+from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Asked, page_document
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -86,7 +88,46 @@ def create_app() -> FastAPI:
     def document(user: GetUserDep, asked: Annotated[Asked, Depends()]) -> dict[str, Any]:
         return {**page_document(metadata.store(), asked), "user": _user(user)}
 
+    _add_actions(app, metadata)
     return app
+
+
+def _add_actions(app: FastAPI, metadata: Metadata) -> None:
+    """Add what people do: each attempt is in Airflow's audit log, with its user and all that it names."""
+
+    def acting(name: str) -> dict[str, Any]:
+        return {
+            "path": f"/api/{name}",
+            "dependencies": [
+                Depends(access.can_act),
+                Depends(access.from_the_page),
+                Depends(action_logging(f"dm_{name}")),
+            ],
+        }
+
+    @app.post(**acting("pause"))
+    def pause(wish: actions.Wish) -> dict[str, str]:
+        return {"msg": actions.let(metadata.store(), wish, Stage.PAUSED)}
+
+    @app.post(**acting("resume"))
+    def resume(wish: actions.Wish) -> dict[str, str]:
+        return {"msg": actions.let(metadata.store(), wish, Stage.RUNNING)}
+
+    @app.post(**acting("unlock"))
+    def unlock(decision: actions.Decision) -> dict[str, str]:
+        return {"msg": actions.decide(metadata.store(), decision)}
+
+    @app.post(**acting("binlog"))
+    def binlog(order: actions.AtStatement) -> dict[str, str]:
+        return {"msg": actions.at_statement(metadata.store(), order)}
+
+    @app.post(**acting("purge"))
+    def purge(wanted: actions.Purge) -> dict[str, str]:
+        return {"msg": actions.purge(metadata.store(), wanted)}
+
+    @app.get("/api/purge", dependencies=[Depends(access.can_act)])
+    def preview(source: str) -> dict[str, Any]:
+        return actions.purge_preview(metadata.store(), source)
 
 
 def _asset(name: str) -> Response:
@@ -98,4 +139,4 @@ def _asset(name: str) -> Response:
 
 
 def _user(user: Any) -> dict[str, Any]:
-    return {"name": user.get_name(), "mayAct": False}
+    return {"name": user.get_name(), "mayAct": access.may_act(user)}

@@ -89,11 +89,13 @@ def _task(store: MetaStore, listed: Json, locks: Sequence[Json], *, detailed: bo
         mine = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
         verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, shown[0] if shown else None, mine)
     level = worst([one.level for one in verdicts.values()])
+    paused_at = {one.source: str(one.error_at) for one in store.list_subtasks(task=name) if one.error_at is not None}
     found: Json = {
         **listed,
         "sourceStatus": sources,
         "verdict": {"level": level.value},
         "verdicts": {source: one.to_json() for source, one in verdicts.items()},
+        "pausedAt": paused_at,
         "run": shown[0] if shown else None,
         "history": {source: history_of(runs, source) for source in listed["sources"]},
     }

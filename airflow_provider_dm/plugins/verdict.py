@@ -66,7 +66,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return _running(subtask, relay)
     error = (run or {}).get("error")
     if error:
-        return Verdict(Level.BAD, "Failed", f"{error['ErrCode']}: {error['Message']}")
+        return Verdict(Level.BAD, "Failed", _happened(error))
     if stage == "Stopped" and run is not None and run["stage"] == "Running":
         silent = duration(run["heartbeatAgeSeconds"])
         return Verdict(Level.BAD, "Lost", f"Its run ended without a word, or its machine is away: silent for {silent}.")
@@ -79,10 +79,14 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
 
 
 def _failed(error: Json, resumes_in: float | None) -> Verdict:
-    reason = f"{error['ErrCode']}: {error['Message']}"
     if resumes_in is None:
-        return Verdict(Level.BAD, "Paused by an error", reason)
-    return Verdict(Level.WARN, "Retrying", f"{reason} It goes on by itself in {duration(resumes_in)}.")
+        return Verdict(Level.BAD, "Paused by an error", _happened(error))
+    return Verdict(Level.WARN, "Retrying", f"{_happened(error)} It goes on by itself in {duration(resumes_in)}.")
+
+
+def _happened(error: Json) -> str:
+    """Return what happened: the message of an error ends with the workaround, which the page shows by itself."""
+    return f"{error['ErrCode']}: {error['Message'].removesuffix(error['Workaround']).rstrip()}"
 
 
 def _running(subtask: Json, relay: Json | None) -> Verdict:

@@ -176,6 +176,7 @@ def _moment(text: str) -> datetime:
 
 def _print_address(world: World) -> None:
     say(f"Airflow: {world.airflow.url}  login {world.airflow.user} / {world.airflow.password}")
+    say(f"DM page: {world.airflow.url}/plugin/dm")
 
 
 def _keep_logs(world: World) -> None:

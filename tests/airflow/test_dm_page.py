@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -149,7 +150,8 @@ def test_it_fits_a_phone(airflow: Airflow, live: LiveSync, page: Page, where: st
     page.goto(f"{airflow.url}/dm/{where}")
     page.get_by_role("heading", level=1).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    screenshot(page, "dm-phone-task" if where else "dm-phone")
+    if not where:
+        screenshot(page, "dm-phone")
 
 
 def test_its_theme_is_airflows_and_else_the_systems(
@@ -197,6 +199,110 @@ def test_a_viewer_reads_it_and_no_secret_is_in_it(airflow: Airflow, live: LiveSy
     context.close()
 
 
+def test_a_person_pauses_and_resumes(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    page.goto(f"{airflow.url}/dm/?task={TASK}")
+    page.get_by_role("button", name="Pause…").focus()
+    page.keyboard.press("Enter")  # by keyboard alone
+    dialog = page.get_by_role("dialog", name=f"Pause {TASK}?")
+    expect(dialog).to_contain_text("the lag grows until you resume it")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("button", name="Pause…")).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(dialog).to_contain_text(f"{SOURCE}: paused.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Paused", exact=True)).to_be_visible()
+    expect(page.get_by_text("A person has paused it.")).to_be_visible()
+
+    page.get_by_role("button", name="Resume…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"{SOURCE}: resumed.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("In sync", exact=True)).to_be_visible()
+
+
+def test_a_person_purges_what_the_preview_shows(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    directory = airflow.home / "dm" / "relay" / SOURCE
+
+    def files() -> list[str]:
+        return sorted(path.name for path in directory.glob("*/mysql-bin.*"))
+
+    live.source.sql("FLUSH BINARY LOGS")
+    wait_for(lambda: len(files()) >= 2, seconds=60)
+    oldest = files()[0]
+    page.goto(f"{airflow.url}/dm/?task={TASK}")
+
+    def preview_has_it() -> bool:
+        page.get_by_role("button", name="Purge relay log…").click()
+        page.get_by_role("dialog").get_by_role("heading").wait_for()
+        found = page.get_by_role("dialog", name="Purge the relay log").is_visible()
+        if not found:
+            page.keyboard.press("Escape")
+        return found
+
+    wait_for(preview_has_it, seconds=60)  # as soon as the task has said that it does not need the file
+    assert oldest in files()
+    page.get_by_role("dialog").get_by_role("button", name="Remove 1 file").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1 files were removed")
+    assert oldest not in files()
+
+
+ACTIONS: Final = {
+    "pause": {"task": TASK},
+    "resume": {"task": TASK},
+    "unlock": {"lock": "x", "number": 1, "action": "exec"},
+    "binlog": {"task": TASK, "source": SOURCE, "place": "mysql-bin.000001:4", "kind": "skip"},
+    "purge": {"source": SOURCE, "sub_dir": "x", "file": "mysql-bin.000001"},
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_only_op_and_above_may_act_and_only_from_the_page(
+    airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext], name: str
+) -> None:
+    def post(user: str, **headers: str) -> int:
+        url = f"{airflow.url}/dm/api/{name}"
+        return users[user].request.post(url, data=ACTIONS[name], headers=headers).status
+
+    ours = {"X-DM-Page": "1"}
+    assert post("nobody", **ours) == 401
+    assert post("vic", **ours) == 403
+    assert post("olga") == 403
+    assert post("olga", **ours, **{"Sec-Fetch-Site": "cross-site"}) == 403
+    assert post("olga", **ours) == (200 if name in ("pause", "resume") else 409)
+    assert users["olga"].request.get(f"{airflow.url}/dm/api/{name}").status in (404, 405, 422)
+
+
+@pytest.fixture(scope="module")
+def users(airflow: Airflow, browser: Browser) -> dict[str, BrowserContext]:
+    """Browsers with the session cookies of an op and of a viewer, and one without."""
+    logged_in = {user: log_in(browser, airflow, user, password_of(airflow, user)) for user in ("olga", "vic")}
+    return {**logged_in, "nobody": browser.new_context()}
+
+
+def test_what_was_done_is_in_airflows_audit_log(
+    airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]
+) -> None:
+    answer = users["olga"].request.post(
+        f"{airflow.url}/dm/api/resume", data={"task": TASK, "source": SOURCE}, headers={"X-DM-Page": "1"}
+    )
+    assert answer.json() == {"msg": f"{SOURCE}: resumed."}
+    (newest, *_) = airflow.api.call("GET", "/eventLogs?event=dm_resume&order_by=-when")["event_logs"]
+    assert newest["owner"] == "olga"
+    assert json.loads(newest["extra"]) == {"task": TASK, "source": SOURCE, "method": "POST"}
+
+
+def test_a_lock_that_is_not_there_is_refused_with_its_error(
+    airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]
+) -> None:
+    answer = users["olga"].request.post(
+        f"{airflow.url}/dm/api/unlock", data=ACTIONS["unlock"], headers={"X-DM-Page": "1"}
+    )
+    assert answer.status == 409
+    assert answer.json()["error"]["ErrCode"] == "DM-8020"
+
+
 def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     airflow: Airflow, live: LiveSync, page: Page
 ) -> None:
@@ -211,3 +317,27 @@ def test_a_metadata_db_that_does_not_answer_is_shown_with_its_remedy(
     finally:
         airflow.api.call("DELETE", "/connections/dm_meta_default")
     expect(page.get_by_role("alert")).to_be_empty(timeout=60_000)
+
+
+def test_a_person_skips_the_statement_that_stops_the_sync(airflow: Airflow, live: LiveSync, page: Page) -> None:
+    """The last one: its table has another engine from then on."""
+    live.source.sql(f"ALTER TABLE {SCHEMA}.orders ENGINE=MyISAM")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.goto(f"{airflow.url}/dm/")
+    expect(page.get_by_role("heading", name="One source needs you")).to_be_visible(timeout=90_000)
+    note = page.get_by_role("article").filter(has_text="DM-6032")
+    expect(note).to_contain_text("What to do")
+    screenshot(page, "dm-error")
+    note.get_by_role("link", name=TASK).click()
+    wait_for(lambda: airflow.api.run_state(DAG_ID, live.run_id) == "failed", seconds=60)  # its only source has stopped
+
+    page.get_by_role("button", name="Skip the statement…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("ENGINE")
+    dialog.get_by_role("button", name="Skip and resume").click()
+    expect(dialog).to_contain_text("No run of the task is at work: clear its task in Airflow")
+    page.keyboard.press("Escape")
+    airflow.api.clear(DAG_ID, live.run_id, "sync")
+    expect(page.get_by_text("In sync", exact=True)).to_be_visible(timeout=120_000)
+    (before,) = live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0]
+    wait_for(lambda: live.target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.orders")[0][0] > before, seconds=60)

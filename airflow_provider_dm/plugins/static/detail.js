@@ -63,7 +63,7 @@ function sourceCard(task, one, context) {
       h("span", { class: "muted" }, phase(subtask, source)),
       context.mayAct ? h("div", { class: "actions" }, sourceActions(task, one)) : null,
     ),
-    error ? errorBox(error, ...(context.mayAct ? errorActions(task, source, error) : [])) : verdict.reason ? h("p", { class: `reason ${verdict.level}` }, prose(verdict.reason)) : null,
+    error ? errorBox(error, ...(context.mayAct ? errorActions(task, source) : [])) : verdict.reason ? h("p", { class: `reason ${verdict.level}` }, prose(verdict.reason)) : null,
     subtask.sync ? syncTiles(subtask, one) : copyTiles(copyOf(subtask, source), one),
     plots(task.taskName, source, one, subtask),
     pipeline(one),
@@ -84,8 +84,8 @@ function sourceActions(task, one) {
   ];
 }
 
-function errorActions(task, source, error) {
-  if (!error.atDdl) return [];
+function errorActions(task, source) {
+  if (!task.pausedAt[source]) return [];
   return [
     button("Skip the statement…", { what: "skip", task: task.taskName, source }),
     button("Replace it…", { what: "replace", task: task.taskName, source }),
@@ -105,7 +105,7 @@ function syncTiles(subtask, one) {
     tile("Rows", count(sync.totalRows), "since the run began"),
     tile("Transactions", count(sync.totalTransactions), "since the run began"),
     sync.contested_rows ? tile("Rows that wait", count(sync.contested_rows), "for places in merged tables", "warn") : null,
-    sync.safeMode?.on ? tile("Safe mode", "on", null, "warn") : tile("Safe mode", "off"),
+    sync.safeMode?.on ? tile("Safe mode", "on", `until ${sync.safeMode.until}`, "warn") : tile("Safe mode", "off"),
   );
 }
 
@@ -144,7 +144,7 @@ function plots(task, source, one, subtask) {
 
 function relayError(relay) {
   const error = relay?.result?.errors[0];
-  return error ? [h("h3", {}, "Relay log"), errorBox(error)] : null;
+  return error ? h("div", {}, h("h3", {}, "Relay log"), errorBox(error)) : null;
 }
 
 function held(sync) {
@@ -175,7 +175,7 @@ function safeMode(mode) {
     "div",
     { class: "held" },
     h("h3", {}, "Safe mode"),
-    mode.on ? h("p", {}, `On: ${mode.why}. Until ${mode.until}.`) : null,
+    mode.on ? h("p", {}, `It is on, as ${mode.why}, until ${mode.until}.`) : null,
     tables.length
       ? h("p", {}, `Rows that collided and were written over: ${tables.map(([table, { missing = 0, present = 0 }]) => `${table} ${count(missing + present)}`).join(", ")}.`)
       : null,

@@ -47,7 +47,7 @@ export function distance(behind, ahead) {
   if (behind === null || ahead === null) return null;
   if (behind.file === ahead.file) {
     const size = ahead.position - behind.position;
-    return size <= 0 ? "nothing left" : `${bytes(size)} behind`;
+    return size <= 0 ? "up to date" : `${bytes(size)} behind`;
   }
   const files = fileNumber(ahead.file) - fileNumber(behind.file);
   return files > 0 ? `${files} ${files === 1 ? "file" : "files"} behind` : null;

@@ -2,6 +2,7 @@
 
 import { h, render } from "./dom.js";
 import { Refused, read, withPoints } from "./data.js";
+import { begin, refuse } from "./actions.js";
 import { listenToPlots } from "./plot.js";
 import { errorBox, root } from "./parts.js";
 import { overview } from "./overview.js";
@@ -41,9 +42,9 @@ function notice() {
   if (failure.status === 401) {
     return h("div", { class: "error" }, h("p", {}, "Your session has ended. ", h("a", { href: `${root}/`, "data-airflow": true }, "Log in again")));
   }
-  const since = state.answeredAt === null ? "" : ` What you see is of ${state.answeredAt.toLocaleTimeString()}.`;
-  if (failure.error) return errorBox({ ...failure.error, Message: `${failure.error.Message}${since}` });
-  return h("div", { class: "error" }, h("p", {}, `${failure.message}${since}`));
+  const since = state.answeredAt === null ? "" : `What you see is of ${state.answeredAt.toLocaleTimeString()}.`;
+  if (failure.error) return [errorBox(failure.error), since ? h("p", { class: "muted" }, since) : null];
+  return h("div", { class: "error" }, h("p", {}, `${failure.message} ${since}`));
 }
 
 async function look() {
@@ -59,8 +60,11 @@ async function look() {
 }
 
 async function poll() {
-  if (!document.hidden) await look();
-  setTimeout(poll, state.failure ? SLOW_MS : POLL_MS);
+  try {
+    if (!document.hidden) await look();
+  } finally {
+    setTimeout(poll, state.failure ? SLOW_MS : POLL_MS);
+  }
 }
 
 /** Airflow's frame may not be navigated from inside, but its history is of the same origin, and its router listens. */
@@ -72,7 +76,13 @@ function leave(event) {
   window.parent.dispatchEvent(new PopStateEvent("popstate", { state: {} }));
 }
 
+function press(event) {
+  const pressed = event.target.closest?.("[data-act]");
+  if (pressed) begin(JSON.parse(pressed.dataset.act), state.page, look).catch(refuse);
+}
+
 document.addEventListener("click", leave);
+document.addEventListener("click", press);
 document.addEventListener("visibilitychange", () => document.hidden || look());
 listenToPlots(document.getElementById("main"), show);
 document.body.classList.toggle("framed", framed);

@@ -62,12 +62,18 @@ export function prose(text) {
   return [inline(steps[0]), h("ol", {}, steps.slice(1).map((step) => h("li", {}, inline(step))))];
 }
 
+/** What happened: the message of an error ends with the workaround. */
+export function happened(error) {
+  const { Message: message, Workaround: workaround } = error;
+  return workaround && message.endsWith(workaround) ? message.slice(0, -workaround.length).trimEnd() : message;
+}
+
 /** An error with what to do about it. */
 export function errorBox(error, ...actions) {
   return h(
     "div",
     { class: "error" },
-    h("p", { class: "error-what" }, h("span", { class: "error-code" }, error.ErrCode), " ", prose(error.Message)),
+    h("p", { class: "error-what" }, h("span", { class: "error-code" }, error.ErrCode), " ", prose(happened(error))),
     error.Workaround ? h("div", { class: "error-how" }, h("h4", {}, "What to do"), h("div", {}, prose(error.Workaround))) : null,
     actions.length ? h("div", { class: "actions" }, actions) : null,
   );
@@ -119,7 +125,7 @@ export function lockCard(lock, { named, mayAct }) {
   );
 }
 
-const tableOf = (lock) => lock.ID.slice(lock.task.length + 1).replaceAll("`", "");
+export const tableOf = (lock) => lock.ID.slice(lock.task.length + 1).replaceAll("`", "");
 
 export const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 

@@ -1,0 +1,163 @@
+"""What people do on the page: the same as the verbs of `dmctl`, each of which this module only calls.
+
+Every body names what the person saw (the number of a DDL, the place of a statement, the first file that stays), and an
+action whose object is another one by now is refused: nothing is done that was not shown.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.purge import BeforeFile, HeldFile, Inactive, PurgePlan, PurgeRequest
+from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.shard.lock import Action
+from airflow_provider_dm.engine.sync.ddl.operators import named_place, operator_statements
+from airflow_provider_dm.launch.ddl_locks import unlock
+from airflow_provider_dm.launch.task_control import live_run, operate, refusal
+
+Json = dict[str, Any]
+
+
+class WishNotObeyed(DmError):
+    """A task that is not known, or a wish that no run has fulfilled."""
+
+    task: str
+    reason: str
+
+    code = "DM-9070"
+    what = "task {task}: {reason}."
+    hint = (
+        "`dmctl query-status TASK` shows the task; a wish that was stored is obeyed by the run at work or the next one."
+    )
+
+
+class RelayLogElsewhere(DmError):
+    source: str
+    host: str
+    here: str
+
+    code = "DM-4059"
+    what = "the relay log of {source} is on {host}, and Airflow's API server is on {here}."
+    hint = "Run `dmctl purge-relay -s SOURCE --inactive` on the machine of the relay log, with `--dry-run` first."
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Wish(_Body):
+    """A task, or one source of it, that shall wait or go on."""
+
+    task: str
+    source: str | None = None
+
+
+class Decision(_Body):
+    """A decision about one DDL of a lock. `owner`: whose DDL is run."""
+
+    lock: str
+    number: int
+    action: Action
+    owner: str | None = None
+    force: bool = False
+
+
+class AtStatement(_Body):
+    """What happens at the DDL statement that a source is paused at: `place` is the place that the person saw."""
+
+    task: str
+    source: str
+    place: str
+    kind: Literal["skip", "replace"]
+    sql: str = ""
+
+
+class Purge(_Body):
+    """Relay files to remove: everything before the first file that stays."""
+
+    source: str
+    sub_dir: str
+    file: str
+
+
+def let(store: MetaStore, wish: Wish, stage: Stage) -> str:
+    """Let sources of a task pause or go on; return when they do. Raises WishNotObeyed."""
+    chosen = _subtasks(store, wish.task, wish.source)
+    if reason := refusal(chosen, store.list_subtasks(task=wish.task)):
+        raise WishNotObeyed(wish.task, reason)
+    answers = operate(store, chosen, stage)
+    if trouble := "; ".join(f"source {one.source}: {one.trouble}" for one in answers if one.trouble):
+        raise WishNotObeyed(wish.task, trouble)
+    done = "paused" if stage is Stage.PAUSED else "resumed"
+    return f"{', '.join(one.source for one in answers)}: {done}."
+
+
+def _subtasks(store: MetaStore, task: str, source: str | None) -> list[SubtaskStatus]:
+    """Return a task's subtasks, of one source or of all (None). Raises WishNotObeyed where there is none."""
+    found = store.list_subtasks(task=task, source=source)
+    if not found:
+        raise WishNotObeyed(task, "it is not known" if source is None else f"it is not known on source {source}")
+    return found
+
+
+def decide(store: MetaStore, decision: Decision) -> str:
+    """Store a decision about a DDL lock. Raises LockRefuses."""
+    lock = unlock(
+        store,
+        decision.lock,
+        owner=decision.owner,
+        action=decision.action,
+        force=decision.force,
+        number=decision.number,
+    )
+    return f"{lock.owner} carries it out at its next look; if no run of the task is at work, its next run does."
+
+
+def at_statement(store: MetaStore, order: AtStatement) -> str:
+    """Store what happens at the statement, and let the source go on if a run is at work.
+
+    Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `let`.
+    """
+    kind = OperatorKind(order.kind)
+    statements = operator_statements(kind, [order.sql] if order.sql.strip() else [])
+    (subtask,) = _subtasks(store, order.task, order.source)
+    place = named_place(order.place, subtask)
+    store.put_operators([Operator(order.task, order.source, kind, place, statements)])
+    if live_run(store, order.task) is None:
+        return "The decision is stored. No run of the task is at work: clear its task in Airflow, or start it again."
+    return let(store, Wish(task=order.task, source=order.source), Stage.RUNNING)
+
+
+def purge_preview(store: MetaStore, source: str) -> Json:
+    """Return the files that no task needs, and the first one that stays. Raises RelayLogElsewhere, and as a purge."""
+    plan = _plan(store, source, Inactive())
+    stays = plan.kept[0].file if plan.kept else None
+    return {
+        "files": [{"sub_dir": str(one.sub_dir), "file": str(one.file), "bytes": one.size} for one in plan.delete],
+        "stays": {"sub_dir": str(stays.sub_dir), "file": str(stays.file)} if stays is not None else None,
+        "because": plan.held_by,
+    }
+
+
+def purge(store: MetaStore, wanted: Purge) -> str:
+    """Remove what the preview showed, as far as no task has come to need it. Raises as `purge_preview`."""
+    purged = purge_by_hand(store, _plan(store, wanted.source, BeforeFile(wanted.file, wanted.sub_dir)))
+    return f"{len(purged.deleted)} files were removed, {purged.size:,} bytes." + _kept(purged.returned)
+
+
+def _kept(returned: tuple[HeldFile, ...]) -> str:
+    return f" {returned[0]} stays: a task came to need it meanwhile." if returned else ""
+
+
+def _plan(store: MetaStore, source: str, request: PurgeRequest) -> PurgePlan:
+    status, here = store.relay_status(source), socket.gethostname()
+    if status is None or status.host != here or not status.directory:
+        raise RelayLogElsewhere(source, status.host if status is not None else "no known machine", here)
+    return plan_by_hand(store, source, Path(status.directory), request)

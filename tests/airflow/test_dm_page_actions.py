@@ -1,0 +1,75 @@
+"""What people do on the DM page is refused where its object is another one than they saw."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.ddl.operators import BinlogPosInvalid, OperatorSqlRefused
+from airflow_provider_dm.plugins.actions import (
+    AtStatement,
+    RelayLogElsewhere,
+    Wish,
+    WishNotObeyed,
+    at_statement,
+    let,
+    purge_preview,
+)
+
+TASK, SOURCE = "shop", "mysql-01"
+AT = Location("mysql-bin.000002", 900)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MetaStore]:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        store.put_subtask(TASK, SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+        store.put_subtask_error(TASK, SOURCE, {"ErrCode": "DM-6032"}, at=AT)
+        yield store
+
+
+def order(place: str, kind: str = "skip", sql: str = "") -> AtStatement:
+    return AtStatement.model_validate({"task": TASK, "source": SOURCE, "place": place, "kind": kind, "sql": sql})
+
+
+def test_a_wish_about_what_is_not_known_is_refused(store: MetaStore) -> None:
+    with pytest.raises(WishNotObeyed, match=r"DM-9070.*another: it is not known"):
+        let(store, Wish(task="another"), Stage.PAUSED)
+    with pytest.raises(WishNotObeyed, match="it is not known on source s9"):
+        let(store, Wish(task=TASK, source="s9"), Stage.PAUSED)
+
+
+def test_a_wish_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
+    with pytest.raises(WishNotObeyed, match=f"source {SOURCE}: no run of it is there to go on"):
+        let(store, Wish(task=TASK), Stage.RUNNING)
+
+
+def test_a_statement_is_skipped_or_replaced_at_the_place_that_was_shown(store: MetaStore) -> None:
+    assert "No run of the task is at work" in at_statement(store, order(str(AT)))
+    assert "No run of the task is at work" in at_statement(store, order(str(AT), "replace", "DROP TABLE a.b"))
+    (found,) = store.operators(TASK, SOURCE)
+    assert isinstance(found, Operator)
+    assert (found.kind, found.place, found.statements) == (OperatorKind.REPLACE, AT, ("DROP TABLE a.b",))
+
+
+def test_a_statement_that_the_source_has_passed_is_refused(store: MetaStore) -> None:
+    with pytest.raises(BinlogPosInvalid, match="has passed it"):
+        at_statement(store, order("mysql-bin.000002:400"))
+    with pytest.raises(OperatorSqlRefused):
+        at_statement(store, order(str(AT), "replace", "DELETE FROM a.b"))
+    assert store.operators(TASK, SOURCE) == []
+
+
+def test_a_relay_log_of_another_machine_is_not_purged_from_here(store: MetaStore) -> None:
+    store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, host="relay-1", directory="/var/lib/relay"))
+    with pytest.raises(RelayLogElsewhere, match=rf"is on relay-1.*{socket.gethostname()}.*dmctl purge-relay"):
+        purge_preview(store, SOURCE)
