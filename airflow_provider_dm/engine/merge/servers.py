@@ -64,12 +64,13 @@ class Servers:
         if (source, table) not in self._mappings:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
-            for schema in load_table_schemas(connection, self.ref.of_source(source)):
-                if schema.table.name == table:
-                    router = self.routers.get(source)
-                    extracted = router.extracted(table) if router else {}
-                    form = applied_form(connection, self.ref.of_source(source), table) or schema.table
-                    self._mappings[source, table] = map_table(form, into, extracted)
+            form = applied_form(connection, self.ref.of_source(source), table) or next(
+                one.table
+                for one in load_table_schemas(connection, self.ref.of_source(source))
+                if one.table.name == table
+            )
+            router = self.routers.get(source)
+            self._mappings[source, table] = map_table(form, into, router.extracted(form.name) if router else {})
         return self._mappings[source, table]
 
     def forget_mappings(self) -> None:

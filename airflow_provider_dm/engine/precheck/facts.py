@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import held_tables
+from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
@@ -129,6 +129,8 @@ class Begun:
     schemas: list[TableSchema]
     altering: frozenset[TableName] = frozenset()
     """The source tables that look otherwise than their targets because a DDL is on its way, which the sync ends."""
+    held: Mapping[TableName, Table] = field(default_factory=dict)
+    """Those of these that are held back until all shards have made a DDL, as they are where their rows are applied."""
 
 
 @dataclass
@@ -146,7 +148,9 @@ class TargetFacts(ServerFacts):
         for source, one in found.items():
             ref = SubtaskRef(task.meta_schema, task.name, source)
             schemas = load_table_schemas(connection, ref)
-            begun[source] = Begun(one.unit == UNIT_LOAD, schemas, _altering(connection, ref, schemas))
+            held = {member.table: member.base for group in read_groups(connection, ref) for member in group.members}
+            altering = _altering(connection, ref, schemas).union(held)
+            begun[source] = Begun(one.unit == UNIT_LOAD, schemas, altering, held)
         return begun
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
@@ -176,9 +180,7 @@ class TargetFacts(ServerFacts):
 
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:
-    """Return the shards whose rows are held back, and the tables whose targets a DDL behind the frontier alters."""
-    held, stands = held_tables(connection, ref), read_all_stands(connection, ref)
-    if not stands:
-        return held
-    targets = tables_under_way(connection, ref, extent(stands)[0])
-    return held | {one.table.name for one in schemas if one.target in targets}
+    """Return the tables whose targets a DDL behind the frontier alters."""
+    stands = read_all_stands(connection, ref)
+    targets = tables_under_way(connection, ref, extent(stands)[0]) if stands else frozenset()
+    return frozenset(one.table.name for one in schemas if one.target in targets)

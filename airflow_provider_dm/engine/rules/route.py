@@ -94,6 +94,18 @@ class Router:
             return name
         return TableName(route.target_schema, route.target_table or name.table)
 
+    def leads_to(self, target: TableName) -> bool:
+        """Return True if a rule sends tables to this one; whether the source has such tables is not known here.
+
+        >>> from airflow_provider_dm.engine.config.rule_models import RouteRule
+        >>> rule = RouteRule.model_validate({"schema-pattern": "shop_*", "target-schema": "shop"})
+        >>> router = Router.from_config([rule], case_sensitive=True)
+        >>> router.leads_to(TableName("shop", "orders")), router.leads_to(TableName("shop_1", "orders"))
+        (True, False)
+        """
+        routes = (*self.table_routes, *self.schema_routes)
+        return any(one.target_schema == target.schema and one.target_table in ("", target.table) for one in routes)
+
     def extracted(self, name: TableName) -> dict[str, str]:
         """Return the columns that the target gets besides the table's own, with their values. Raises AmbiguousRoute."""
         route = self._route(name)

@@ -19,6 +19,10 @@ What a shard has made is its *items*, in order. The longest list of all shards i
 has to be a beginning of it. Only the first item of each can be resolved; the next is, when it is the first. So any
 number of statements may be on the way, and t1 may make ten of them before t2 begins.
 
+A held shard may get another name: its rows are read under the name that they have in the log, and it is known by the
+newest. A held shard that is dropped stays a member, under a name that no table has, until its rows are applied: they
+stay in the target, as those of any shard that is dropped. It needs no further DDL.
+
 Values only. Who holds rows back, and who asks the other sources, is in engine.sync.
 """
 
@@ -61,7 +65,7 @@ class ShardDdlOutOfSequence(DmError):
 
 
 class ShardDdlNotSupported(NotSupportedYet):
-    """A DDL of one shard that the others cannot make with it."""
+    """A new name of a shard by which its rows would go to another table than those of the other shards."""
 
     code = "DM-6050"
     scope = Scope.UPSTREAM
@@ -72,8 +76,26 @@ class ShardDdlNotSupported(NotSupportedYet):
         return cls(
             feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
             where=f"task {task}, source {source}, at {at}",
-            way_out="Run the full migration again, as another task, when all shards have made the change.",
+            way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
+            "table keeps its name. Or migrate in full again, as another task, when all shards have the new name.",
         )
+
+
+@dataclass(frozen=True)
+class NewName:
+    """A new name of a held shard: of its rows behind `end`. `name` None: it was dropped. `at`, `end`: see `Item`."""
+
+    at: Location
+    end: Location
+    name: TableName | None
+
+    def to_json(self) -> Json:
+        return {"at": self.at.to_json(), "end": self.end.to_json(), "name": self.name}
+
+    @classmethod
+    def from_json(cls, said: Json) -> NewName:
+        name = None if said["name"] is None else TableName(*said["name"])
+        return cls(Location.from_json(said["at"]), Location.from_json(said["end"]), name)
 
 
 @dataclass(frozen=True)
@@ -82,6 +104,7 @@ class Item:
 
     `ddls`: what the target has to run for it, the same texts for all shards. `table`: the shard behind it. `needs`:
     from where on the log is needed to read the shard's rows behind it. `how`: what its execution needs besides.
+    `names`: the names that the shard got behind it and in front of its next DDL.
     """
 
     at: Location
@@ -90,6 +113,13 @@ class Item:
     table: Table
     needs: Location
     how: Json
+    names: tuple[NewName, ...] = ()
+
+    @property
+    def newest(self) -> Table:
+        """The shard by its newest name."""
+        name = next((one.name for one in reversed(self.names) if one.name is not None), self.table.name)
+        return replace(self.table, name=name)
 
     @property
     def made_at(self) -> float | None:
@@ -97,19 +127,31 @@ class Item:
         session: list[list[Any]] = self.how.get("session", [])
         return next((float(value) for name, value in session if name == "timestamp"), None)
 
-    def rows_until(self, until: Location) -> list[Piece]:
-        """Return the rows of the shard, if any, behind this DDL up to the next, or to where they are passed over."""
-        some = self.end.sort_key < until.sort_key
-        return [Piece(self.table, self.end, until, self.needs)] if some else []
+    def rows_until(self, until: Location, shard: TableName) -> list[Piece]:
+        """Return the rows of the shard, if any, behind this DDL up to the next, or to where they are passed over.
+
+        `shard`: the name by which it is known.
+        """
+        found, table, after = list[Piece](), self.table, self.end
+        for one in (*self.names, NewName(until, until, None)):
+            if after.sort_key < one.at.sort_key:
+                found.append(Piece(table, after, one.at, self.needs, shard))
+            if one.name is None:
+                break
+            table, after = replace(table, name=one.name), one.end
+        return found
 
     def to_json(self) -> Json:
         places = {name: getattr(self, name).to_json() for name in ("at", "end", "needs")}
-        return {**places, "ddls": list(self.ddls), "table": self.table.to_json(), "how": self.how}
+        names = [one.to_json() for one in self.names]
+        return {**places, "ddls": list(self.ddls), "table": self.table.to_json(), "how": self.how, "names": names}
 
     @classmethod
     def from_json(cls, said: Json) -> Item:
         places = {name: Location.from_json(said[name]) for name in ("at", "end", "needs")}
-        return cls(**places, ddls=tuple(said["ddls"]), table=Table.from_json(said["table"]), how=said["how"])
+        names = tuple(map(NewName.from_json, said["names"]))
+        table = Table.from_json(said["table"])
+        return cls(**places, ddls=tuple(said["ddls"]), table=table, how=said["how"], names=names)
 
 
 @dataclass(frozen=True)
@@ -124,12 +166,14 @@ class Member:
 @dataclass(frozen=True)
 class Piece:
     """Rows of one shard that were held back and can be applied: those of transactions that end behind `after` and not
-    behind `until`. `table`: the shard as they are. `needs`: as an item has it."""
+    behind `until`. `table`: the shard as they are, by its name in the log there. `needs`: as an item has it. `shard`:
+    the name by which it is known."""
 
     table: Table
     after: Location
     until: Location
     needs: Location
+    shard: TableName
 
 
 @dataclass(frozen=True)
@@ -162,7 +206,11 @@ class Resync:
 
     def to_json(self) -> Json:
         pieces = [
-            {"table": one.table.to_json(), **{name: getattr(one, name).to_json() for name in _PLACES}}
+            {
+                "table": one.table.to_json(),
+                "shard": one.shard,
+                **{name: getattr(one, name).to_json() for name in _PLACES},
+            }
             for one in self.pieces
         ]
         return {"pieces": pieces, "plan": self.plan, "since": self.since}
@@ -170,7 +218,11 @@ class Resync:
     @classmethod
     def from_json(cls, said: Json) -> Resync:
         pieces = (
-            Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
+            Piece(
+                Table.from_json(one["table"]),
+                **{name: Location.from_json(one[name]) for name in _PLACES},
+                shard=TableName(*one["shard"]),
+            )
             for one in said["pieces"]
         )
         return cls(tuple(pieces), said["plan"], said["since"])
@@ -250,27 +302,44 @@ def joined(
         return group
     # It has made them, as it were, where it began; there are no rows in between.
     items = tuple(
-        replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name))
+        replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name), names=())
         for item in longest.items[:turn]
     )
     newest = replace(items[-1], table=table)
     return _with(group, Member(table.name, replace(longest.base, name=table.name), (*items[:-1], newest)))
 
 
-def left(group: Group, table: TableName) -> Group:
-    """Return the group after a shard that was not held has ended."""
-    return replace(group, members=tuple(one for one in group.members if one.table != table))
+def renamed(group: Group, table: TableName, name: TableName | None, at: Location, end: Location) -> Group:
+    """Return the group after a held shard has got another name; None: it was dropped."""
+    members = []
+    for one in group.members:
+        if one.table == table:
+            *others, last = one.items
+            items = (*others, replace(last, names=(*last.names, NewName(at, end, name))))
+            base = one.base if name is None else replace(one.base, name=name)
+            one = Member(name or name_of_dropped(table, at), base, items)
+        members.append(one)
+    return replace(group, members=tuple(members))
+
+
+def name_of_dropped(table: TableName, at: Location) -> TableName:
+    """Return the name by which a held shard is known that was dropped at `at`, as a table may get its name again.
+
+    >>> str(name_of_dropped(TableName("shop", "o_1"), Location("mysql-bin.000005", 916)))
+    'shop.o_1 dropped at 1-000005:916'
+    """
+    place = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}"
+    return TableName(table.schema, f"{table.table[:24]} dropped at {place}")
 
 
 def due(group: Group, tables: Collection[TableName]) -> Item | None:
     """Return the DDL that all shards of the source have made; None: one is missing, or rows of the last are left.
 
-    `tables`: all of the group's shards. The item is that of the shard which came to it first in the log.
+    `tables`: all of the group's shards that were not dropped. The item is that of the shard which came to it first in
+    the log.
     """
-    if group.resync is not None or not tables:
-        return None
     firsts = {one.table: one.items[0] for one in group.members if one.items}
-    if not firsts.keys() >= set(tables):
+    if group.resync is not None or not firsts or not firsts.keys() >= set(tables):
         return None
     return min(firsts.values(), key=lambda item: item.at.sort_key)
 
@@ -294,8 +363,8 @@ def resolve(group: Group, here: Location) -> Group:
             continue
         item, rest = one.items[0], one.items[1:]
         until = rest[0].at if rest else here
-        pieces += item.rows_until(until)
-        members.append(Member(one.table, item.table, rest))
+        pieces += item.rows_until(until, one.table)
+        members.append(Member(one.table, item.newest, rest))
     return replace(
         group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces), since=group.since)
     )

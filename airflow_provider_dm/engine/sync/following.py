@@ -60,9 +60,11 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
 )
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for
+from airflow_provider_dm.engine.target.contested_row import give_to_dropped
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
@@ -81,7 +83,7 @@ from airflow_provider_dm.engine.target.online_ddl_memory import load as load_onl
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import merged_targets
+from airflow_provider_dm.engine.target.shard_groups import merged_targets, unfinished_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
     save_definitions,
@@ -334,6 +336,8 @@ class Following:
                 lock_owner_numbers(connection, ref)
                 keys |= recorded(connection)
             save_views(connection, ref, ())  # a table may get the name of one, and one that of a table
+            for name, known_as in self.shards.dropped(change, ddl.at) if self.shards is not None else ():
+                give_to_dropped(connection, ref, name, known_as)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)
@@ -379,6 +383,10 @@ class Following:
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
+        if self.shards is not None and self.shards.agreeing:
+            late, mine_go_to = to_begin(self.source), {one.target for one in self._tables().schemas}
+            elsewhere |= {target for target in mine_go_to if any(one.leads_to(target) for one in late)}
+            elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
         defaults = self._defaults(ddl, statement)
         return Surroundings(
             self.source.rules,

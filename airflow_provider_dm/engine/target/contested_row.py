@@ -92,6 +92,14 @@ def forget_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
     _ROWS.update(connection, ref, "image = ''", (), "id = %s", (number,))
 
 
+def give_to_dropped(connection: Connection, ref: SubtaskRef, table: TableName, known_as: TableName) -> None:
+    """Give rows of a source table that wait to a held shard that was dropped (`shard.group.name_of_dropped`).
+
+    Its source cannot be asked for them any more, so they have no image until the held log gives them one.
+    """
+    _ROWS.update(connection, ref, "table_schema = %s, table_name = %s, image = ''", known_as, OF_TABLE, table)
+
+
 def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
     """Remove those of these rows that are here without an image. Return their keys."""
     found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, f"NOT ({_HAS_IMAGE})")}

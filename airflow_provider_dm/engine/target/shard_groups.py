@@ -94,6 +94,15 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
     )
 
 
+def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
+    """Return further merged tables whose DDL is agreed on, although one source table alone may feed them by now: rows
+    for them are held back, or other sources have run DDL that this one has not come to. Raises AnswerCut."""
+    rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
+    held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
+    mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))
+    return held.union(one.target for one in mine if one.resolved < executed_ddls(connection, ref, one.target))
+
+
 def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the names of the shards of this source that are held. Raises AnswerCut."""
     rows = _MEMBERS.read(connection, ref, "table_schema, table_name")

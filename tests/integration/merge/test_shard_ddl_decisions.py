@@ -111,7 +111,6 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> No
     [
         ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "another moment"),
         ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
-        ("ADD c int, RENAME TO o_9", "renamed"),
     ],
 )
 def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, ddl: str, why: str) -> None:

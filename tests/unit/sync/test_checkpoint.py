@@ -38,7 +38,7 @@ def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
     waiting = Standing.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
     assert (waiting.again, waiting.held, waiting.moves_tables) == (at(200), frozenset({SHARD, OTHER}), True)
     assert waiting.exit_point(None) == at(500), "all behind the global point may be there, up to where the sync stands"
-    piece = Piece(Table(SHARD, (), ()), at(205), at(400), at(205))
+    piece = Piece(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
     assert Standing.of(at(500), at(500), [resyncing]).again == at(205)
     prepared = Standing.of(at(500), at(100), [])

@@ -224,7 +224,7 @@ def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, 
 def test_nothing_is_applied_before_a_re_sync_that_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(epoch(100, 200), sharded=True)
     name = TARGETS[0].name
-    piece = Piece(TARGETS[0], LO.at(50), LO, LO.at(50))
+    piece = Piece(TARGETS[0], LO.at(50), LO, LO.at(50), name)
     world.loop.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
 
     def interrupted(_resyncing: Resyncing, _group: Group) -> bool:

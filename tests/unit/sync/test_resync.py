@@ -68,7 +68,7 @@ class Lane:
         self.world, self.plan, self.seen = World(), PLAN, list[tuple[bool, bool]]()
         self.world.tasks.meanwhile = self._look
         self.target = self.world.database.connection()
-        piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN)
+        piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN, TARGETS[0].name)
         self.save(Resync((piece,)).to_json())
         begin_frontier(self.target, FENCE.resync(), BEGIN.sort_key, BUCKETS)
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.task import ShardMode
@@ -35,9 +35,11 @@ class ShardsDiffer(DmError):
         "differ in {what_differs}."
     )
     hint = (
-        "Make the same DDL on all shards before the task begins. Where it is under way now, wait for its end. "
-        "`ignore-checking-items: [shard_tables]` begins all the same; a DDL that one of them has made already "
-        "then stops the sync."
+        "Execute the same DDL on all shards before the task begins, or before a source joins it. If it is being "
+        "executed now, wait until all shards have it. `ignore-checking-items: [shard_tables]` begins all the same, if "
+        "the columns have the same names. Then a DDL that one source has executed before, and another source executes "
+        "later, waits for the first source with the rows behind it, until `dmctl shard-ddl-lock unlock ID "
+        "--force-remove`."
     )
 
 
@@ -60,7 +62,8 @@ def merges(facts: TargetFacts) -> bool:
 def check_shards(facts: TargetFacts) -> Findings:
     """Check that all shards of each merged table begin alike; without shard-mode, say what becomes of their DDL.
 
-    Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
+    A source that joins a task has to begin like the others where their rows are applied. Where a task begins in the
+    past, its log may hold the DDL in which they differ now: that is a warning.
     """
     merged = _merged(facts)
     yield from _check_safe_mode(merged)
@@ -70,13 +73,15 @@ def check_shards(facts: TargetFacts) -> Findings:
         return
     found = 0
     for target, shards in merged.items():
-        fresh = [one for one in shards if one.source.id not in facts.begun]  # others may be in the middle of a DDL
-        for other in fresh[1:]:
-            flavours = {one.source.info.flavour for one in (fresh[0], other)}
-            if differs := difference(fresh[0].table, other.table, one_flavour=len(flavours) == 1):
+        fresh = [one for one in shards if one.source.id not in facts.begun]
+        begun = [_applied(facts, one) for one in shards if one.source.id in facts.begun]
+        first, *others = [*begun[:1], *fresh]
+        for other in others:
+            flavours = {one.source.info.flavour for one in (first, other)}
+            if differs := difference(first.table, other.table, one_flavour=len(flavours) == 1):
                 found += 1
                 state = State.FAIL if other.source.copies else State.WARN
-                yield state, *said(ShardsDiffer(str(target), str(fresh[0]), str(other), differs))
+                yield state, *said(ShardsDiffer(str(target), str(first), str(other), differs))
     if not found:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
@@ -129,6 +134,12 @@ def _merged(facts: TargetFacts) -> dict[TableName, list[_Shard]]:
         for table, target in facts.of_task(source):
             found.setdefault(target, []).append(_Shard(source, table))
     return {target: shards for target, shards in found.items() if len(shards) > 1}
+
+
+def _applied(facts: TargetFacts, shard: _Shard) -> _Shard:
+    """Return a shard of a source that has begun as it is where its rows are applied, whatever DDL it has made since."""
+    held = facts.begun[shard.source.id].held
+    return replace(shard, table=held.get(shard.table.name, shard.table))
 
 
 def _columns(table: Table) -> dict[str, _Form]:

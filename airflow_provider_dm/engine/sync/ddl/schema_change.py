@@ -84,6 +84,7 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
     renames,
     renames_columns,
     single_changes,
+    without_rename,
     without_widths,
     zone_of_rows,
 )
@@ -265,7 +266,8 @@ class _Change:
         if not self.around.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
         if shared and new != name:
-            raise NeedsAgreement(f"{name} is altered and renamed to {new} by one statement")
+            self._check_stays(name, new)
+            wanted = without_rename(wanted)
         self._track(statement)
         self._retype(name, new)
         if name == new and renames_columns(statement):
@@ -273,10 +275,14 @@ class _Change:
         if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
-        if shared:
-            definitions, mode = self._definitions(name, before), self.around.session.sql_mode
-            check_same_everywhere(statement, *definitions, mode, before.server.flavour)
-            self.agreed = name
+        if shared and wanted is not None:
+            definitions, mode = (
+                (before.definition(name), self.tables.tracker.definition(new)),
+                self.around.session.sql_mode,
+            )
+            if not self.around.decided:
+                check_same_everywhere(statement, *definitions, mode, before.server.flavour)
+            self.agreed = new
         if wanted is not None:
             self.zone |= zone_of_rows(wanted, before, self.around)
             self._emit(wanted, before)
@@ -341,8 +347,8 @@ class _Change:
         assert schema is not None
         if self.tables.schema(new) is not None:
             raise CannotFollow(f"{new} is there already")
-        if self._is_shared(schema.target, old) and self.around.route(new) != schema.target:
-            raise NeedsAgreement(f"{old} leaves {schema.target}, which takes the rows of other tables as well")
+        if self._is_shared(schema.target, old):
+            self._check_stays(old, new)
         self._track(RenameTables(((old, new),)))
         self._retype(old, new)
 
@@ -369,6 +375,12 @@ class _Change:
         if not self.around.agreeing:
             raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
         return True
+
+    def _check_stays(self, name: TableName, new: TableName) -> None:
+        """Check that a shard goes to the same target by its new name. Raises NeedsAgreement."""
+        target, now = self.around.route(name), self.around.route(new)
+        if now != target:
+            raise NeedsAgreement(f"by its new name {new} {name} goes to {now}, and other shards go to {target}")
 
     def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
         return before.definition(name), self.tables.tracker.definition(name)

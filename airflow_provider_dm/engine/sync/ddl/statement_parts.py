@@ -48,6 +48,13 @@ def new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
     return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
 
 
+def without_rename(statement: Statement | None) -> AlterTable | None:
+    """Return an ALTER TABLE without the new name of its table; None: nothing else is in it."""
+    assert isinstance(statement, AlterTable)
+    specs = tuple(spec for spec in statement.specs if not isinstance(spec, RenameTo))
+    return replace(statement, specs=specs) if specs else None
+
+
 def without_widths(statement: Statement) -> Statement:
     """Return the statement without the display widths of numbers, which some servers add and others drop."""
     if not isinstance(statement, AlterTable):

@@ -99,6 +99,7 @@ class Surroundings:
     merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
     have rows of others, and not all of the source's yet (copy/by_log.py). `unlike`: the names of source and target if
     they may convert rows in different ways (ddl/conversions.py); "" if they compute the same, or a person has decided.
+    `decided`: a person has decided what the target executes.
     """
 
     rules: SubtaskRules
@@ -112,10 +113,11 @@ class Surroundings:
     strict_collations: bool = False
     overwrites: bool = False
     unlike: str = ""
+    decided: bool = False
 
     def by_hand(self) -> Surroundings:
         """Return the same for what a person has decided: nothing is filtered, and the target converts rows itself."""
-        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="")
+        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", decided=True)
 
     def allows(self, table: TableName) -> bool:
         return self.rules.block_allow.allows(table)

@@ -31,6 +31,13 @@ class SourcePart:
     """What routing adds to each row, behind the table's own columns."""
     coverage: Coverage = ALL
     """The keys whose rows the target has: never NONE, as such a table is none of a plan's sources (`SyncPlan.held`)."""
+    shard: TableName | None = None
+    """The newest name of the table, where its rows are older and have another one; None: the same."""
+
+    @property
+    def owner_name(self) -> TableName:
+        """Return the name by which rows of the table that wait are known."""
+        return self.shard or self.table.name
 
     @property
     def width(self) -> int:

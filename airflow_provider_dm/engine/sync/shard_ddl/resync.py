@@ -140,11 +140,13 @@ class Resyncing:
         known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
         schemas = []
         for piece in pieces:
-            was = known.get(piece.table.name) or TableSchema(piece.table, group.target)
+            was = known.get(piece.shard) or TableSchema(piece.table, group.target)
             skip = max(was.skip_until, piece.after.sort_key)
             schemas.append(replace(was, table=piece.table, skip_until=skip))
         plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
-        return replace(plan, alone=True)
+        newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
+        sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
+        return replace(plan, alone=True, sources=sources)
 
 
 @dataclass

@@ -16,6 +16,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
@@ -25,7 +27,7 @@ from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
-from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.subtask import begun_subtasks, read_subtask
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class ShardLocks:
         ref, item = self.source.fence.ref, item_due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {one.source for one in feeders if one.target == group.target}
+        expected |= {one.source_id for one in to_begin(self.source) if one.leads_to(group.target)}
         info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(lock: locks.Lock | None) -> locks.Lock:
@@ -195,6 +198,13 @@ class ShardLocks:
 
         found = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)
         return None if found is None else locks.Lock.from_json(found)
+
+
+def to_begin(source: SyncSource) -> list[Router]:
+    """Return the routes of the task's sources that have not begun: DDL of tables to which they lead waits for them."""
+    ref, job = source.fence.ref, source.job
+    begun = begun_subtasks(target_connection(source.target), ref.meta_schema, ref.task, job.task.source_ids)
+    return [SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids if name not in begun]
 
 
 def _overlaps_a_load(connection: Connection, ref: SubtaskRef, at: Location) -> bool:

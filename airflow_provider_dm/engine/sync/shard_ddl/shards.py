@@ -29,7 +29,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -48,6 +48,8 @@ from airflow_provider_dm.engine.shard.group import (
     joined,
     made,
     missing,
+    name_of_dropped,
+    renamed,
     resolve,
     zone_that_counts,
 )
@@ -57,6 +59,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, Sch
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.frontier import begin_frontier
 from airflow_provider_dm.engine.target.identity import Fence
@@ -188,15 +191,17 @@ class Shards:
         `taken_for_made`: a person wants it to stand for what other shards have made in its place.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
-        found = {one.target: one for one in self._joined(change, before, at[0], needs)}
+        found = {one.target: one for one in self._renamed(change, at)}
+        found |= {one.target: one for one in self._joined(change, before, found, at[0], needs)}
         if change.agreed is None:
             return list(found.values())
-        schema, base = change.tables.schema(change.agreed), before.schema(change.agreed)
+        was = next((old for old, new in reversed(change.renamed) if new == change.agreed), change.agreed)
+        schema, base = change.tables.schema(change.agreed), before.schema(was)
         assert schema is not None
         assert base is not None
         group = found.get(schema.target) or self._group(schema.target)
-        member = group.member(schema.table.name)
-        newest = member.items[-1].table if member is not None and member.items else base.table
+        member, form = group.member(schema.table.name), replace(base.table, name=change.agreed)
+        newest = member.items[-1].newest if member is not None and member.items else form
         ddls = tuple(one.alike or one.sql for one in change.statements)
         if not ddls and not taken_for_made:
             if member is not None and newest != schema.table:
@@ -217,18 +222,37 @@ class Shards:
         elif taken_for_made and (decided := self.locks.decided(replace(group, resolved=group.resolved + turn))):
             item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
-        found[schema.target] = made(group, ref.source, schema.table.name, base.table, item)
+        found[schema.target] = made(group, ref.source, schema.table.name, form, item)
         log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
         return list(found.values())
 
-    def _joined(self, change: SchemaChange, before: SubtaskTables, at: Location, needs: Location) -> Iterable[Group]:
-        """Yield groups that new tables come into. Raises CannotFollow also for held tables that end or move."""
-        for name in (*change.ended, *(old for old, _ in change.renamed)):
-            if name in self.held:
-                raise CannotFollow(f"rows of {name} are held back until its shards have made the same DDL")
-        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+    def _renamed(self, change: SchemaChange, at: tuple[Location, Location]) -> Iterable[Group]:
+        """Yield groups whose held shards get other names, or end. Raises CannotFollow for one that goes elsewhere."""
+        route, pairs = self.source.rules.router.route, [*change.renamed, *((name, None) for name in change.ended)]
+        for before in self.groups.values():
+            group = before
+            for old, new in pairs:
+                if group.member(old) is None:
+                    continue
+                if new is not None and route(new) != group.target:
+                    raise CannotFollow(f"rows of {old} are held back, and those of {new} go to another table")
+                group = renamed(group, old, new, *at)
+            if group is not before:
+                yield group
+
+    def _joined(
+        self,
+        change: SchemaChange,
+        before: SubtaskTables,
+        found: Mapping[TableName, Group],
+        at: Location,
+        needs: Location,
+    ) -> Iterable[Group]:
+        """Yield groups that new tables come into. `found`: as they are behind the statement's renames. Raises
+        CannotFollow."""
+        known = {one.table.name for one in before.schemas}.difference(change.ended) | {new for _, new in change.renamed}
         for one in change.tables.schemas:
-            group = self.groups.get(one.target)
+            group = found.get(one.target) or self.groups.get(one.target)
             if one.table.name in known or group is None or not group.members:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
@@ -261,6 +285,10 @@ class Shards:
             connection, ref = target_connection(self.source.target), self.source.fence.ref
             self.groups[target] = Group(target, executed_ddls(connection, ref, target))
         return self.groups[target]
+
+    def dropped(self, change: SchemaChange, at: Location) -> list[tuple[TableName, TableName]]:
+        """Return the held shards that a statement drops, and the names by which they are known behind it."""
+        return [(name, name_of_dropped(name, at)) for name in change.ended if name in self.held]
 
     def held_behind(self, groups: Iterable[Group]) -> frozenset[TableName]:
         """Return the tables that are held when these groups are as they become."""
@@ -371,10 +399,12 @@ class Shards:
     def finish(self, group: Group, plan: SyncPlan) -> None:
         """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on."""
         became, fence = finished(group), self.source.fence
+        ended = {one.table for one in group.members} - {one.table for one in became.members} - self.tables.keys()
 
         def body(connection: Connection) -> None:
             note_plan(connection, fence, plan.fingerprint())
             save_group(connection, fence.ref, became)
+            withdraw_all(connection, fence.ref, ended)
             end_resync(connection, fence.ref)
 
         run_transaction(self.source.target, body)

@@ -43,7 +43,7 @@ class OwnerWork:
         cls, plan: SyncPlan, source: int, works: Sequence[TableWork], step: Step, access: Access, literals: RowLiterals
     ) -> OwnerWork:
         part = plan.part(source)
-        owner = RowOwner(step.fence.ref, plan.sources[source].table.name, plan.owner(source))
+        owner = RowOwner(step.fence.ref, plan.sources[source].owner_name, plan.owner(source))
         writer = OwnerWriter(
             owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order, adopts=plan.adopts
         )
