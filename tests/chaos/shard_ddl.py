@@ -1,7 +1,8 @@
 """Rounds of random shard DDL at two or three sources, while drivers die by kill -9 at every step of it.
 
 Each round has several merged tables with a history each (`sharding`), so that what dies does so for all of them. Its
-drivers are real processes, one for all sources or one for each, and all start anew until the histories are over; then
+drivers are real processes, one for all sources or one for each, and all start anew until the histories are over (some
+locks are unlocked with `--force-remove` meanwhile); then
 one run that nobody disturbs goes on to the end. Held against each: the merged tables have the definition and the rows
 of their shards, each DDL was run in the target once, and nothing of a group or a lock is left.
 """
@@ -14,14 +15,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.reported import reported_in
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
 from airflow_provider_dm.engine.target.session import close_target
+from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
 from testbed import Server
 from tests.chaos.dying import STEPS
 from tests.chaos.forked import Driver, start_driver
@@ -41,7 +44,7 @@ SECONDS: Final = (0.5, 3.0, 6.0)
 PATIENCE: Final = 6.0
 """Seconds after which a driver that has not come to its step is killed where it is."""
 LAST_RUN_SECONDS: Final = 900
-DEEDS: Final = ("relay", "target")
+DEEDS: Final = ("relay", "target", "unlock")
 
 
 @dataclass
@@ -113,8 +116,8 @@ class Drivers:
         while deaths or self._are_to_die() or not all(one.done.is_set() for one in writers):
             for sources in dealt:
                 self._look_after(sources, deaths)
-            if deeds and self.chance.random() < 0.02:
-                self._do(deeds.pop())
+            if deeds and self.chance.random() < 0.05 and self._do(deeds[-1]):
+                deeds.pop()
             time.sleep(0.03)
         for driver, _, _ in self.running.values():
             driver.kill()
@@ -146,7 +149,10 @@ class Drivers:
         assert told is not None, f"exit {driver.code}: {driver.text()[-6000:]}"
         assert told.reaction is Reaction.RETRY, f"exit {driver.code}: {driver.text()[-6000:]}"
 
-    def _do(self, deed: str) -> None:
+    def _do(self, deed: str) -> bool:
+        """Do it. Return False if there is nothing to do."""
+        if deed == "unlock":
+            return self._unlock()
         self.done[f"{deed} killed"] += 1
         if deed == "target":
             self.shops.target.kill()
@@ -154,6 +160,20 @@ class Drivers:
         else:
             self.shops.relays.pop(self.chance.choice(list(self.shops.relays))).kill()
             self.shops.relay()
+        return True
+
+    def _unlock(self) -> bool:
+        """Let DDL be run without the sources that have not made it, where rows of their form fit behind it."""
+        for lock, _ in locks_of(self.shops.store):
+            fits = not any(
+                word in sql for info in lock.infos for sql in info.ddls for word in ("DROP COL", "CHANGE", "RENAME")
+            )
+            if lock.unsynced and not lock.executed and lock.wish is None and fits:
+                with suppress(LockRefuses):
+                    unlock(self.shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
+                    self.done["unlocked"] += 1
+                    return True
+        return False
 
     def finish(self) -> None:
         """Run until all is done. Raises AssertionError."""
@@ -287,6 +307,7 @@ def play_round(
     deaths = deaths or [any_death(chance) for _ in range(chance.randint(4, MOST_DEATHS))]
     if deeds is None:
         deeds = chance.choice([(), (), ("relay",), ("relay", "relay"), ("target",)])
+        deeds = (*deeds, *(("unlock",) * chance.choice([0, 2, 4])))
     made = [make_family(f"g{number}", chance, ddls=chance.randint(2, 4)) for number in range(families)]
     histories = {
         name: History.of(made, random.Random(f"{seed} {name}"), number=number + 1, length=LENGTH, most=4)

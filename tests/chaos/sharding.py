@@ -2,7 +2,9 @@
 
 A family is a merged table: some DDL statements in an order, and shards at several sources that make all of them, each
 when it likes. Rows of every form are written in between, some shards begin later with the newest form of their source,
-some are renamed before their first DDL, and some make a DDL as gh-ost or pt-online-schema-change would.
+some are renamed (also by an ALTER, also while their rows are held back), some are emptied and dropped at any time, and
+some make a DDL as gh-ost or pt-online-schema-change would. A row that moves to a shard with fewer DDL would wait
+for a person (DM-6057), so it is deleted there again.
 
     source a    g0_1: DDL 0   rows   g0_1: DDL 1   g0_2: DDL 0   CREATE g0_9 LIKE g0_1   rows   g0_2: DDL 1
     source b    rows   _g0_3_gho: CREATE, DDL 0, INSERT … SELECT, RENAME   rows   g0_3: DDL 1
@@ -65,6 +67,8 @@ class Shard:
     numbers: Iterator[int]
     made: int = 0
     rows: list[int] = field(default_factory=list)
+    passing: list[int] = field(default_factory=list)
+    """Rows that have come from a shard with more DDL, and go again."""
 
 
 @dataclass
@@ -159,6 +163,8 @@ class History:
     """The number of the source."""
     begun: list[Transaction] = field(default_factory=list)
     written: list[Transaction] = field(default_factory=list)
+    free: list[str] = field(default_factory=list)
+    """Names of shards that were dropped."""
     _count: int = 0
 
     @classmethod
@@ -177,17 +183,23 @@ class History:
                 history._make(family, shard)
             elif chance.random() < 0.03:
                 todo.append((family, history._join(family)))
+            elif chance.random() < 0.05 and len(history.shards[family.name]) > 1:
+                history._drop(family, shard)
+                todo = [one for one in todo if one[1] is not shard]
             else:
                 spare -= 1
                 history._write(family, shard)
         for family, shard in todo:
             history._write(family, shard)
+            history._let_go(shard)
         return history
 
     def _new(self, family: Family) -> Shard:
         self._count += 1
         numbers = iter(range(SPAN * (100 * self.number + self._count), SPAN * (100 * self.number + self._count + 1)))
-        shard = Shard(f"{family.name}_{self.number}{len(self.shards[family.name])}", numbers)
+        again = [one for one in self.free if one.startswith(f"{family.name}_")]
+        shard = Shard(again[0] if again else f"{family.name}_{self.number}{self._count}", numbers)
+        self.free = [one for one in self.free if one != shard.name]
         self.shards[family.name].append(shard)
         return shard
 
@@ -206,14 +218,30 @@ class History:
 
     def _make(self, family: Family, shard: Shard) -> None:
         ddl, before, chance = family.ddls[shard.made], family.form(shard.made), self.chance
-        if shard.made == 0 and not shard.name.endswith("r") and chance.random() < 0.1:
-            self.written.append((f"RENAME TABLE {shard.name} TO {shard.name}r",))
+        if chance.random() < 0.15:
+            how = chance.choice(["RENAME TABLE {0} TO {0}r", "ALTER TABLE {0} RENAME TO {0}r"])
+            self.written.append((how.format(shard.name),))
             shard.name += "r"
         if ddl.by_tool and family.base != KEYLESS and chance.random() < 0.2:
             self._make_by_tool(ddl, before, shard)
+        elif chance.random() < 0.1:
+            self.written.append((f"{ddl.of(shard.name, chance)}, RENAME TO {shard.name}r",))
+            shard.name += "r"
         else:
             self.written.append((ddl.of(shard.name, chance),))
         shard.made += 1
+        if chance.random() < 0.5:
+            self._let_go(shard)
+
+    def _let_go(self, shard: Shard) -> None:
+        self.written += [(f"DELETE FROM {shard.name} WHERE id = {row}",) for row in shard.passing]
+        shard.passing.clear()
+
+    def _drop(self, family: Family, shard: Shard) -> None:
+        """Rows of a shard that is dropped stay in the target: it has none by then."""
+        self.written += [(f"DELETE FROM {shard.name}",), (f"DROP TABLE {shard.name}",)]
+        self.shards[family.name].remove(shard)
+        self.free.append(shard.name)
 
     def _make_by_tool(self, ddl: Ddl, before: Form, shard: Shard) -> None:
         name, columns = shard.name, ", ".join(["id", "u", "v", *before])
@@ -242,10 +270,13 @@ class History:
         self.written.append(tuple(statements))
 
     def _move(self, family: Family, shard: Shard, other: Shard) -> None:
-        """A row goes to another shard, which may have made more of the DDL, or less."""
+        """A row goes to another shard, which may have made more of the DDL; or less, and is there for a while then."""
         row = self.chance.choice(shard.rows)
         shard.rows.remove(row)
         statements = (f"DELETE FROM {shard.name} WHERE id = {row}", self._insert(family, other, row))
+        if other.made < shard.made:
+            other.rows.remove(row)
+            other.passing.append(row)
         self.written += [statements] if self.chance.random() < 0.5 else [(one,) for one in statements]
 
     def _insert(self, family: Family, shard: Shard, number: int | None = None) -> str:
