@@ -45,6 +45,22 @@ def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None
     assert shops.rows() == [(2, "a", 3)]
 
 
+def test_the_others_statement_stands_for_that_of_a_shard(one_source: Shops) -> None:
+    """DM-6051 names `binlog replace` as well."""
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c bigint", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.write("a", "ALTER TABLE o_2 ADD c bigint DEFAULT 5", "INSERT INTO o_2 (id) VALUES (2)")
+    with pytest.raises(ShardDdlOutOfSequence):
+        shops.sync()
+    instead = (f"ALTER TABLE {shops.schema}.o_2 ADD c bigint",)
+    shops.store.put_operators([Operator("test", "a", OperatorKind.REPLACE, SqlPattern("DEFAULT 5"), instead)])
+    shops.sync()
+    assert shops.rows() == [(1, "a", 1), (2, None, 5)]
+
+
 def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
     shops = one_pair
     shops.task = PESSIMISTIC
