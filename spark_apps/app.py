@@ -87,7 +87,8 @@ class App:
     asked: threading.Event
     """Set as well when somebody asked for that: SIGTERM, SIGINT, a stop request."""
     target: Endpoint
-    leases: list[Lease] = field(default_factory=list)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    """By source. `_lease_lock` is held while they change, and while they are renewed."""
     fatal: DmError | None = None
     """Why the beat set `stop`: a lost lease."""
     gates: dict[str, Gate] = field(default_factory=dict)
@@ -101,6 +102,7 @@ class App:
     stages: dict[str, Stage] = field(default_factory=dict)
     """What the metadata DB said then, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
+    _lease_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def holder(self) -> Holder:
@@ -149,12 +151,37 @@ class App:
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
+        return self._claim(source_id, self.spec.launched_behind.get(source_id))
+
+    def claim_again(self, source_id: str) -> Fence:
+        """Claim a source whose lease was released for a person. Raises as `claim`, but for RunOvertaken."""
+        return self._claim(source_id, None)
+
+    def _claim(self, source_id: str, launched_behind: int | None) -> Fence:
         ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
-        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref))
-        self.leases.append(lease)
+        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref), launched_behind)
+        with self._lease_lock:
+            self.leases[source_id] = lease
         fence = Fence(ref, lease.generation)
         claim_generation(self.target, fence)
         return fence
+
+    def release(self, source_id: str) -> None:
+        """Release the lease of a source. Not raised is what the metadata DB raises: then the lease expires."""
+        with self._lease_lock:
+            lease = self.leases.pop(source_id, None)
+            if lease is None:
+                return
+            try:
+                self.store.release_lease(lease)
+            except DmError as error:
+                log.warning("the lease of %s was not released and will expire: %s", source_id, error)
+
+    def renew(self) -> None:
+        """Renew all leases. Raises LeaseLost."""
+        with self._lease_lock:
+            for lease in self.leases.values():
+                self.store.renew_lease(lease)
 
     def report(self, name: str, progress: Callable[[], Json]) -> None:
         """Show what `progress()` returns under `name`: it is asked at every beat, from another thread."""
@@ -163,7 +190,7 @@ class App:
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
-    def _acquire(self, source_id: str, known: int) -> Lease:
+    def _acquire(self, source_id: str, known: int, launched_behind: int | None) -> Lease:
         """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
 
         Raises LeaseHeld, RunOvertaken.
@@ -177,7 +204,7 @@ class App:
                     self.holder,
                     ttl_seconds=LEASE_SECONDS,
                     at_least=known,
-                    launched_behind=self.spec.launched_behind.get(source_id),
+                    launched_behind=launched_behind,
                 )
             except LeaseHeld as held:
                 if time.monotonic() > deadline or self.stop.wait(min(1.0, held.remaining_seconds + 0.1)):
@@ -244,11 +271,8 @@ def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
     else:
         code = EXIT_FINISHED if outcome.finished else EXIT_STOPPED
         _record(app, Stage.FINISHED if outcome.finished else Stage.STOPPED, outcome.result, None)
-    for lease in app.leases:
-        try:
-            app.store.release_lease(lease)
-        except DmError as error:
-            log.warning("a lease was not released and will expire: %s", error)
+    for source_id in list(app.leases):
+        app.release(source_id)
     return code
 
 
@@ -279,8 +303,7 @@ def _beat(app: App, ended: threading.Event) -> None:
             app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
             app.obey({one.source: one.desired for one in subtasks if one.desired is not None})
             if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
-                for lease in list(app.leases):
-                    app.store.renew_lease(lease)
+                app.renew()
                 renewed_at = time.monotonic()
         except DmError as error:
             if error.reaction is Reaction.FENCED:

@@ -5,7 +5,8 @@
 Sources are independent, as DM's subtasks: each goes on by itself after what may pass (engine/sync/resuming.py), and an
 error for a person to decide stops its own source only.
 
-    without an end   it is Paused with its error until resume-task, or until no source works any more
+    without an end   it is Paused with its error until resume-task, or until no source works any more; its lease is
+                     released, so that a person may claim it (`dmctl binlog-schema update`)
     with an end      the others run to theirs; then the app fails with the first error, and its result names all
 
 What only another app can get over (a lost Spark, a lost lease) ends all sources, behind their epochs.
@@ -20,7 +21,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
@@ -29,6 +30,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing, say_stopped, wait_for_resumption
@@ -75,21 +77,30 @@ class Peers:
     """What has stopped sources that others may go on without, the first one first."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def failed(self, source: SyncSource, error: DmError) -> bool:
-        """Note what has stopped a source; without an end, wait for its resumption. Return True to go on with it."""
+    def failed(self, source: SyncSource, error: DmError) -> SyncSource | None:
+        """Note what has stopped a source; without an end, wait for its resumption. Return it to go on with it.
+
+        Raises what claiming it raises.
+        """
         name = source.config.source_id
         with self._lock:
             self.failures[name] = error
         self.ended(name)
         if not self.working or self.app.spec.until != UNTIL_FOREVER:
-            return False
+            return None
         log.error("the sync of %s is paused until it is resumed, the others go on: %s", name, error)
+        self.app.release(name)
         if not wait_for_resumption(source, self.app.store, self.app.gates[name]):
-            return False
+            return None
+        try:
+            fence = self.app.claim_again(name)
+        except LeaseHeld as held:
+            log.error("%s is left to the run that has it now: %s", name, held)
+            return None
         with self._lock:
             self.working.add(name)
             del self.failures[name]
-        return True
+        return replace(source, fence=fence)
 
     def stopped(self, source: SyncSource) -> bool:
         """Return True if a person has stopped a source that had failed: its error is none of the app's any more."""
@@ -166,9 +177,11 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
                 if error.reacts() is not Reaction.STOP:
                     raise
                 progress.paused()
-                if not peers.failed(source, error):
+                again = peers.failed(source, error)
+                if again is None:
                     peers.stopped(source)
                     return None
+                source = again
     finally:
         peers.ended(source_id)
 

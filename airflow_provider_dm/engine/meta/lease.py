@@ -42,10 +42,7 @@ class LeaseHeld(DmError):
         "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
         "its lease expires in {remaining_seconds:.1f} s unless it is renewed."
     )
-    hint = (
-        "Stop that run (`dmctl stop-task TASK`), or wait until it has ended. A source that an error has paused beside "
-        "others is held until the whole run ends."
-    )
+    hint = "Stop that run (`dmctl stop-task TASK`), or wait until it has ended."
 
 
 class RunOvertaken(DmError):
