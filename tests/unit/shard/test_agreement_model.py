@@ -7,6 +7,7 @@ that dies in the middle of running the DDL leaves it `run` and not noted. All st
 Of three sources with three DDL these are 844,239 (`docker/local chaos shard-model`, most of a minute); the tests go
 random ways through them.
 
+With `names` one shard of a source gets another name while it is held, and one of another source is dropped then.
 What people decide without a source that makes other DDL then is in test_decisions_model.py.
 
 Held against each: a row is applied when the merged table has the row's form, and once; a DDL is run once. Where nothing
@@ -26,33 +27,18 @@ import pytest
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.shard.group import Group, Item, due, finished, made, resolve
+from airflow_provider_dm.engine.shard.group import Group, Item, due, finished, made, renamed, resolve
 from airflow_provider_dm.engine.shard.lock import Info, Lock, executed, gone_on, reported
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
 TARGET = TableName("t", "o")
-T1, T2 = TableName("s", "o_1"), TableName("s", "o_2")
+T1, T2, T9 = TableName("s", "o_1"), TableName("s", "o_2"), TableName("s", "o_9")
 Event: TypeAlias = tuple[str, TableName, int]
-"""("row", shard, form) or ("ddl", shard, number)."""
+"""("row", shard, form), ("ddl", shard, number), ("drop", shard, 0) or ("rename", shard, 9): to T9."""
 
 
 def place(position: int) -> Location:
     return Location("bin.000001", 4 + position)
-
-
-@lru_cache(None)
-def log_of(source: int, ddls: int) -> tuple[Event, ...]:
-    """DDL of two shards: one after the other on both, or all of one shard before the other begins."""
-    first, other = (T2, T1) if source == 2 else (T1, T2)
-    turns = [(table, number) for number in range(ddls) for table in (first, other)]
-    if source:
-        turns.sort(key=lambda turn: turn[0] != first)
-    events: list[Event] = [("row", T1, 0), ("row", T2, 0)]
-    form = {T1: 0, T2: 0}
-    for table, number in turns:
-        form[table] = number + 1
-        events += [("ddl", table, number), ("row", T1, form[T1]), ("row", T2, form[T2])]
-    return tuple(events)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +98,46 @@ class Rules:
     """Nothing of a source's log is read between the DDL and the end of its re-sync."""
     notes_behind: bool = True
     """That a DDL was run is noted behind it."""
+    names: bool = False
+    """Held shards get other names, or are dropped."""
+    log_names: bool = True
+    """Rows are read under the names that they have in the log."""
+    needs_no_ddl: bool = True
+    """A shard that was dropped makes no further DDL."""
     forgetful: bool = False
     """The lock of the last turn is there still, as a metadata DB was restored to what it was once."""
+
+
+@lru_cache(None)
+def log_of(source: int, rules: Rules) -> tuple[Event, ...]:
+    """DDL of two shards: one after the other on both, or all of one shard before the other begins."""
+    first, other = (T2, T1) if source == 2 else (T1, T2)
+    turns = [(table, number) for number in range(rules.ddls) for table in (first, other)]
+    if source:
+        turns.sort(key=lambda turn: turn[0] != first)
+    events: list[Event] = [("row", T1, 0), ("row", T2, 0)]
+    form = {T1: 0, T2: 0}
+    for table, number in turns:
+        form[table] = number + 1
+        events += [("ddl", table, number), ("row", T1, form[T1]), ("row", T2, form[T2])]
+    return tuple(with_names(events, source) if rules.names else events)
+
+
+def with_names(events: list[Event], source: int) -> list[Event]:
+    """Let one shard have another name, or be dropped, behind the rows of its first DDL."""
+    table = (T2, T1)[source % 2]
+    at = events.index(("ddl", table, 0)) + 3
+    if source % 2:
+        rest = [(what, T9 if of == T1 else of, number) for what, of, number in events[at:]]
+        return [*events[:at], ("rename", T1, 9), *rest]
+    return [*events[:at], ("drop", T2, 0), *(one for one in events[at:] if one[1] != T2)]
+
+
+def alive(source: Source, number: int, rules: Rules) -> tuple[TableName, ...]:
+    """Return the shards that a source has where its log is read to."""
+    past = [(what, table) for what, table, _ in log_of(number, rules)[: source.at]]
+    first = T9 if ("rename", T1) in past else T1
+    return (first,) if ("drop", T2) in past and rules.needs_no_ddl else (first, T2)
 
 
 _sources: dict[object, Source] = {}
@@ -136,13 +160,17 @@ def applied(source: Source, index: int, run: int, log: tuple[Event, ...]) -> Sou
 @lru_cache(None)
 def read(source: Source, number: int, run: int, rules: Rules) -> Source:
     """Read up to behind the next DDL, with the rows behind it."""
-    log = log_of(number, rules.ddls)
+    log = log_of(number, rules)
     while source.at < len(log):
         what, table, form = log[source.at]
         at, end = place(2 * source.at), place(2 * source.at + 1)
         held = source.group.member(table) is not None
-        if what == "row":
-            source = source if rules.holds and held else applied(source, source.at, run, log)
+        if what != "ddl":
+            if what == "row":
+                source = source if rules.holds and held else applied(source, source.at, run, log)
+            elif held:
+                group = renamed(source.group, table, T9 if what == "rename" else None, at, end)
+                source = replace(source, group=group)
             source = replace(source, at=source.at + 1)
             if source.at == len(log) or log[source.at][0] == "ddl":
                 break
@@ -156,11 +184,11 @@ def read(source: Source, number: int, run: int, rules: Rules) -> Source:
 @lru_cache(None)
 def resynced(source: Source, number: int, run: int, rules: Rules) -> Source:
     """Apply what was held back; that each row of it counts once is the frontier's (test_frontier_model.py)."""
-    pieces, log = source.group.resync, log_of(number, rules.ddls)
+    pieces, log = source.group.resync, log_of(number, rules)
     assert pieces is not None
     for index, (what, table, _) in enumerate(log):
         end = place(2 * index + 1).sort_key
-        mine = (one for one in pieces.pieces if one.table.name == table)
+        mine = (one for one in pieces.pieces if (one.table.name if rules.log_names else one.shard) == table)
         wanted = any(one.after.sort_key < end <= one.until.sort_key for one in mine)
         if what == "row" and wanted:
             source = applied(source, index, run, log)
@@ -183,16 +211,20 @@ def resolved(source: Source, rules: Rules) -> Source:
 def turn(source: Source, number: int, noted: int, lock: int, rules: Rules) -> Turn:
     resolved = source.group.resolved
     decided = frozenset({(f"DDL {resolved}",)}) if noted > resolved else None
-    return turn_of(source.group, shards_of(source, rules), decided, LOCKS[lock], str(number))
+    return turn_of(source.group, shards_of(source, number, rules), decided, LOCKS[lock], str(number))
 
 
-def shards_of(source: Source, rules: Rules) -> tuple[TableName, ...]:
-    return (T1, T2) if rules.waits_for_all_shards else tuple(one.table for one in source.group.members if one.items)
+def shards_of(source: Source, number: int, rules: Rules) -> tuple[TableName, ...]:
+    return (
+        alive(source, number, rules)
+        if rules.waits_for_all_shards
+        else tuple(one.table for one in source.group.members if one.items)
+    )
 
 
 @lru_cache(None)
-def is_due(source: Source, number: int) -> bool:
-    return source.group.resolved == number and due(source.group, (T1, T2)) is not None
+def is_due(source: Source, number: int, at: int, rules: Rules) -> bool:
+    return source.group.resolved == at and due(source.group, alive(source, number, rules)) is not None
 
 
 @lru_cache(None)
@@ -222,7 +254,7 @@ def kept_lock(lock: Lock | None) -> int:
 def steps(world: World, rules: Rules) -> Iterator[World]:
     """Yield what can happen next."""
     for number, source in enumerate(world.sources):
-        if source.at < len(log_of(number, rules.ddls)) and not (rules.stands and source.group.resync is not None):
+        if source.at < len(log_of(number, rules)) and not (rules.stands and source.group.resync is not None):
             yield world.with_source(number, read(source, number, world.run, rules))
         if source.told < source.group.resolved and source.group.resync is None:
             after = world.with_source(number, kept(replace(source, told=source.told + 1)))
@@ -245,7 +277,9 @@ def agree(world: World, number: int, source: Source, rules: Rules) -> Iterator[W
                 infos = tuple(Info(str(one), (f"DDL {at}",)) for one in range(rules.sources))
                 stale = Lock("task", TARGET, at, str(number), infos, ())
                 yield world.with_lock(at, kept_lock(stale))
-        case Turn.EXECUTE if not rules.asks_target or all(is_due(one, at) for one in world.sources):
+        case Turn.EXECUTE if not rules.asks_target or all(
+            is_due(one, other, at, rules) for other, one in enumerate(world.sources)
+        ):
             yield from execute(world, number, at, rules)
         case Turn.EXECUTE | Turn.OWNER | Turn.SOURCES | Turn.SHARDS:
             pass
@@ -299,7 +333,7 @@ def check_end(world: World, rules: Rules) -> None:
     if world.run != rules.ddls or world.noted != rules.ddls:
         raise Broken(f"nothing can be done, and {world.run} of {rules.ddls} DDL are run")
     for number, source in enumerate(world.sources):
-        log = log_of(number, rules.ddls)
+        log = log_of(number, rules)
         rows = {index for index, (what, _, _) in enumerate(log) if what == "row"}
         if source.rows != rows or source.at < len(log) or source.group.members:
             raise Broken(f"rows are lost: {sorted(rows - source.rows)}")
@@ -310,6 +344,11 @@ def check_end(world: World, rules: Rules) -> None:
 @pytest.mark.parametrize(("sources", "ddls"), [(1, 3), (2, 3), (3, 2)])
 def test_every_history_ends_with_all_rows_and_each_ddl_run_once(sources: int, ddls: int) -> None:
     assert explore(Rules(sources=sources, ddls=ddls)) > ddls * 10
+
+
+@pytest.mark.parametrize(("sources", "ddls"), [(1, 3), (2, 2), (2, 3)])
+def test_so_do_histories_of_held_shards_with_other_names_and_that_are_dropped(sources: int, ddls: int) -> None:
+    assert explore(Rules(sources=sources, ddls=ddls, names=True)) > ddls * 10
 
 
 def test_so_do_histories_of_three_sources_and_three_ddl() -> None:
@@ -329,6 +368,8 @@ BROKEN = {
     "one shard speaks for its source": (Rules(waits_for_all_shards=False, asks_target=False), "meets a target of form"),
     "the sync goes on during a re-sync": (Rules(stands=False), "rows are lost"),
     "what is about to be run is noted as run": (Rules(notes_behind=False), "meets a target of form|0 of 3 DDL|are run"),
+    "rows are looked for under the newest name": (Rules(names=True, log_names=False), "rows are lost"),
+    "a dropped shard is waited for": (Rules(names=True, needs_no_ddl=False), "nothing can be done"),
     "rows are applied beyond the next DDL": (Rules(ends_at_next=False), "meets a target of form|applied twice"),
 }
 
