@@ -21,8 +21,10 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
 from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange
+from airflow_provider_dm.engine.rules.expressions.session import Session
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
+from airflow_provider_dm.engine.schema.collation_weights import is_compared_by_weights, read_weights
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
 
@@ -31,14 +33,27 @@ COLUMNS: Final = """id int PRIMARY KEY, w int unsigned, a int, s tinyint, u bigi
     c char(6) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, l varchar(12) CHARACTER SET latin1 COLLATE latin1_swedish_ci,
     lb varchar(12) CHARACTER SET latin1 COLLATE latin1_bin, x varchar(12) CHARACTER SET ascii COLLATE ascii_general_ci,
     ci varchar(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b varbinary(8), bn binary(4), dt datetime(3),
-    dy date, t time(2), y year, k enum('new','Paid','','a b') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"""
+    dy date, t time(2), y year, k enum('new','Paid','','a b') CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci,
+    uni varchar(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci,
+    u52 char(12) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci,
+    nopad varchar(12) CHARACTER SET utf8mb4 COLLATE {nopad},
+    g3 varchar(12) CHARACTER SET utf8mb3 COLLATE utf8mb3_general_ci,
+    lg varchar(12) CHARACTER SET latin1 COLLATE latin1_general_ci,
+    l2 varchar(12) CHARACTER SET latin1 COLLATE latin1_german2_ci, ts timestamp(3) NULL"""
+NOPAD: Final = {"mysql": "utf8mb4_0900_ai_ci", "mariadb": "utf8mb4_unicode_nopad_ci"}
 WHOLES: Final = ("a", "s", "u", "big", "id", "w")
 EXACTS: Final = ("d", "e")
 DOUBLES: Final = ("f", "g")
-TEXTS: Final = ("v", "c", "l", "lb", "x", "ci COLLATE utf8mb4_bin")
+BY_WEIGHTS: Final = ("ci", "uni", "u52", "nopad", "g3", "lg", "l2", "v COLLATE utf8mb4_unicode_ci")
+TEXTS: Final = ("v", "c", "l", "lb", "x", "ci COLLATE utf8mb4_bin", *BY_WEIGHTS, *BY_WEIGHTS)
 WORDS: Final = ("", " ", "a", "A", "b", "ab", "aB ", "a\t", "é", "É", "ä", "Ä", "ß", "s", "ü", "Y", "y", "ý", "%", "_",
                 "a%", "\\", "a_b", "Z", "[", "æ", "~", "0", "ÿ", "Þ", "þ", "a b")  # fmt: skip
+MORE_WORDS: Final = (*WORDS, "ss", "SS", "ae", "oe", "œ", "ﬁ", "fi", "a\u0301", "\u200ba", "\u0301", "ı", "İ",
+                     "Ω", "ω", "か", "が", "ガ", "ｶ", "中", "𠮷", "😀", "😁", "\U00020000", "각", "й")  # fmt: skip
 MOMENTS: Final = ("2020-01-01", "2020-01-01 00:00:00", "2020-01-01 00:00:00.5", "2020-02-29 23:59:59.999", "1999-12-31")
+STAMPS: Final = ("2024-03-31 00:59:59.5", "2024-03-31 01:00:00", "2024-10-27 00:30:00", "2024-10-27 01:30:00.001",
+                 "1970-01-01 00:00:01", "2038-01-19 03:14:07", "2020-02-29 23:59:59.999", "2020-01-01")  # fmt: skip
+ZONES: Final = ("+00:00", "+05:30", "-09:30", "+13:00", "+01:00")
 DAYS: Final = ("2020-01-01", "2020-02-29", "1999-12-31", "9999-12-31", "1000-01-01")
 ZEROS: Final = ("0000-00-00", "2020-02-00")
 CLOCKS: Final = ("00:00:00", "-00:00:01", "12:34:56.7", "838:59:59", "-838:59:59", "12:34:56")
@@ -61,7 +76,8 @@ def prepare(server: Server, schema: str, dice: Random, rows: int) -> None:
     with server.connect(database=schema, charset="utf8mb4") as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")  # takes dates with zeros in them
         cursor.execute("DROP TABLE IF EXISTS t")
-        cursor.execute(f"CREATE TABLE t ({COLUMNS})")
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(f"CREATE TABLE t ({COLUMNS.format(nopad=NOPAD[server.flavour])})")
         values = [_row(dice, number) for number in range(rows)]
         cursor.executemany(f"INSERT IGNORE INTO t VALUES ({', '.join(['%s'] * len(values[0]))})", values)
         connection.commit()
@@ -86,7 +102,7 @@ def _row(dice: Random, number: int) -> list[object]:
         dice.choice(latin),
         dice.choice(latin),
         dice.choice(ascii_words),
-        dice.choice(WORDS),
+        dice.choice(MORE_WORDS),
         dice.choice((b"", b"a", b"A", b"\0", b"a\0", b"\xff", b" ab", b"a ")),
         dice.choice((b"", b"a", b"A", b"\0b", b"\xff", b" ab")),
         dice.choice((*MOMENTS, *ZEROS)),
@@ -94,6 +110,11 @@ def _row(dice: Random, number: int) -> list[object]:
         dice.choice(CLOCKS),
         dice.choice((1901, 1999, 2020, 2155, 0)),
         dice.choice(("new", "Paid", "", "a b", "nobody")),
+        *(dice.choice(MORE_WORDS) for _ in range(3)),
+        dice.choice([word for word in MORE_WORDS if all(ord(letter) < 0x10000 for letter in word)]),
+        dice.choice(latin),
+        dice.choice(latin),
+        dice.choice((*STAMPS, ZEROS[0])),
     ]
     return [number, *(None if dice.random() < 0.12 else value for value in row)]
 
@@ -206,7 +227,7 @@ class Maker:
                 return f"{dice.choice(('HOUR', 'MINUTE', 'SECOND'))}({dice.choice(('t', self._moment()))})"
 
     def _moment(self) -> str:
-        names = ("dt", "dy", "DATE(dt)", "DATE(dy)")
+        names = ("dt", "dy", "ts", "DATE(dt)", "DATE(dy)", "DATE(ts)")
         name = self.dice.choice(names)
         return name if self.dice.random() < 0.6 else self._chosen(lambda: self.dice.choice(names))
 
@@ -251,18 +272,20 @@ class Maker:
     def _texts(self) -> tuple[str, str, bool]:
         dice = self.dice
         name = dice.choice(TEXTS)
+        words = MORE_WORDS if name in BY_WEIGHTS else WORDS
         if dice.random() < 0.4:
             name = self._cut(name)
         kind = dice.random()
         if kind < 0.3:
             pattern = "".join(
-                dice.choice(("a", "A", "b", "%", "_", "é", "ä", "\\%", "\\_", "ÿ", " ")) for _ in range(3)
+                dice.choice(("a", "A", "b", "%", "_", "é", "ä", "\\%", "\\_", "ÿ", " ", dice.choice(words)))
+                for _ in range(3)
             )
             return f"({name} {dice.choice(('', 'NOT '))}LIKE {quoted(pattern)})", dice.choice(("0", "1")), True
         if kind < 0.5:
-            items = ", ".join(quoted(dice.choice(WORDS)) for _ in range(dice.randint(1, 4)))
+            items = ", ".join(quoted(dice.choice(words)) for _ in range(dice.randint(1, 4)))
             return f"({name} {dice.choice(('', 'NOT '))}IN ({items}))", dice.choice(("0", "1")), True
-        return name, name if kind < 0.55 else quoted(dice.choice(WORDS)), True
+        return name, name if kind < 0.55 else quoted(dice.choice(words)), True
 
     def _binaries(self) -> tuple[str, str, bool]:
         dice = self.dice
@@ -279,10 +302,13 @@ class Maker:
 
     def _times(self) -> tuple[str, str, bool]:
         dice = self.dice
-        kind = dice.choice(("dt", "dy", "t", "y", "both"))
+        kind = dice.choice(("dt", "dy", "t", "y", "both", "ts"))
         if kind == "both":
-            return "dt", "dy", True
-        constants = {"dt": MOMENTS, "dy": DAYS, "t": CLOCKS, "y": ("1999", "2020", "1901")}[kind]
+            left, right = dice.sample(("dt", "dy", "ts"), 2)
+            return left, right, True
+        constants = {"dt": MOMENTS, "ts": (*STAMPS, *MOMENTS), "dy": DAYS, "t": CLOCKS, "y": ("1999", "2020", "1901")}[
+            kind
+        ]
         if kind != "y":
             constants = tuple(map(quoted, constants))
         name = kind
@@ -315,6 +341,7 @@ class Campaign:
     schema: str
     table: Table
     rows: list[Row]
+    session: Session
     refused: int = 0
     out_of_range: int = 0
     """Expressions at which the server stops, for a row at least."""
@@ -323,6 +350,7 @@ class Campaign:
 
     @classmethod
     def on(cls, server: Server, schema: str, dice: Random, rows: int) -> Campaign:
+        zone = dice.choice((*ZONES, server.zone) if server.zone else ZONES)
         prepare(server, schema, dice, rows)
         endpoint = Endpoint("campaign", server.host, server.port, server.user, Secret(""), None, ())
         name = TableName(schema, "t")
@@ -333,7 +361,10 @@ class Campaign:
             with connection.cursor() as cursor:
                 cursor.execute(f"SELECT {select} FROM {name.quoted()} ORDER BY id")
                 found = [read(row) for row in cursor.fetchall()]
-        return cls(server, schema, table, found)
+        with connected(endpoint) as connection:
+            collations = {one.collation or "" for one in table.columns if is_compared_by_weights(one.collation or "")}
+            session = Session(zone, read_weights(connection, f"{server.name} {server.port}", collations))
+        return cls(server, schema, table, found, session)
 
     def expressions(self, dice: Random, count: int) -> list[str]:
         """Random ones that are evaluated here."""
@@ -342,7 +373,7 @@ class Campaign:
         while len(found) < count:
             text = maker.truth()
             try:
-                compiled(text, self.table)
+                compiled(text, self.table, self.session)
             except ExpressionNotSupported:
                 self.refused += 1
                 continue
@@ -374,7 +405,7 @@ class Campaign:
 
     def _decided(self, text: str, row: Row) -> object:
         try:
-            return compiled(text, self.table).truth(row)
+            return compiled(text, self.table, self.session).truth(row)
         except OutOfRange:
             return "out of range"
 
@@ -382,6 +413,7 @@ class Campaign:
         columns = ", ".join(f"({one}) IS NULL, ({one}) IS TRUE" for one in expressions)
         with self.server.connect(database=self.schema, charset="utf8mb4") as connection, connection.cursor() as cursor:
             cursor.execute("SET sql_mode = ''")
+            cursor.execute("SET time_zone = %s", ("SYSTEM" if "/" in self.session.zone else self.session.zone,))
             cursor.execute(f"SELECT {columns} FROM t ORDER BY id")
             answers: Sequence[Sequence[Any]] = cursor.fetchall()
         return answers

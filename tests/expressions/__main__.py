@@ -13,6 +13,7 @@ from testbed import ServerSpec, running_servers
 from tests.expressions import Campaign
 
 ROWS, EXPRESSIONS, SHOWN = 200, 250, 20
+ZONE = "Europe/London"
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +21,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--decisions", type=int, default=1_000_000, help="how many to make at least")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="of the first round")
     options = parser.parse_args(arguments)
-    with running_servers([ServerSpec("mysql", "mysql"), ServerSpec("mariadb", "mariadb")]) as servers:
+    with running_servers(
+        [ServerSpec("mysql", "mysql", zone=ZONE), ServerSpec("mariadb", "mariadb", zone=ZONE)]
+    ) as servers:
         for server in servers:
             server.sql("CREATE DATABASE expressions")
         made, seed = 0, options.seed

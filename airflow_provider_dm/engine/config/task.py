@@ -147,6 +147,8 @@ class SubtaskConfig:
     expression_filters: tuple[ExpressionFilter, ...] = ()
     strict_collations: bool = False
     """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
+    timezone: str = ""
+    """In which expression filters take a TIMESTAMP for a local time."""
 
     def with_source(self, source: SourceConfig) -> Self:
         """Return a copy to which the rules of source.yaml are added: its binlog event filters follow the task's, and
@@ -334,6 +336,7 @@ class TaskConfig(DmModel):
             filters=tuple(self.filters[name] for name in instance.filter_rules),
             expression_filters=tuple(self.expression_filters[name] for name in instance.expression_filters),
             strict_collations=self.collation_compatible == "strict",
+            timezone=self.timezone,
         )
 
     def lists_of(self, instance: MysqlInstance) -> BlockAllowConfig:

@@ -94,7 +94,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def rules(self) -> SubtaskRules:
-        return SubtaskRules.of(self.subtask)
+        return SubtaskRules.of(self.subtask, self.endpoint)
 
     @cached_property
     def begins_in_past(self) -> bool:

@@ -12,21 +12,31 @@ happen is the filter's `Loss`; whoever folds and writes changes goes by it (`syn
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
+import pymysql
+
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventFilter, RowEvent, Verdict
-from airflow_provider_dm.engine.rules.expressions.compiled import compiled
+from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
 from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
+from airflow_provider_dm.engine.rules.expressions.session import Session
 from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.collation_weights import read_weights
 from airflow_provider_dm.engine.schema.model import Table
 
 log = logging.getLogger(__name__)
+
+
+_NO_SUCH_COLLATION: Final = frozenset({1253, 1273})
+"""The server does not have a collation, or not for the charset."""
 
 
 class RowsRefused(DmError):
@@ -67,6 +77,8 @@ class RowFilter:
     deletes: tuple[str, ...] = ()
     keeps_rows: bool = False
     """DDL that takes rows away may be left out."""
+    session: Session = field(default=Session(), repr=False)
+    """Where the expressions are evaluated."""
 
     @property
     def loss(self) -> Loss:
@@ -79,7 +91,7 @@ class RowFilter:
     def columns(self) -> frozenset[int]:
         """Return the positions of the columns that the expressions need."""
         texts = [*self.inserts, *self.deletes, *(text for pair in self.updates for text in pair if text)]
-        return frozenset(column for text in texts for column in compiled(text, self.table).columns)
+        return frozenset(column for text in texts for column in compiled(text, self.table, self.session).columns)
 
     def keeper(self) -> Callable[[Row | None, Row | None], bool]:
         """Return the function that tells whether a change counts, and raises RowsRefused and ExpressionOutOfRange."""
@@ -103,19 +115,31 @@ class RowFilter:
         return keeps
 
     def _test(self, text: str) -> Callable[[Row], bool]:
-        return compiled(text, self.table).is_true if text else lambda _row: True
+        return compiled(text, self.table, self.session).is_true if text else lambda _row: True
 
 
 @dataclass(frozen=True)
 class ExpressionFilters:
+    """The expression filters of a task. `zone`: its `timezone`. `source`: the server that is asked how it compares
+    text; None: nothing is asked, and expressions are only checked."""
+
     filters: tuple[ExpressionFilter, ...] = ()
     case_sensitive: bool = False
+    zone: str = ""
+    source: Endpoint | None = None
 
     def of(self, table: Table) -> Iterable[ExpressionFilter]:
         for one in self.filters:
             named, name = (one.schema_name, one.table), tuple(table.name)
             if named == name or (not self.case_sensitive and _folded(named) == _folded(name)):
                 yield one
+
+    def session(self, collations: Collection[str]) -> Session:
+        """Return the session of the source, with the weights of these collations. Raises what connecting raises."""
+        if not collations or self.source is None:
+            return Session(self.zone)
+        with connected(self.source) as connection:
+            return Session(self.zone, read_weights(connection, str(self.source), collations))
 
 
 NO_EXPRESSIONS: Final = ExpressionFilters()
@@ -126,10 +150,13 @@ def _folded(names: Iterable[str]) -> list[str]:
 
 
 def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table) -> RowFilter | None:
-    """Return the filter of a source table; None where every change counts. Raises ExpressionNotSupported."""
+    """Return the filter of a source table; None where every change counts. Raises
+    ExpressionNotSupported, and what connecting to the source raises."""
     kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
     verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
-    known = [one for one in expressions.of(table) if _is_known(one, table)]
+    session = Session(expressions.zone)
+    known = [one for one in expressions.of(table) if _is_known(one, table, session)]
+    collations = {name for one in known for text in _texts(one) for name in compiled(text, table, session).collations}
     found = RowFilter(
         table,
         tuple((event, verdict) for event, verdict in verdicts if verdict is not Verdict.DO),
@@ -142,7 +169,15 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
         tuple(one.delete_value_expr for one in known if one.delete_value_expr),
         events.may_keep_rows(table.name),
     )
-    return None if found == RowFilter(table) else found
+    if found == RowFilter(table):
+        return None
+    try:
+        return replace(found, session=expressions.session(collations))
+    except pymysql.err.MySQLError as error:
+        if error.args[0] not in _NO_SUCH_COLLATION:
+            raise
+        texts = " and ".join(text for one in known for text in _texts(one))
+        raise ExpressionNotSupported(texts, str(table.name), f"the source answers {error.args[1]}") from error
 
 
 def check_merged(found: RowFilter | None, target: TableName) -> None:
@@ -168,12 +203,17 @@ def check_overlap(found: RowFilter | None, target: TableName) -> None:
         )
 
 
-def _is_known(one: ExpressionFilter, table: Table) -> bool:
+def _texts(one: ExpressionFilter) -> Iterator[str]:
+    return filter(
+        None, (one.insert_value_expr, one.update_old_value_expr, one.update_new_value_expr, one.delete_value_expr)
+    )
+
+
+def _is_known(one: ExpressionFilter, table: Table, session: Session) -> bool:
     """Tell whether the table has all the columns of a filter's expressions. Raises ExpressionNotSupported."""
-    texts = (one.insert_value_expr, one.update_old_value_expr, one.update_new_value_expr, one.delete_value_expr)
     try:
-        for text in filter(None, texts):
-            compiled(text, table)
+        for text in _texts(one):
+            compiled(text, table, session)
     except UnknownColumn as error:
         log.warning("an expression filter of %s takes nothing away: there is no column %s", table.name, error)
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter
 from airflow_provider_dm.engine.rules.route import Router
@@ -22,8 +23,8 @@ class SubtaskRules:
     expressions: ExpressionFilters = NO_EXPRESSIONS
 
     @classmethod
-    def of(cls, subtask: SubtaskConfig) -> SubtaskRules:
-        """Compile them. Raises InvalidPattern."""
+    def of(cls, subtask: SubtaskConfig, source: Endpoint | None = None) -> SubtaskRules:
+        """Compile them. `source`: see ExpressionFilters. Raises InvalidPattern."""
         return cls(
             BlockAllowRules.from_config(
                 subtask.block_allow,
@@ -33,5 +34,5 @@ class SubtaskRules:
             ),
             Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive, source_id=subtask.source_id),
             EventFilter.from_config(subtask.filters, case_sensitive=subtask.case_sensitive),
-            ExpressionFilters(subtask.expression_filters, subtask.case_sensitive),
+            ExpressionFilters(subtask.expression_filters, subtask.case_sensitive, subtask.timezone, source),
         )

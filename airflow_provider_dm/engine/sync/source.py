@@ -34,4 +34,4 @@ class SyncSource:
 
     @cached_property
     def rules(self) -> SubtaskRules:
-        return SubtaskRules.of(self.config)
+        return SubtaskRules.of(self.config, self.upstream)

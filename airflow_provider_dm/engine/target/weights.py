@@ -6,10 +6,10 @@ Up to 66,000 of them for a collation, which takes a fifth of a second; a process
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, server_info
+from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.schema.collation_weights import weight_of, weights_in
 from airflow_provider_dm.engine.schema.text_folds import (
     TextFold,
     all_pairs,
@@ -18,9 +18,6 @@ from airflow_provider_dm.engine.schema.text_folds import (
     fold_of,
     is_known,
 )
-
-_DIGITS: Final = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {number}" for number in range(1, 16)) + ")"
-_CHARACTER: Final = "CONVERT(UNHEX(LPAD(HEX(code), 8, '0')) USING utf32)"
 
 _known: dict[tuple[str, int, str, str], TextFold | None] = {}
 
@@ -46,14 +43,9 @@ def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, T
 
 
 def _read(connection: Connection, collation: str) -> TextFold | None:
-    charset = collation.partition("_")[0]
-    weight = f"WEIGHT_STRING(CONVERT(%s USING {charset}) COLLATE {first_level(collation)})"
-    blocks = blocks_of(collation)
-    numbers = f"SELECT {blocks[0]} n" + "".join(f" UNION ALL SELECT {block}" for block in blocks[1:])
-    codes = f"SELECT 256 * c.n + 16 * b.n + a.n code FROM ({numbers}) c, {_DIGITS} b, {_DIGITS} a"
-    rows = query(connection, f"SELECT code, {weight % _CHARACTER} FROM ({codes}) codes")
-    if len(rows) != 256 * len(blocks):
-        raise AnswerCut(f"the weights of {collation}", len(rows), 256 * len(blocks))
-    ((pairs,),) = query(connection, f"SELECT {weight}", (all_pairs(),))
-    weights = {int(code): bytes(one) for code, one in rows if one is not None}
+    first, blocks = first_level(collation), blocks_of(collation)
+    codes = (256 * block + number for block in blocks for number in range(256))
+    found = zip(codes, weights_in(connection, first, blocks), strict=True)
+    weights = {code: weight for code, weight in found if weight is not None}
+    ((pairs,),) = query(connection, f"SELECT {weight_of('%s', first)}", (all_pairs(),))
     return fold_of(collation, weights, bytes(pairs or b""))

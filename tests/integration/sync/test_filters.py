@@ -122,6 +122,36 @@ def test_expression_filters_as_dm_has_them(kit: SyncKit) -> None:
     assert rows(kit, "t5") == [(1, 0, 99), (2, 0, 101), (3, 0, 1), (4, 0, 3)]
 
 
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_unicode_ci", ""])
+def test_expressions_over_text_of_the_usual_collations_and_over_timestamps(kit: SyncKit, collation: str) -> None:
+    """The source is asked how it compares text; a TIMESTAMP is a local time of the task's `timezone`."""
+    collation = collation or ("utf8mb4_0900_ai_ci" if kit.source.flavour == "mysql" else "utf8mb4_unicode_520_ci")
+    expressions = {
+        "named": {"table": "t1", "insert-value-expr": "name = 'MÜLLER' OR name LIKE 'x%'"},
+        "old": {"table": "t1", "update-new-value-expr": "at >= '2024-03-31 02:00:00'"},
+        "gone": {"table": "t1", "delete-value-expr": "name > 'm'"},
+    }
+    kit.task_keys |= {
+        "timezone": "Europe/London",
+        "expression_filters": {name: {"schema": kit.schema} | one for name, one in expressions.items()},
+    }
+    kit.instance_keys["expression_filters"] = list(expressions)
+    kit.create("plain")
+    kit.begin()
+    kit.write(
+        "SET time_zone = '+00:00'",
+        f"CREATE TABLE t1 (id int PRIMARY KEY, name varchar(20), at timestamp NULL) COLLATE {collation}",
+        "INSERT INTO t1 (id, name) VALUES (1, 'Muller'), (2, 'Xaver'), (3, 'Á'), (4, 'zoë'), (5, '')",
+        "UPDATE t1 SET at = '2024-03-31 00:59:59' WHERE id = 3",
+        "UPDATE t1 SET at = '2024-03-31 01:00:00' WHERE id = 4",
+        "DELETE FROM t1 WHERE id > 3",
+    )
+    kit.sync()
+
+    found = [(id_, name, at and str(at)) for id_, name, at in rows(kit, "t1")]
+    assert found == [(3, "Á", "2024-03-31 00:59:59"), (4, "zoë", None)]
+
+
 def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
     """The source's tables are followed, the target keeps its own; what rows need there stops the task, not the rows."""
     kit = one_kit

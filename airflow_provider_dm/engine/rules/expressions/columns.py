@@ -11,6 +11,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.expressions import parts
 from airflow_provider_dm.engine.rules.expressions.numbers import MOST_DECIMALS, MOST_DIGITS, finite
+from airflow_provider_dm.engine.rules.expressions.session import Session, local_times, zone_of
 from airflow_provider_dm.engine.rules.expressions.text import known
 from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column
@@ -21,11 +22,13 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 
-def type_of(table: TableName, column: Column, collation: str | None) -> tuple[parts.Type, Callable[[bytes], Any]]:
+def type_of(
+    table: TableName, column: Column, collation: str | None, session: Session
+) -> tuple[parts.Type, Callable[[bytes], Any]]:
     """Return a column's type, and the function from its canonical value to that type's."""
     name = column.data_type
     if name in TEXTS:
-        found = known(column.charset, collation or column.collation)
+        found = known(column.charset, collation or column.collation, session.weights)
         if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
             return parts.Text(found), bytes
         chosen = collation or column.collation
@@ -44,6 +47,12 @@ def type_of(table: TableName, column: Column, collation: str | None) -> tuple[pa
             return parts.Moment(day=True), _day
         case "datetime":
             return parts.Moment(day=False), _moment
+        case "timestamp":
+            zone = zone_of(session.zone)
+            if zone is not None:
+                return parts.Moment(day=False), local_times(zone)
+            why = "no `timezone` says" if not session.zone else f"`timezone: {session.zone}` does not say"
+            return parts.Opaque(f"{column.name} is a TIMESTAMP, and {why} which local time it is"), bytes
         case "time":
             return parts.Clock(), _clock
         case "year":

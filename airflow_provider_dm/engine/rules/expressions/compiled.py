@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -37,10 +37,14 @@ from airflow_provider_dm.engine.rules.expressions.comparisons import (
 )
 from airflow_provider_dm.engine.rules.expressions.functions import call, choice
 from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative, signs_differ
-from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange, Part, Read, Refused, UnknownColumn
+from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange, Part, Read, Refused, Text, UnknownColumn
+from airflow_provider_dm.engine.rules.expressions.session import Session
 from airflow_provider_dm.engine.rules.expressions.syntax import Tree, read_expression
 from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.collation_weights import UnknownCharacter, is_compared_by_weights
 from airflow_provider_dm.engine.schema.model import Table
+
+_NO_SESSION: Final = Session()
 
 
 class ExpressionNotSupported(DmError):
@@ -70,36 +74,40 @@ class ExpressionOutOfRange(DmError):
 
 @dataclass(frozen=True)
 class Expression:
-    """A compiled expression. `columns`: the positions of those that it needs."""
+    """A compiled expression. `columns`: the positions of those that it needs; `collations`: those of which the weights
+    decide."""
 
     text: str
     table: TableName
     columns: frozenset[int]
+    collations: frozenset[str]
     truth: Read
 
     def is_true(self, row: Row) -> bool:
         """Tell whether it is true for a row; NULL is not. Raises ExpressionOutOfRange."""
         try:
             return self.truth(row) is True
-        except OutOfRange:
+        except (OutOfRange, UnknownCharacter):
             raise ExpressionOutOfRange(self.text, str(self.table)) from None
 
 
 @lru_cache(maxsize=1024)
-def compiled(text: str, table: Table) -> Expression:
+def compiled(text: str, table: Table, session: Session = _NO_SESSION) -> Expression:
     """Return an expression over the rows of a table. Raises ExpressionNotSupported, UnknownColumn."""
     try:
-        compiler = _Compiler(table)
-        part = compiler.part(read_expression(text))
-        return Expression(text, table.name, frozenset(compiler.columns), truth_of(part))
+        compiler = _Compiler(table, session)
+        truth = truth_of(compiler.part(read_expression(text)))
+        return Expression(text, table.name, frozenset(compiler.columns), frozenset(compiler.collations), truth)
     except (Unreadable, Refused, RecursionError) as error:
         raise ExpressionNotSupported(text, str(table.name), str(error)) from None
 
 
 class _Compiler:
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, session: Session) -> None:
         self.table = table
+        self.session = session
         self.columns: set[int] = set()
+        self.collations: set[str] = set()
 
     def part(self, tree: Tree) -> Part:
         match tree:
@@ -154,7 +162,9 @@ class _Compiler:
         except KeyError:
             raise UnknownColumn(name) from None
         self.columns.add(column.position)
-        kind, convert = type_of(self.table.name, column, collation)
+        kind, convert = type_of(self.table.name, column, collation, self.session)
+        if isinstance(kind, Text) and is_compared_by_weights(kind.collation.name):
+            self.collations.add(kind.collation.name)
         at = column.position
 
         def read(row: Row) -> Any:

@@ -1,7 +1,7 @@
 """How text is compared, as far as that is known here to the last character.
 
-Collations that compare code points (`…_bin`), and those of one byte a character whose order is a short table. Others
-compare by the tables of the server's Unicode release, and what they take for equal is not decided here; `COLLATE
+Collations that compare code points (`…_bin`), those of one byte a character whose order is a short table, and those
+that compare by the weights of characters, which the server is asked for (`schema/collation_weights.py`). `COLLATE
 utf8mb4_bin` in the expression chooses a collation that is known. A collation pads the shorter text with spaces, but for
 those of MySQL 8 (`_0900_`) and MariaDB's `nopad` ones.
 """
@@ -9,11 +9,13 @@ those of MySQL 8 (`_0900_`) and MariaDB's `nopad` ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.schema.collation_weights import CollationWeights, is_compared_by_weights
 from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS, charset_bytes, latin1_text
 
 _SWEDISH: Final = (
@@ -37,17 +39,24 @@ ASCII_SAFE: Final = re.compile(
 
 @dataclass(frozen=True)
 class Collation:
-    """A collation that is known: bytes in the column's charset as they are compared."""
+    """A collation that is known: bytes in the column's charset as they are compared.
+
+    `weights`: None if it is not compared by them, or if nobody has asked for them yet: then no text can be compared.
+    """
 
     charset: str
     name: str
+    weights: CollationWeights | None = None
 
     @cached_property
     def _table(self) -> bytes | None:
         return _TABLES.get(self.name)
 
     def order(self, left: bytes, right: bytes) -> int:
-        """Return a negative number, 0 or a positive one."""
+        """Return a negative number, 0 or a positive one. Raises UnknownCharacter."""
+        if is_compared_by_weights(self.name):
+            one, other = _weight(self, left), _weight(self, right)
+            return self._weights.order(one, other, pads=pads(self.name))
         if pads(self.name):
             length = max(len(left), len(right))
             left, right = left.ljust(length), right.ljust(length)
@@ -64,6 +73,8 @@ class Collation:
         encoded = self.encode(pattern)
         if encoded is None:
             return None
+        if is_compared_by_weights(self.name):
+            return self._weight_matcher(pattern)
         if self._table is not None:
             table = self._table
             # The wildcards mean themselves in the pattern alone, so it is cut before its characters are folded.
@@ -76,9 +87,35 @@ class Collation:
             return lambda value: compiled.fullmatch(value.translate(table).decode("latin1")) is not None
         expression = "".join(part if wild else re.escape(part) for part, wild in _pieces(pattern))
         by_text = re.compile(expression, re.DOTALL)
-        if self.charset == "latin1":
-            return lambda value: by_text.fullmatch(latin1_text(value)) is not None
-        return lambda value: by_text.fullmatch(value.decode("utf-8")) is not None
+        return lambda value: by_text.fullmatch(self.decode(value)) is not None
+
+    def _weight_matcher(self, pattern: str) -> Callable[[bytes], bool]:
+        """Return the same where a character stands for all that have its weight."""
+        first: dict[bytes, str] = {}
+
+        def alike(text: str) -> str:
+            return "".join([first.setdefault(self._weights.of(character), character) for character in text])
+
+        @cache
+        def compiled() -> re.Pattern[str]:
+            expression = "".join(part if wild else re.escape(alike(part)) for part, wild in _pieces(pattern))
+            return re.compile(expression, re.DOTALL)
+
+        return lambda value: compiled().fullmatch(alike(self.decode(value))) is not None
+
+    def decode(self, value: bytes) -> str:
+        return latin1_text(value) if self.charset == "latin1" else value.decode("utf-8")
+
+    @property
+    def _weights(self) -> CollationWeights:
+        if self.weights is None:
+            raise InvariantBroken("a filter's rows are compared with the weights of its collations", self.name)
+        return self.weights
+
+
+@lru_cache(maxsize=1 << 14)
+def _weight(collation: Collation, value: bytes) -> bytes:
+    return collation._weights.of(collation.decode(value))
 
 
 def _pieces(pattern: str) -> list[tuple[str, bool]]:
@@ -101,10 +138,12 @@ def pads(collation: str) -> bool:
     return not ("_0900_" in collation or "_nopad_" in collation or collation == "binary")
 
 
-def known(charset: str | None, collation: str | None) -> Collation | None:
-    """Return the collation if it is known here."""
+def known(charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()) -> Collation | None:
+    """Return the collation if it is known here, with its weights if they are among `weights`."""
     if charset is None or collation is None or not (charset in UTF8_CHARSETS or charset in ("latin1", "ascii")):
         return None
+    if is_compared_by_weights(collation):
+        return Collation(charset, collation, next((one for one in weights if one.collation == collation), None))
     return Collation(charset, collation) if collation.endswith("_bin") or collation in _TABLES else None
 
 

@@ -1,0 +1,124 @@
+"""The weights of characters under a collation, as a server gives them: how it compares text, to the last character.
+
+The weight of a text is that of its characters, one after the other. That holds for collations without contractions:
+`general_ci`, those of latin1, and the root of the Unicode algorithm's releases 4.0 (`unicode_ci`), 5.2 and 9.0. Seen on
+MySQL 9.7, MariaDB 10.11 and 11.8: no two characters of one block of the basic plane, nor a letter and a combining
+mark, weigh otherwise together than alone. It does not hold for a language's collations, nor for those of `uca1400`.
+
+A collation pads the shorter text with spaces (`pads`): the weight of the space fills its weight up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+
+_KNOWN: Final = re.compile(
+    r"(?:utf8|utf8mb3|utf8mb4)_(?:general|unicode|unicode_520)_(?:nopad_)?ci|utf8mb4_0900_ai_ci"
+    r"|latin1_(?:general|german1|german2|danish|spanish)_(?:nopad_)?ci"
+)
+_CHARACTERS: Final = {"latin1": 0x2200, "utf8mb4": 0x32400}
+"""The code points that are asked for. Of others only private ones and tags are in a charset; by default the basic
+plane."""
+_AT_ONCE: Final = 0x8000
+_DIGITS: Final = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {number}" for number in range(1, 16)) + ")"
+CHARACTER: Final = "CONVERT(UNHEX(LPAD(HEX(code), 8, '0')) USING utf32)"
+"""The character of a code point, in SQL."""
+
+
+class UnknownCharacter(Exception):
+    """A character whose weight nobody has asked for."""
+
+
+def is_compared_by_weights(collation: str) -> bool:
+    """Return True if the weights of its characters decide how a collation compares text (module docstring)."""
+    return _KNOWN.fullmatch(collation) is not None
+
+
+@dataclass(frozen=True)
+class CollationWeights:
+    """The weights of one collation. Picklable; equal to another one with the same weights."""
+
+    collation: str
+    digest: str
+    packed: bytes = field(compare=False, repr=False)
+
+    def of(self, text: str) -> bytes:
+        """Return the weight of a text. Raises UnknownCharacter."""
+        weights = _unpacked(self)
+        try:
+            return b"".join([weights[ord(character)] for character in text])
+        except IndexError:
+            raise UnknownCharacter from None
+
+    def order(self, left: bytes, right: bytes, *, pads: bool) -> int:
+        """Return a negative number, 0 or a positive one for two weights of texts."""
+        if pads and len(left) != len(right):
+            space = _unpacked(self)[ord(" ")]
+            missing = (len(left) - len(right)) // len(space)
+            left, right = left + space * -missing, right + space * missing
+        return (left > right) - (left < right)
+
+
+@lru_cache(maxsize=16)
+def _unpacked(weights: CollationWeights) -> list[bytes]:
+    data = zlib.decompress(weights.packed)
+    count = _count(weights.collation)
+    return [data[start:end] for start, end in pairwise(accumulate(data[:count], initial=count))]
+
+
+def _count(collation: str) -> int:
+    return _CHARACTERS.get(collation.partition("_")[0], 0x10000)
+
+
+_read: dict[str, CollationWeights] = {}
+"""By server and collation; a process asks once."""
+
+
+def read_weights(connection: Connection, server: str, collations: Iterable[str]) -> tuple[CollationWeights, ...]:
+    """Return the weights of collations that are compared by them. `server` names the server that is asked.
+
+    Raises AnswerCut, and what the server answers where it does not have the collation.
+    """
+    found = []
+    for name in sorted(collations):
+        key = f"{server}/{name}"
+        if key not in _read:
+            _read[key] = _asked(connection, name)
+        found.append(_read[key])
+    return tuple(found)
+
+
+def _asked(connection: Connection, collation: str) -> CollationWeights:
+    weights: list[bytes] = []
+    count = _count(collation)
+    for first in range(0, count, _AT_ONCE):
+        blocks = range(first >> 8, min(first + _AT_ONCE, count) >> 8)
+        weights += (weight or b"" for weight in weights_in(connection, collation, blocks))
+    data = bytes(map(len, weights)) + b"".join(weights)
+    return CollationWeights(collation, hashlib.sha256(data).hexdigest()[:16], zlib.compress(data))
+
+
+def weights_in(connection: Connection, collation: str, blocks: Iterable[int]) -> Iterator[bytes | None]:
+    """Return the weights of all characters in some blocks of 256, in their order. Raises AnswerCut."""
+    blocks = sorted(blocks)
+    numbers = f"SELECT {blocks[0]} n" + "".join(f" UNION ALL SELECT {block}" for block in blocks[1:])
+    codes = f"SELECT 256 * c.n + 16 * b.n + a.n code FROM ({numbers}) c, {_DIGITS} b, {_DIGITS} a"
+    weight = weight_of(CHARACTER, collation)
+    rows = query(connection, f"SELECT {weight} FROM ({codes}) codes ORDER BY code")
+    if len(rows) != 256 * len(blocks):
+        raise AnswerCut(f"the weights of {collation}", len(rows), 256 * len(blocks))
+    return (None if one is None else bytes(one) for (one,) in rows)
+
+
+def weight_of(text: str, collation: str) -> str:
+    """Return the SQL for the weight of a text."""
+    return f"WEIGHT_STRING(CONVERT({text} USING {collation.partition('_')[0]}) COLLATE {collation})"
