@@ -220,10 +220,20 @@ class Histories:
             if after is not None:
                 rows[self._next()] = after
             state[name] = replace(state[name], rows=tuple(rows.items()))
-        at = len(source.log)
-        prepared = max(0, at - self.rng.randint(1, 4)) if self.xa and self.rng.random() < 0.2 else None
+        prepared = self._prepared(source, changes) if self.xa and self.rng.random() < 0.2 else None
         source.log.append(Transaction(tuple(changes), prepared))
         source.states.append(state)
+
+    def _prepared(self, source: Source, changes: list[Change]) -> int:
+        """Return where the transaction may have been prepared: behind all DDL of its tables, which waits for it."""
+        at = len(source.log) - self.rng.randint(1, 4)
+        tables = {name for name, _, _ in changes}
+        ddl = [
+            number
+            for number, item in enumerate(source.log)
+            if isinstance(item, Ddl) and (tables & {*item.names} or item.renames)
+        ]
+        return max(0, at, *(number + 1 for number in ddl))
 
     def _value(self, column: Column) -> bytes:
         return self.rng.choice(WORDS) if column.data_type == "varchar" else b"%d" % self.rng.randrange(NUMBERS)
