@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.reading.text_rows import Cells, packed_rows, split_row
@@ -19,7 +18,7 @@ from airflow_provider_dm.engine.verify.sums import Focus, Sums, hash_rows, in_fo
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of `table` on the server called `server` whose first key column lies between `low` and `high`."""
+    """Rows of `table` on the server called `server` whose first key column is between `low` and `high`; None: open."""
 
     server: str
     table: Table
@@ -54,9 +53,10 @@ class Piece:
     def _rest(self) -> str:
         rest = f"FROM {self.table.name.quoted()}"
         order = KeyOrder.of(self.table)
-        if order is None or self.low is None or self.high is None:
+        if order is None:
             return rest
-        return f"{rest} WHERE {quote(order.columns[0].name)} BETWEEN {self.low} AND {self.high}"
+        (limits,) = order.steps(None, self.low, self.high)
+        return f"{rest} WHERE {limits.decode()}"
 
 
 @dataclass(frozen=True)

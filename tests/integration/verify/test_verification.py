@@ -52,6 +52,17 @@ def test_what_was_copied_is_equal_and_damage_is_found(
     assert "apple" not in str(error), "row values stay out of errors and logs"
 
 
+def test_a_row_counts_once_in_a_table_that_is_compared_in_pieces(
+    source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    """The first piece has no lower limit, and the last one no upper limit."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (-5), (1), (4294967295)", database=schema)
+    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    assert verified(migration)["rows"] == 3
+
+
 def test_a_schema_without_a_table_is_equal(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source)
     migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
