@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
 from tests.airflow.test_operator_arguments import operators
 
 PARAM = re.compile(r":param (?P<name>\w+):(?P<text>.*?)\((?P<kind>[^()]*)\)\s*(?=:param|\n\n|$)", re.DOTALL)
@@ -46,3 +47,9 @@ def test_every_argument_is_documented_with_type_default_and_whether_it_is_templa
 def test_every_argument_is_given_by_name(operator: type[BaseOperator]) -> None:
     kinds: dict[str, Any] = {name: one.kind for name, one in parameters(operator).items()}
     assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_the_arguments_of_the_task_group_are_documented() -> None:
+    doc = inspect.cleandoc(DmMigrationTaskGroup.__doc__ or "")
+    given = inspect.signature(DmMigrationTaskGroup.__init__).parameters
+    assert [found["name"] for found in PARAM.finditer(doc)] == [one for one in given if one not in ("self", "kwargs")]

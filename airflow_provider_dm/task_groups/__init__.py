@@ -1,0 +1,1 @@
+"""Task groups: several operators that belong together."""

@@ -1,0 +1,71 @@
+"""A whole migration of one DM task as a task group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import TaskGroup
+
+from airflow_provider_dm.operators.full_migration import DmFullMigrationOperator
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+from airflow_provider_dm.operators.precheck import DmPrecheckOperator
+from airflow_provider_dm.operators.verify import DmVerifyOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.operators.inputs import Document
+
+
+class DmMigrationTaskGroup(TaskGroup):
+    """A task group that checks a task, copies its rows, applies what was written meanwhile, and compares every row.
+
+    Its tasks are ``precheck``, ``full_migration``, ``incremental_sync`` and ``verify``, one after another. The
+    comparison fails where sources are written to after the sync: let them rest, or leave it out.
+
+    :param group_id: id of the group, which its tasks' ids begin with (str, default 'migration')
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
+        (str | dict, required, templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or dictionaries with their keys; None: all sources
+        of the task (list[str | dict] | None, default None, templated)
+    :param source_conn_ids: source-id -> Airflow connection, for sources whose connection has another id
+        (dict[str, str] | None, default None, templated)
+    :param target_conn_id: Airflow connection of the target; None: ``target-database`` of the task
+        (str | None, default None, templated)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+    :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
+        exist (str, default 'spark_default', templated)
+    :param verify: compare every row at the end (bool, default True)
+
+    Other arguments are those of Airflow's ``TaskGroup``.
+    """
+
+    def __init__(
+        self,
+        group_id: str = "migration",
+        *,
+        task: Document,
+        sources: Sequence[Document] | None = None,
+        source_conn_ids: Mapping[str, str] | None = None,
+        target_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        spark_conn_id: str = "spark_default",
+        verify: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(group_id=group_id, **kwargs)
+        common: dict[str, Any] = {
+            "task": task,
+            "sources": sources,
+            "source_conn_ids": source_conn_ids,
+            "target_conn_id": target_conn_id,
+            "dm_meta_conn_id": dm_meta_conn_id,
+        }
+        spark = {**common, "spark_conn_id": spark_conn_id}
+        with self:
+            precheck = DmPrecheckOperator(task_id="precheck", **common)
+            copy = DmFullMigrationOperator(task_id="full_migration", **spark)
+            sync = DmIncrementalSyncOperator(task_id="incremental_sync", until="caught-up", **spark)
+            precheck >> copy >> sync
+            if verify:
+                sync >> DmVerifyOperator(task_id="verify", **spark)

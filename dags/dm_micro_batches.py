@@ -1,0 +1,37 @@
+"""Follow the sources every five minutes: each run applies what was written since the last one, and ends.
+
+A run that finds nothing starts no Spark app. Only one run is active: the next one begins where it ended, as the
+checkpoint is in the target. While a person has paused the task the run waits; `dmctl resume-task` ends that.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+
+with DAG(
+    dag_id="dm_micro_batches",
+    description="Incremental sync in scheduled batches",
+    schedule=timedelta(minutes=5),
+    catchup=False,
+    max_active_runs=1,
+    is_paused_upon_creation=True,
+    params={
+        "task": Param(
+            str(Path(__file__).with_name("dm_demo.task.yaml")),
+            type="string",
+            description="Path of the task.yaml, on every worker",
+        ),
+        "target": Param("dm_target_default", type="string", description="Airflow connection of the target"),
+    },
+    tags=["dm", "example"],
+    doc_md=__doc__,
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    DmIncrementalSyncOperator(
+        task_id="incremental_sync", task="{{ params.task }}", target_conn_id="{{ params.target }}", until="caught-up"
+    )

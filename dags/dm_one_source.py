@@ -1,0 +1,35 @@
+"""Migrate one source: check, copy, apply what was written meanwhile, compare every row.
+
+Trigger it with the path of a task.yaml and the connection of the target. The source's connection has the source-id as
+its id. The comparison is right while the source rests; a source that is written to all the time is followed by
+`dm_micro_batches` instead.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
+
+with DAG(
+    dag_id="dm_one_source",
+    description="One migration: precheck, full migration, incremental sync, verify",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "task": Param(
+            str(Path(__file__).with_name("dm_demo.task.yaml")),
+            type="string",
+            description="Path of the task.yaml, on every worker",
+        ),
+        "target": Param("dm_target_default", type="string", description="Airflow connection of the target"),
+    },
+    tags=["dm", "example"],
+    doc_md=__doc__,
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    DmMigrationTaskGroup("migration", task="{{ params.task }}", target_conn_id="{{ params.target }}")
