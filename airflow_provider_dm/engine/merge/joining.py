@@ -4,10 +4,8 @@ A subtask that is loading or catching up in a merged table must know its own row
 the first one on. One that began when its table had no other owner records nothing, and until it is exact it takes every
 row at its keys for its own. So nobody else may begin before that.
 
-A past that is not ours (task-mode incremental with a start location) is worse: rows are there that nobody has recorded,
-and until today's end of the log they have to be taken for this owner's. What is taken so may have been another's, whose
-log then changes a row that is no longer its own. So in such a table all source tables record their rows from their
-beginning on, and look whose a row is, until all of them have come to where their logs ended when all had begun.
+A start in a past that is not exact (task-mode incremental with a start location) writes over the rows that are there,
+whosever they are, until a location (sync/safe_mode): nothing is recorded, and nobody has to wait.
 """
 
 from __future__ import annotations
@@ -59,35 +57,19 @@ class OwnerCopiedAgain(OwnerNotReady):
     hint = "Run the task with the other source until its copy goes on, then with both."
 
 
-class PastNotOurs(DmError):
-    source: str
-    table: str
-    other_source: str
-    other_table: str
-    target: str
-
-    code = "DM-6026"
-    what = (
-        "{source}: {table} is to be synced from a location in the past (`meta`) into {target}, where {other_table} of "
-        "{other_source} has been writing already: whose the rows are that stand there cannot be told."
-    )
-    hint = "Begin with all sources of a merged table in one run, or migrate with task-mode all."
-
-
 @dataclass(frozen=True)
 class Newcomer:
-    """A source table that is about to begin, with a target that has a key (recorded_key.py). `past`: not ours."""
+    """A source table that is about to begin, with a target that has a key (recorded_key.py)."""
 
     table: TableName
     target: TableName
     key: str
-    past: bool = False
 
 
 @dataclass(frozen=True)
 class Other:
-    """A source table of another source that has begun. `exact`: behind its load and catch-up. `loaded`: by us; its sync
-    needs no records once it is exact, and writes none. `doubted`: it is about to be copied again (copy/again.py)."""
+    """A source table of another source that has begun. `exact`: behind its load and catch-up. `loaded`: by us.
+    `doubted`: it is about to be copied again (copy/again.py)."""
 
     feeder: Feeder
     exact: bool
@@ -121,19 +103,16 @@ def recorded_tables(
     """Return those of the newcomers whose rows are recorded, in their order.
 
     `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
-    follows. Raises OwnerNotReady and PastNotOurs.
+    follows. Raises OwnerNotReady.
     """
     shards = Counter(one.target for one in newcomers)
-    with_past = {one.target for one in (*newcomers, *fellows) if one.past}
     beside = {one.target for one in fellows}
     found = []
     for one in newcomers:
         there = [other for other in others if other.feeder.target == one.target]
         for other in there:
-            _check(source, one, other)
-        if shards[one.target] == 1 and not there and one.target not in beside:
-            continue
-        if loading or one.target in with_past or any(other.feeder.owner > 0 for other in there):
+            _check(source, one, other, loading=loading)
+        if loading and (shards[one.target] > 1 or there or one.target in beside):
             found.append(one.table)
     return found
 
@@ -181,13 +160,11 @@ def check_none_in_doubt(
                 raise OwnerCopiedAgain(source, str(table), feeder.source, str(feeder.table), str(target))
 
 
-def _check(source: str, one: Newcomer, other: Other) -> None:
+def _check(source: str, one: Newcomer, other: Other, *, loading: bool) -> None:
     feeder = other.feeder
-    names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
-    if one.past and (other.loaded or feeder.owner <= 0):
-        raise PastNotOurs(*names)
-    if feeder.owner <= 0 and not other.exact:
-        raise OwnerNotReady(*names)
+    # What is loading records its rows for others that do so; a start in the past goes by no records.
+    if not other.exact and (feeder.owner <= 0 if loading else other.loaded):
+        raise OwnerNotReady(source, str(one.table), feeder.source, str(feeder.table), str(one.target))
 
 
 def merged_targets(feeders: Collection[Feeder]) -> frozenset[TableName]:

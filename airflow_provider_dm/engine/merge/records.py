@@ -6,15 +6,14 @@ sees it (`joining`). Then its driver removes the records it has, some at each lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from airflow_provider_dm.engine.merge.contests import Surroundings, have_come, is_in_log_of
+from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.owner_numbers import give_up_owner, lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import forget_some
@@ -26,12 +25,10 @@ RECORDS_OF_A_LOOK: Final = 10_000
 
 @dataclass
 class Records:
-    """The records of one subtask's tables. `adopts`: see merge/joining.py. `recorded`: there may be some; False once
-    all are removed."""
+    """The records of one subtask's tables. `recorded`: there may be some; False once all are removed."""
 
     fence: Fence
     around: Surroundings
-    adopts: bool = False
     full: bool = False
     """The task reads no log."""
     recorded: bool = True
@@ -39,8 +36,6 @@ class Records:
     """Rows of some table are recorded still. It ends between two epochs, as it decides how one is written."""
     behind: bool = True
     """At the last look somebody was loading or catching up in one of those tables."""
-    _ends: Mapping[str, Location] | None = field(default=None, init=False)
-    """Where all logs ended when all source tables were exact."""
 
     def resume(self) -> None:
         """Look after records again, as there are some of a new table."""
@@ -57,8 +52,8 @@ class Records:
         """Give up what can be, remove some of what is left. Raises Fenced or TargetWentBack."""
         if not self.recorded:
             return
-        feeders, mine = self._numbered()
-        if any(one.owner > 0 for one in mine) and (not self.adopts or self._all_have_come(feeders)):
+        _, mine = self._numbered()
+        if any(one.owner > 0 for one in mine):
             mine = self.around.transactions(self._give_up)
         self.recording = any(one.owner > 0 for one in mine)
         self.recorded = bool(mine)
@@ -79,20 +74,6 @@ class Records:
         """Return all source tables, and those of this subtask that have a number."""
         feeders = self.around.feeders()
         return feeders, [one for one in feeders if one.source == self.fence.ref.source and one.owner]
-
-    def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
-        """Tell whether all have come to where their logs ended when all of them were exact. Any of this subtask's
-        targets counts for all."""
-        shared = {one.target for one in feeders if one.source == self.fence.ref.source and one.owner > 0}
-        sources = {one.source for one in feeders if one.target in shared}
-        here = {source: self.around.applied(source) for source in sources}
-        if None in here.values():
-            return False
-        ends = self._ends
-        if ends is None or not all(is_in_log_of(here.get(source), end) for source, end in ends.items()):
-            self._ends = self.around.ends(sources)
-        ends = self._ends
-        return ends is not None and have_come(here, ends)
 
     def _give_up(self, connection: Connection) -> list[Feeder]:
         """Give up numbers that nobody needs, in one transaction. Return this subtask's tables that have a number."""

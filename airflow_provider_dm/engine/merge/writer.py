@@ -18,7 +18,7 @@ recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -140,8 +140,6 @@ class OwnerWriter:
     most: int
     own_order: tuple[int, ...] | None = None
     """Where the owner's own columns stand in these rows; None: in the same order."""
-    adopts: bool = False
-    """The target was filled by somebody else: a row that nobody is recorded for may be this owner's."""
 
     # Identity
 
@@ -226,8 +224,6 @@ class OwnerWriter:
         mine = self.owner.recorded(connection, keys - here)
         literals = self._literals_by_key(gone) | self._literals_by_key(written)
         doomed = {key: literals[key] for key in mine}
-        if self.adopts:
-            doomed |= self._nobodys(connection, {key: literals[key] for key in keys - here - mine})
         self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return written.where(lambda key: key not in here)
@@ -292,9 +288,6 @@ class OwnerWriter:
         others = self._holders(connection, new)
         mine = self.owner.recorded(connection, same.keys() | others.keys())
         doomed = {key: literals for key, literals in (same | others).items() if key in mine}
-        if self.adopts:
-            taken = self.owner.recorded_for_others(connection, self.mapping.target.name, others.keys())
-            doomed |= {key: literals for key, literals in others.items() if key not in taken}
         self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return bool(doomed)
@@ -332,26 +325,6 @@ class OwnerWriter:
 
     def _literals_by_key(self, found: Rows) -> dict[bytes, Literals]:
         return dict(zip(found.keys, self.key_literals(found), strict=True))
-
-    def _nobodys(self, connection: Connection, keys: Mapping[bytes, Literals]) -> dict[bytes, Literals]:
-        """Return the rows that stand in the target at these keys and that no other owner is recorded for.
-
-        First the rows are locked, then it is asked whose they are: who writes one meanwhile is not overlooked. A
-        collation may find another key there than was asked for; it is that one whose owner counts.
-        """
-        target = self.mapping.target.name
-        identity = self.mapping.target.identity
-        assert identity is not None
-        if self._identity_reader is not None:
-            found = self._standing_at(connection, identity, list(keys.values()))
-            taken = self.owner.recorded_for_others(connection, target, found.keys())
-            return {key: literals for key, literals in found.items() if key not in taken}
-        found = {}
-        for key, literals in keys.items():
-            there = self.access.count_rows(connection, self.mapping, [literals])
-            if there and not self.owner.recorded_for_others(connection, target, [key]):
-                found[key] = literals
-        return found
 
     def _locked(self, connection: Connection, waiting: Collection[bytes], keys: Collection[bytes]) -> set[bytes]:
         if not waiting:

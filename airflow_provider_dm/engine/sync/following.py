@@ -63,7 +63,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import plan_for
+from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
 from airflow_provider_dm.engine.target.contested_row import give_to_dropped
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
@@ -194,15 +194,14 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
-        exact: bool = False,
         overlaps: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
-        be in the target yet, else a shard's cannot be held back. `overlaps`: the log overlaps what the target has.
+        `needs`: from where on the log is needed for what lies behind the statement. `overlaps`: the log overlaps a
+        load: rows from behind the statement may be in the target, and a shard's cannot be held back.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
         executed), and what executing and planning raise.
         """
@@ -221,12 +220,11 @@ class Following:
             ref=step.fence.ref,
             fresh=_newcomers(tables, change),
             overlaps=overlaps,
-            adopts=plan.adopts,
         )
         keys = recorded(connection)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        exact = exact or is_behind_its_copy(change, tables, connection)
+        exact = not overlaps or is_behind_its_copy(change, tables, connection)
         groups = self._meet(ddl, change, operator, needs if exact else None, session)
         statements = change.statements if change.agreed is None else ()
         target = self.source.target
@@ -244,6 +242,7 @@ class Following:
             # What a person has done, nobody knows.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
         )
+        became = written_by(connection, self.source, became, overwrites=plan.safe)
         numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
         self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
@@ -270,15 +269,18 @@ class Following:
         met = self.shards.meet(change, self.tables, (ddl.at, ddl.end), needs or ddl.at, session, taken_for_made=skipped)
         return [*met, *self.shards.newly_merged(change, self.tables)]
 
-    def plan_without(self, group: Group, buckets: int) -> SyncPlan:
-        """Return the plan that holds when the group's rows are applied. Raises what planning raises."""
+    def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
+        """Return the plan that holds when the group's rows are applied. `plan`: until then. Raises what planning
+        raises."""
         assert self.shards is not None
         connection, rules = target_connection(self.source.target), self.source.rules
         ref = self.source.fence.ref
         known = load_table_schemas(connection, ref)
         schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
         held = self.shards.held_behind([finished(group)])
-        return plan_for(connection, self.source, schemas, buckets, load_copied_again(connection, ref), held=held)
+        copied_again = load_copied_again(connection, ref)
+        became = plan_for(connection, self.source, schemas, plan.buckets, copied_again, held=held)
+        return written_by(connection, self.source, became, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
         """Execute a person's statements in front of the rows that begin here; return the plan that holds behind them.
@@ -295,6 +297,7 @@ class Following:
         held = self.shards.held if self.shards is not None else frozenset[TableName]()
         connection = target_connection(self.source.target)
         became = plan_for(connection, self.source, tables.schemas, plan.buckets, tables.copied_again, held=held)
+        became = written_by(connection, self.source, became, overwrites=plan.safe)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
         return became
 

@@ -168,6 +168,8 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.caught_up, self.progress.catching_up = False, self.position.catching_up
+        if self.position.edge is None:
+            self._follow_plan()
         self._write_over()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
@@ -217,7 +219,6 @@ class Loop:
             self.position.step(epoch.hi),
             self.position.catching_up,
             Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.size, self.runner.slots)),
-            self.sharing.recording,
             *self._leniency(self.position.applied),
             log_bytes=epoch.size,
         )
@@ -235,13 +236,13 @@ class Loop:
 
     def _leniency(self, place: Location) -> tuple[bool, bool]:
         """Tell whether what collides behind `place` is written over, and whether in merged tables, too."""
-        lenient, always = self.safe_mode.is_lenient(place), self.safe_mode.always
-        return lenient and (always or self.sharing.lawful), lenient and always and self.sharing.over
+        lenient = self.safe_mode.is_lenient(place)
+        return lenient, lenient and self.sharing.over
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
         waits = self.sharing.rows or not self.sharing.written_over
-        if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
+        if waits and self.plan.safe and self.sharing.over:
             self._met(self.sharing.write_over())
             self._show_shared()
 
@@ -264,9 +265,11 @@ class Loop:
         return news
 
     def _follow_plan(self) -> None:
-        """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
+        """Switch to the plan as it is now: after the first epoch, when tables have become shared, and where rows are
+        written over no longer."""
+        self.sharing.overwrite(self.safe_mode.is_lenient(self.position.applied))
         if self.plan is not self.sharing.plan:
-            if self.plan is self.opened.first_plan is not self.opened.plan:
+            if self.plan.fingerprint() != self.sharing.plan.fingerprint():
                 # Before anything is written by it: half an epoch of its own must not be taken for the other mode's.
                 self._note_plan()
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
@@ -329,12 +332,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            overlaps = self.position.catching_up
-            needs, exact = self.prepared.needed(ddl.at), not (overlaps or self.sharing.recording)
+            needs, overlaps = self.prepared.needed(ddl.at), self.position.catching_up
             step, plan = self.position.step(ddl.end), self.sharing.plan
-            plan = self.following.follow(
-                ddl, statement, step, plan, operator, needs=needs, exact=exact, overlaps=overlaps
-            )
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, overlaps=overlaps)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 words, why = first_words(ddl.sql), str(error)
@@ -393,7 +393,7 @@ class Loop:
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
         from before it are held back, unless they are exact all the same."""
-        if self.position.catch_up_until is None or self.position.catching_up:
+        if self.position.catch_up_until is None or self.position.uncertain is not None:
             return
         held = {group.target for group in self.shards.unresolved}
         if not held or are_keyless(target_connection(self.source.target), held):
@@ -448,7 +448,7 @@ class Loop:
         )
         if not resyncing.run(group):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
-        plan = self.following.plan_without(group, self.sharing.plan.buckets)
+        plan = self.following.plan_without(group, self.sharing.plan)
         self.shards.finish(group, plan)
         self.notes.tables_changed()
         self.sharing.adopt(plan)

@@ -91,7 +91,6 @@ class Notes:
 
     def _standing(self) -> Standing:
         at = self.position
-        uncertain = at.catch_up_until if at.catching_up else None
         return Standing.of(
-            at.applied, self.prepared.needed(at.applied), self.shards.groups.values(), uncertain=uncertain
+            at.applied, self.prepared.needed(at.applied), self.shards.groups.values(), uncertain=at.uncertain
         )

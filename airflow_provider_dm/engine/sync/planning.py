@@ -29,8 +29,8 @@ class Position:
 
     `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on (there may be events in
     between that change nothing). `edge`: see frontier rule 1; None once it is reached. `goal` None: no end.
-    `catch_up_until`: up to there the log overlaps a load; None: it does not. `furthest`: where the last epoch or
-    statement ends that was begun."""
+    `catch_up_until`: up to there the log overlaps a load, or a past that is not exact; None: it does not. `loaded`: it
+    is a load. `furthest`: where the last epoch or statement ends that was begun."""
 
     fence: Fence
     applied: Location
@@ -39,6 +39,7 @@ class Position:
     goal: Location | None
     catch_up_until: Location | None
     furthest: Location | None = None
+    loaded: bool = True
 
     @property
     def at_goal(self) -> bool:
@@ -52,7 +53,13 @@ class Position:
 
     def catches_up_at(self, place: Location) -> bool:
         """Tell whether what lies behind `place` overlaps a load."""
-        return self.catch_up_until is not None and not has_passed(place, self.catch_up_until)
+        return self.loaded and self.catch_up_until is not None and not has_passed(place, self.catch_up_until)
+
+    @property
+    def uncertain(self) -> Location | None:
+        """Where what comes next ceases to overlap rows of the target; None: it does not overlap any."""
+        until = self.catch_up_until
+        return None if until is None or has_passed(self.applied, until) else until
 
     def step(self, hi: Location) -> Step:
         """Return the step that leads from here to `hi`."""

@@ -70,8 +70,10 @@ def run_sync(
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop, loading=loading)
         shards = Shards.load(source, store, opened.plan)
-        writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan)
-        position = Position(source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.catch_up_until)
+        writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan, loaded=opened.loaded)
+        position = Position(
+            source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.catch_up_until, loaded=opened.loaded
+        )
         prepared = PreparedHere(writes.transactions, source.fence, opened.prepared)
         by_hand = ByHand(store, *source.fence.ref.key)
         safe_mode = SafeModeHere(
@@ -79,7 +81,7 @@ def run_sync(
             source.fence,
             always=source.config.syncer.safe_mode,
             overlap=opened.catch_up_until,
-            loaded=not opened.plan.adopts,
+            loaded=opened.loaded,
             window=opened.window,
         )
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)

@@ -48,7 +48,8 @@ class Sharing:
     """The rows that waited when the run began are written over."""
 
     @classmethod
-    def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
+    def of(cls, source: SyncSource, plan: SyncPlan, *, loaded: bool) -> Sharing:
+        """`loaded`: by the task, else what the loader should do says nothing."""
         fence = source.fence
         sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
         subtasks = {name: source.job.subtask(name) for name in source.job.task.source_ids}
@@ -65,14 +66,13 @@ class Sharing:
         sharing = cls(
             plan,
             contests,
-            Records(fence, servers, plan.adopts),
+            Records(fence, servers),
             servers,
             several=len(source.job.task.source_ids) > 1,
-            lawful=source.config.syncs_by_owner,
+            lawful=source.config.syncs_by_owner or not loaded,
             safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
         )
-        if source.config.syncer.safe_mode:
-            contests.spares = sharing.writes_over
+        contests.spares = sharing.writes_over
         return sharing
 
     @property
@@ -86,17 +86,12 @@ class Sharing:
         return self.contests.since
 
     @property
-    def recording(self) -> bool:
-        """Merged tables are not exact yet, whatever the log is."""
-        return self.plan.adopts and self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))
-
-    @property
     def over(self) -> bool:
-        """Rows of merged tables may be written over, where the log is exact: nobody needs to know whose they are.
+        """Rows of merged tables may be written over: nobody needs to know whose they are.
 
         Also in the middle of an epoch, since others may have begun with it.
         """
-        return self.plan.safe and not (self.recording or self.records.behind)
+        return not self.records.behind
 
     def look(self, *, now: bool = False, between: bool = True) -> None:
         """Look after rows that wait (`now`: into all of them) and, `between` two epochs, after records.
@@ -108,8 +103,7 @@ class Sharing:
             self.contests.look(now=now)
             if between:
                 self.records.look()
-            if self.plan.safe:
-                self.records.see()
+            self.records.see()
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
@@ -137,8 +131,17 @@ class Sharing:
         return found
 
     def writes_over(self, mapping: TableMapping) -> bool:
-        """Tell whether rows that wait for their places in such a table will be put there by `write_over`."""
-        return can_be_written_over(mapping) and mapping.target.name not in self.plan.kept
+        """Tell whether rows that wait for their places in such a table will be put there by `write_over`: now, or, with
+        `safe-mode: true`, when the log overlaps a load no longer."""
+        wanted = self.plan.safe or self.safe.get(self.contests.fence.ref.source, False)
+        return wanted and can_be_written_over(mapping) and mapping.target.name not in self.plan.kept
+
+    def overwrite(self, safe: bool) -> None:
+        """Take the plan by which rows of merged tables are written over from here on, or no longer."""
+        if self.plan.safe != safe:
+            self.plan, self.written_over = replace(self.plan, safe=safe), False
+            if safe:
+                self.records.see()
 
     def adopt(self, plan: SyncPlan) -> None:
         """Take the plan that holds behind a DDL statement."""

@@ -41,18 +41,6 @@ class RowOwner:
         """Return those of `keys` whose rows this owner has put into the target."""
         return _recorded(connection, self._table, [self.number], keys)
 
-    def recorded_for_others(self, connection: Connection, target: TableName, keys: Collection[bytes]) -> set[bytes]:
-        """Return those of `keys` whose rows another owner of the same target table has put there."""
-        found = query(
-            connection,
-            f"SELECT number FROM {self.ref.table('dm_owner')} "
-            f"JOIN {self.ref.table('dm_table_schema')} USING (task, source, table_schema, table_name) "
-            "WHERE task = %s AND target_schema = %s AND target_name = %s AND number > 0",
-            (self.ref.task, *target),
-        )
-        others = [int(number) for (number,) in found if int(number) != self.number]
-        return _recorded(connection, self._table, others, keys)
-
     def record(self, connection: Connection, keys: Sequence[bytes]) -> None:
         """Record that the target has these rows now, and that they are this owner's."""
         for some in _pieces(keys):

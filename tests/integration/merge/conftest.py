@@ -190,7 +190,7 @@ class Shops:
 
     def begin(self, instances: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> JobSpec:
         """Begin all sources of an incremental task, as the app does first."""
-        self.task = {"task-mode": "incremental"}
+        self.task = {**self.task, "task-mode": "incremental"}
         migration = self.migration(names, instances)
         self.relay()
         sources = [SyncSource.of(migration.spec, fence) for fence in migration.claim().values()]

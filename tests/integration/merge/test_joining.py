@@ -1,4 +1,4 @@
-"""Sources that begin at different times, and tasks that begin in a past that is not ours."""
+"""Sources that begin at different times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from airflow_provider_dm.engine.merge.joining import OwnerNotReady, PastNotOurs
+from airflow_provider_dm.engine.merge.joining import OwnerNotReady
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.following import Following
@@ -248,48 +248,3 @@ def test_a_source_may_join_a_full_copy_that_is_done(one_pair: Shops) -> None:
 
     assert one_pair.rows() == [(1, "a"), (2, "b")]
     assert one_pair.meta_rows("dm_row_owner") == 0
-
-
-def test_a_past_that_is_not_ours(shops: Shops, first: str) -> None:
-    """The target was filled by hand after the start locations; rows moved before and after that."""
-    shops.create(PLAIN, "a:o_0", "b:o_1")
-    shops.target.sql(f"CREATE DATABASE {shops.schema}")
-    shops.target.sql(f"CREATE TABLE o ({PLAIN})", database=shops.schema)
-    shops.write("a", *(f"INSERT INTO o_0 VALUES ({number}, 'was')" for number in range(6)))
-    starts = {name: shops.place(name) for name in shops.sources}
-
-    def move(number: int) -> None:
-        shops.write("a", f"DELETE FROM o_0 WHERE id = {number}")
-        shops.write("b", f"INSERT INTO o_1 VALUES ({number}, 'is')")
-
-    move(0)
-    move(1)
-    for server, table in ((shops.sources["a"], "o_0"), (shops.sources["b"], "o_1")):
-        for row in server.sql(f"SELECT * FROM {table}", database=shops.schema):
-            shops.target.sql("INSERT INTO o VALUES (%s, %s)", row, database=shops.schema)
-    move(2)
-    spec = shops.begin(instances(shops, **starts))
-    move(3)
-    shops.write("b", "INSERT INTO o_1 VALUES (4, 'is')")
-    shops.write("a", "DELETE FROM o_0 WHERE id = 4")
-    for name in ("a", "b") if first == "a" else ("b", "a"):
-        shops.sync(name, spec=spec)
-    shops.sync(spec=spec)
-    shops.sync(spec=spec)
-
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == 0
-
-
-def test_a_past_that_is_not_ours_where_somebody_writes_already_is_refused(one_pair: Shops) -> None:
-    one_pair.create(PLAIN, "a:o_0", "b:o_1")
-    one_pair.target.sql(f"CREATE DATABASE {one_pair.schema}")
-    one_pair.target.sql(f"CREATE TABLE o ({PLAIN})", database=one_pair.schema)
-    start = one_pair.place("b")
-    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
-    now = one_pair.place("a")
-    spec = one_pair.begin(instances(one_pair, a=now), ["a"])
-    one_pair.sync("a", spec=spec)
-
-    with pytest.raises(PastNotOurs):
-        one_pair.begin(instances(one_pair, a=now, b=start))

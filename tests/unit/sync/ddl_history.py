@@ -349,8 +349,8 @@ def make_histories(
     """Return a history for each source. Rows of the merged table go from one to the other at their ends, where a row
     waits for its place. See `History.make`."""
     made = tuple(History.make(seed, name, at, way, often=often, about=about) for at, name in enumerate(sources))
-    waits = made[0].changes.merged.form is not Form.NULLABLE and not way.safe.always
-    if len(made) > 1 and waits:  # else whoever is first has the other's row, or is stopped by it
+    waits = made[0].changes.merged.form is not Form.NULLABLE and not (way.safe.always or way.safe.past)
+    if len(made) > 1 and waits:  # else whoever is first has the other's row, or is stopped by it, or writes over it
         given = [(to, one.give()) for one, to in zip(made, reversed(made), strict=True)]
         for to, row in given:
             if row is not None:

@@ -30,12 +30,14 @@ from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 from tests.unit.sync.ddl_history import History, place_of
+from tests.unit.sync.ddl_ways import Way
 
 
 class Shared(Protocol):
     """Part of the world that it needs."""
 
     clock: float
+    way: Way
 
     @property
     def access(self) -> Access: ...
@@ -118,9 +120,8 @@ def sharing_of(world: Shared, source: SyncSource, plan: SyncPlan) -> Sharing:
     fence, task = source.fence, source.job.task
     safe = {name: task.subtask(name).syncer.safe_mode for name in task.source_ids}
     contests = Contests(fence, around, MOST_WHILE_SYNCING)
-    records = Records(fence, around, plan.adopts)
-    several, lawful = len(world.histories) > 1, source.config.syncs_by_owner
+    records = Records(fence, around)
+    several, lawful = len(world.histories) > 1, source.config.syncs_by_owner or not world.way.safe.loaded
     sharing = Sharing(plan, contests, records, around, several=several, lawful=lawful, safe=safe)
-    if source.config.syncer.safe_mode:
-        contests.spares = sharing.writes_over
+    contests.spares = sharing.writes_over
     return sharing

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
+from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation, Why, lets_through
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
@@ -78,8 +78,6 @@ class Quirks:
     """Nobody records whose rows of a merged table are whose."""
     unlooked: bool = False
     """Nobody looks after rows that wait for their places."""
-    recorded_too_short: bool = False
-    """Records of rows that others have put there are not looked into behind the overlap."""
     owned: bool = False
     """Rows of others are let alone where they are to be written over."""
     waits_on: bool = False
@@ -113,13 +111,14 @@ class Sync:
         low, edge = extent(read_all_stands(connection, ref))
         self.at, self.edge = position_of(low), position_of(edge)
         plan, _ = start._plan(connection, source, BUCKETS, low)
-        self.sharing = sharing_of(world, source, plan)
         subtask = read_subtask(connection, ref)
         assert subtask is not None
         self.safe_mode = self._safe_mode(subtask.catch_up_until, load_window(connection, ref))
+        overwrites = self.safe_mode.is_lenient(place_of(self.at))
+        self.sharing = sharing_of(world, source, start.written_by(connection, source, plan, overwrites=overwrites))
         self.half: SyncPlan | None = None
-        if self.catching_up(self.at):
-            self.plan.check_keys_kept()
+        if isinstance(self.safe_mode.at(place_of(self.at)), UntilLocation):
+            self.plan.check_keys_kept(copied=world.way.safe.loaded)
         if self.edge > self.at:
             if not world.quirks.own_plan:
                 half = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
@@ -142,14 +141,14 @@ class Sync:
             self.source.fence,
             always=self.source.config.syncer.safe_mode,
             overlap=None if self.world.quirks.left_by_time and window is not None else overlap,
-            loaded=not self.plan.adopts,
+            loaded=self.world.way.safe.loaded,
             window=window,
         )
 
     def catching_up(self, position: int) -> bool:
-        """Tell whether the log overlaps there what the target has."""
+        """Tell whether the log overlaps a load there."""
         state = self.safe_mode.at(place_of(position))
-        return isinstance(state, UntilLocation) and not self.world.quirks.exact_too_soon
+        return isinstance(state, UntilLocation) and state.why is Why.LOAD and not self.world.quirks.exact_too_soon
 
     def run(self) -> None:
         self._note()
@@ -191,7 +190,7 @@ class Sync:
 
     def _shares(self) -> bool:
         """Tell whether rows of a table may be otherwise than the source's log says, or may come to be."""
-        recorded = self.sharing.several or self.safe_mode.always or any(self.plan.owners) or self.sharing.rows
+        recorded = self.sharing.several or self.plan.safe or any(self.plan.owners) or self.sharing.rows
         return bool(self.plan.merged and recorded)
 
     def _look(self) -> None:
@@ -202,15 +201,18 @@ class Sync:
             if not self.world.quirks.unlooked:
                 self.sharing.look(between=between)
             if between:
+                self._follow_plan()
                 self._write_over()
 
     def _write_over(self) -> None:
-        if self.sharing.rows and self._leniency()[1] and not self.world.quirks.waits_on:
+        if self.sharing.rows and self.plan.safe and self._leniency()[1] and not self.world.quirks.waits_on:
             self._met(self.sharing.write_over())
 
     def _leniency(self) -> tuple[bool, bool]:
-        lenient = self.safe_mode.is_lenient(place_of(self.at)) and not self.world.quirks.strict
-        return lenient, lenient and self.safe_mode.always and self.sharing.over and not self.world.quirks.owned
+        here, quirks = self.safe_mode.at(place_of(self.at)), self.world.quirks
+        too_soon = isinstance(here, UntilLocation) and quirks.exact_too_soon
+        lenient = lets_through(here) and not quirks.strict and not too_soon
+        return lenient, lenient and self.sharing.over and not quirks.owned
 
     def _met(self, collisions: Sequence[Collision]) -> None:
         self.safe_mode.met(collisions, self.sharing.servers.feeders)
@@ -288,6 +290,7 @@ class Sync:
 
     def _rows(self, end: int) -> None:
         """Apply up to there."""
+        self._follow_plan()
         self._write_over()
         try:
             contested = self._apply(end)
@@ -302,6 +305,12 @@ class Sync:
         if contested or self.sharing.rows:
             self._look()
 
+    def _follow_plan(self) -> None:
+        before = self.plan.fingerprint()
+        self.sharing.overwrite(self.safe_mode.is_lenient(place_of(self.at)))
+        if self.half is None and self.plan.fingerprint() != before:
+            start._note_plan(self.plan, [], self.source)
+
     def _apply(self, end: int) -> int:
         """Return how many rows wait for their places."""
         plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
@@ -312,7 +321,6 @@ class Sync:
             self.target,
             self._step(end),
             self.catching_up(self.at),
-            recording=self.sharing.recording and not self.world.quirks.recorded_too_short,
             batch=way.batch,
             multiple_rows=way.multiple_rows,
             lenient=lenient,
@@ -340,7 +348,6 @@ class Sync:
             writer.plan,
             folded,
             catch_up=writer.catch_up,
-            recording=writer.recording,
             lenient=writer.lenient,
             over=writer.over,
         )

@@ -306,14 +306,14 @@ class World:
 
     def _enter(self, connection: Any, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> None:
         """Enter the tables of a task that overlap the log: rows of merged ones are recorded."""
-        loaded, past = self.way.safe.loaded, self.way.safe.past
+        loaded = self.way.safe.loaded
         newcomers = [
-            Newcomer(one.table.name, one.target, recorded_key(one.table), past)
+            Newcomer(one.table.name, one.target, recorded_key(one.table))
             for one in schemas
             if one.table.identity is not None and not (self.quirks.unrecorded and is_shard(one.table.name))
         ]
         fellows = [
-            Newcomer(name, routed(other.ref.source, name), "", past)
+            Newcomer(name, routed(other.ref.source, name), "")
             for other in self.subtasks
             for name in other.history.begun.names()
             if other.ref != ref and other.history.begun.table(name).identity is not None

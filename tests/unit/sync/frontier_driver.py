@@ -151,7 +151,7 @@ class Driver:
 
     def newcomers(self) -> list[Newcomer]:
         return [
-            Newcomer(self.table(place.number).name, target.name, recorded_key(target), past=self.world.past)
+            Newcomer(self.table(place.number).name, target.name, recorded_key(target))
             for place in self.places()
             for target in [self.target(place.number)]
             if target.identity is not None and not self.world.quirks.together

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.write.writing import spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
@@ -81,7 +83,7 @@ class Epochs:
         self.sharing = Sharing(
             plan,
             contests,
-            Records(contests.fence, Surroundings(self.world, early=True), plan.adopts),
+            Records(contests.fence, Surroundings(self.world, early=True)),
             contests.around,  # type: ignore[arg-type]
             several=len(self.world.drivers) > 1,
             lawful=not self.world.quirks.together,
@@ -141,13 +143,14 @@ class Epochs:
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        lenient = self.world.quirks.lenient
-        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not lenient
-        if plan.whole:
-            return [partial(self._whole, plan, low, high, catch_up, self.sharing.recording)]
-        waves = self._waves(plan, low, high, catch_up=catch_up)
+        lenient = self.world.past and low < self.catch_up_until and not self.world.quirks.exact_past
+        self.sharing.overwrite(lenient)
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not self.world.past
         target = Target(self.world.transaction, self.world.database.access)
-        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording, lenient=lenient)
+        writer = WaveWriter(plan, target, step, catch_up, lenient=lenient, over=lenient)
+        if plan.whole:
+            return [partial(self._whole, writer, low, high)]
+        waves = self._waves(writer, low, high)
         works: list[Callable[[], int | None]] = []
         for half in HALVES:
             first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
@@ -157,27 +160,26 @@ class Epochs:
             works = [works[2], works[0], works[1], works[3]]
         return works
 
-    def _whole(self, plan: SyncPlan, low: int, high: int, catch_up: bool, recording: bool) -> int:
+    def _whole(self, writer: WaveWriter, low: int, high: int) -> int:
         """One task, by the source's transactions; how the log is cut into them is the same each time."""
-        target = Target(self.world.transaction, self.world.database.access)
-        step = Step(self.fence, key_of(low), key_of(high))
-        batch, lenient = self.world.rng.choice([1, 4, 9]), self.world.quirks.lenient
-        writer = WaveWriter(plan, target, step, catch_up, recording=recording, batch=batch, lenient=lenient)
+        writer = replace(writer, batch=self.world.rng.choice([1, 4, 9]))
         ends = [end for end in range(low + 1, high) if self.world.history.ends_transaction(end)] + [high]
         units = [
             Unit(key_of(end), end - begin, partial(self._changes, begin, end)) for begin, end in pairwise([low, *ends])
         ]
         return TransactionalWriter(writer).write(units).contested
 
-    def _waves(self, plan: SyncPlan, low: int, high: int, *, catch_up: bool) -> Waves:
+    def _waves(self, writer: WaveWriter, low: int, high: int) -> Waves:
         """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
-        recording, lenient = self.sharing.recording, self.world.quirks.lenient
-        if not plan.compact:  # one task, without blobs
-            changes = Compactor(plan).add_all(self._changes(low, high))
-            return make_waves(plan, changes, catch_up=catch_up, recording=recording, lenient=lenient)
-        cut = self.world.rng.randint(low, high)
-        pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
-        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=recording, lenient=lenient)
+        plan = writer.plan
+        if spreads(plan):
+            cut = self.world.rng.randint(low, high)
+            ranges = ((low, cut), (cut, high))
+            pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ranges]
+            folded = unpack(plan, pieces)
+        else:  # one task, without blobs
+            folded = Compactor(plan).add_all(self._changes(low, high))
+        return make_waves(plan, folded, catch_up=writer.catch_up, lenient=writer.lenient, over=writer.over)
 
     def _changes(self, low: int, high: int) -> Iterator[Logged]:
         for position in range(low, high):
@@ -202,7 +204,7 @@ def make_the_plan(
         rules=SubtaskRules(RULES, ROUTER),
         buckets=BUCKETS,
         merged=None if together else elsewhere,
-        adopts=past,
+        copied=not past,
         compact=compact,
         whole=whole,
     )

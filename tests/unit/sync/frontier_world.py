@@ -38,8 +38,8 @@ class Quirks:
     ignore_edge: bool = False
     no_generation_bump: bool = False
     release_after: bool = False
-    lenient: bool = False
-    """In place of catch-up, what collides is written over (sync/safe_mode/overwriting.py)."""
+    exact_past: bool = False
+    """The log counts as exact from a start in a past that is not exact."""
     no_catch_up: bool = False
     """The log counts as exact from where the copy began."""
     together: bool = False
@@ -195,7 +195,6 @@ SHARED: Final[dict[str, dict[str, Any]]] = {
         "shards, a past not ours": {"shards": 2, "past": True},
         "sources, exact": {"sources": 2},
         "sources, after a load": {"sources": 2, "catch_up": True},
-        "sources, a past not ours": {"sources": 2, "past": True},
         "sources and shards, after a load": {"sources": 2, "shards": 2, "catch_up": True},
         "three sources, after a load": {"sources": 3, "catch_up": True},
     }.items()

@@ -153,6 +153,7 @@ def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
 TAKEN = DuplicateInTarget("shop.plain", "PRIMARY")
 MISSING = MissingRow("shop.plain", "UPDATE", 1, 0)
 APART = replace(PLAN, merged=frozenset({0}))
+EACH = replace(PLAN, compact=False)
 
 
 def with_another_source(world: World) -> World:
@@ -216,21 +217,21 @@ def test_so_it_is_behind_the_rows_of_a_statement() -> None:
     """CREATE TABLE … SELECT: the statement was followed, and half of its rows written, before the mode was another."""
     inside: Any = SimpleNamespace(start=120, end=200, cut=lambda _seams: ())
     create = replace(ddl("CREATE TABLE plain SELECT 1", 100, 200), rows=inside)
-    world = World(create, epoch(200, 300), plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(create, epoch(200, 300), plan=EACH, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
     noted = world.noted_plans_meanwhile()
 
     assert world.run()
     assert world.said("follow 100", "apply") == ["follow 100 200", "apply 100..200", "apply 200..300"]
-    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
-    assert noted == ["", APART.fingerprint()]
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, EACH]
+    assert noted == ["", EACH.fingerprint()]
 
 
 def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() -> None:
-    world = World(epoch(100, 200), epoch(200, 300), plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(epoch(100, 200), epoch(200, 300), plan=EACH, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
     noted = world.noted_plans_meanwhile()
 
     assert world.run()
-    assert noted == ["", APART.fingerprint()]
+    assert noted == ["", EACH.fingerprint()]
 
 
 @pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])

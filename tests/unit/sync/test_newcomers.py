@@ -22,38 +22,27 @@ def fed(source: str, owner: int, target: TableName = TARGET) -> Feeder:
 
 
 @pytest.mark.parametrize(
-    ("mine", "others", "overlaps", "adopts", "recorded"),
+    ("mine", "others", "overlaps", "recorded"),
     [
-        ([], [], True, False, False),
-        ([fed("one", 1)], [], True, False, True),
-        ([fed("one", 1, ELSEWHERE)], [], True, False, False),
-        ([fed("one", 1)], [], False, False, False),
-        ([], [(0, True)], True, False, True),  # which the log's overlap could write over
-        ([], [(2, False)], False, False, False),  # whose records are for its own load
-        ([fed("one", 1)], [(2, False)], True, False, True),  # to wait for it would be for good
-        ([fed("one", 1)], [(2, False)], False, True, True),
-        ([fed("one", 1, ELSEWHERE)], [(2, True)], False, True, True),
-        ([fed("one", -1)], [(-2, True)], False, True, False),
-        ([fed("one", 1, ELSEWHERE)], [], False, True, False),
+        ([], [], True, False),
+        ([fed("one", 1)], [], True, True),
+        ([fed("one", 1, ELSEWHERE)], [], True, False),
+        ([fed("one", 1)], [], False, False),
+        ([], [(0, True)], True, True),  # which the log's overlap could write over
+        ([], [(2, False)], False, False),  # whose records are for its own load
+        ([fed("one", 1)], [(2, False)], True, True),  # to wait for it would be for good
     ],
 )
 def test_rows_of_a_new_table(
-    mine: list[Feeder], others: list[tuple[int, bool]], *, overlaps: bool, adopts: bool, recorded: bool
+    mine: list[Feeder], others: list[tuple[int, bool]], *, overlaps: bool, recorded: bool
 ) -> None:
-    there = [Other(fed("two", owner), exact, loaded=not adopts) for owner, exact in others]
+    there = [Other(fed("two", owner), exact, loaded=True) for owner, exact in others]
     there.append(Other(fed("two", 0, ELSEWHERE), exact=False, loaded=True))
 
-    assert is_recorded(REF, FRESH, mine, there, overlaps=overlaps, adopts=adopts) is recorded
+    assert is_recorded(REF, FRESH, mine, there, overlaps=overlaps) is recorded
 
 
-@pytest.mark.parametrize(
-    ("mine", "other", "exact", "adopts"),
-    [([fed("one", 1)], 0, False, False), ([], -2, False, True), ([], 2, True, True), ([fed("one", -1)], 2, True, True)],
-    ids=["alone", "alone again", "recorded, and we are not", "recorded still"],
-)
-def test_it_waits_for_who_takes_each_row_for_its_own(
-    mine: list[Feeder], other: int, *, exact: bool, adopts: bool
-) -> None:
-    there = [Other(fed("two", other), exact, loaded=not adopts)]
+def test_it_waits_for_who_takes_each_row_for_its_own() -> None:
+    there = [Other(fed("two", 0), exact=False, loaded=True)]
     with pytest.raises(OwnerNotReady):
-        is_recorded(REF, FRESH, mine, there, overlaps=False, adopts=adopts)
+        is_recorded(REF, FRESH, [fed("one", 1)], there, overlaps=False)

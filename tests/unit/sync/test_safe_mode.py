@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.safe_mode.states import (
     log_seconds,
     state_at,
 )
-from airflow_provider_dm.engine.sync.write.apply import WaveWriter, _over, _TableWrites
+from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
@@ -262,16 +262,6 @@ def test_nothing_is_written_over_once_another_source_feeds_the_table() -> None:
     with pytest.raises(DuplicateInTarget):
         collide(world, "one", "other")
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"7"), (b"3", b"7")]
-
-
-def test_rows_that_a_filter_keeps_are_not_written_over() -> None:
-    """They hold unique values of rows that the source has by now."""
-    access = World().writes.access()
-    for unique in ((), ((1,),)):
-        part = replace(PLAN.targets[0], unique=unique)
-        sure, unsure = (_over(_TableWrites.of(part, {"t": []}, access, unsure=one)) for one in (False, True))
-        assert sure
-        assert (not unsure) == bool(unique)
 
 
 def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:

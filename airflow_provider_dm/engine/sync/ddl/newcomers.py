@@ -6,8 +6,7 @@ for a table of their own, or for this log to come on.
 
     its log is exact, behind a load           no records: what others have of their loads tells them what is theirs
     its log overlaps the load                 recorded, if others are there, or rows of its other tables are
-    a past that is not ours, still recorded   recorded
-    a past, recorded no more, or never        none, and it waits (DM-6025) for those whose rows are: they need not it
+    a past that is not exact                  no records, rows are written over
 
 Who began there alone, and is not exact yet, records nothing and takes each row at its keys for its own (DM-6025).
 """
@@ -33,11 +32,11 @@ UNKNOWN_NUMBER: Final = 1
 
 
 def recorded_newcomers(
-    connection: Connection, ref: SubtaskRef, fresh: Sequence[TableSchema], *, overlaps: bool, adopts: bool
+    connection: Connection, ref: SubtaskRef, fresh: Sequence[TableSchema], *, overlaps: bool
 ) -> dict[TableName, str]:
     """Return those of the new tables whose rows are to be recorded, and by which keys. Raises OwnerNotReady.
 
-    `overlaps`: the subtask's log overlaps what the target has; `adopts`: see `SyncPlan`.
+    `overlaps`: the subtask's log overlaps its load.
     """
     anew = {(ref.source, one.table.name) for one in fresh}  # those that are made anew count for none
     feeders = [one for one in load_feeders(connection, ref) if (one.source, one.table) not in anew] if fresh else []
@@ -52,7 +51,7 @@ def recorded_newcomers(
         one.table.name: recorded_key(target)
         for one in merged
         for target in [there[one.target]]
-        if target.identity is not None and is_recorded(ref, one, mine, others, overlaps=overlaps, adopts=adopts)
+        if target.identity is not None and is_recorded(ref, one, mine, others, overlaps=overlaps)
     }
 
 
@@ -63,21 +62,18 @@ def is_recorded(
     others: Collection[Other],
     *,
     overlaps: bool,
-    adopts: bool,
 ) -> bool:
     """Tell whether rows of a new table are to be recorded. Raises OwnerNotReady.
 
     `mine`, `others`: the source tables that were there before, of all targets.
     """
     elsewhere = [other for other in others if other.feeder.target == fresh.target]
-    recording = any(one.owner > 0 for one in mine if adopts or one.target == fresh.target)
+    recording = any(one.owner > 0 for one in mine if one.target == fresh.target)
     for other in elsewhere:
         feeder = other.feeder
-        if (feeder.owner <= 0 and not other.exact) or (feeder.owner > 0 and adopts and not recording):
+        if feeder.owner <= 0 and not other.exact and other.loaded:
             names = (str(fresh.table.name), feeder.source, str(feeder.table), str(fresh.target))
             raise OwnerNotReady(ref.source, *names)
-    if adopts:
-        return recording and (bool(elsewhere) or any(one.target == fresh.target for one in mine))
     return overlaps and (recording or bool(elsewhere))
 
 

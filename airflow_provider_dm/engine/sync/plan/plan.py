@@ -58,9 +58,6 @@ class SyncPlan:
     `merge`. It may become more while the subtask runs."""
     owners: tuple[int, ...] = ()
     """The number of each source table (`target.table_schema.Feeder`); empty: none has one."""
-    adopts: bool = False
-    """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
-    merge/joining.py."""
     held: tuple[Table, ...] = ()
     """Tables of the task whose rows are passed over for now, as they are at this place of the log: held back by shard
     DDL (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
@@ -77,7 +74,7 @@ class SyncPlan:
     whole: bool = False
     """Transactions of the source are written whole and in their order (sync/write/transactional.py)."""
     safe: bool = False
-    """With `safe-mode: true`: rows of merged tables may be written over each other (sync/safe_mode/last_wins.py)."""
+    """Rows of merged tables may be written over each other here (sync/safe_mode/last_wins.py)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way.
@@ -156,10 +153,15 @@ class SyncPlan:
         """
         return self.is_merged(source) or source not in self.snapshots
 
-    @cached_property
+    @property
     def over(self) -> frozenset[int]:
         """Return the merged targets whose rows may be written over each other."""
-        fed = (source for source in self.sources if self.safe and source.target in self.merged)
+        return self._able if self.safe else frozenset()
+
+    @cached_property
+    def _able(self) -> frozenset[int]:
+        """Return the merged targets whose rows can be written over."""
+        fed = (source for source in self.sources if source.target in self.merged)
         able: dict[int, bool] = {}
         for source in fed:
             able[source.target] = able.get(source.target, True) and can_be_written_over(self._mapping_of(source))
@@ -167,8 +169,8 @@ class SyncPlan:
 
     @cached_property
     def kept(self) -> frozenset[TableName]:
-        """Return the targets whose rows are not: those that wait for their places there are looked into."""
-        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.over)
+        """Return the targets whose rows cannot be: those that wait for their places there are looked into."""
+        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self._able)
 
     @cached_property
     def contended(self) -> frozenset[int]:
@@ -198,13 +200,13 @@ class SyncPlan:
             if merged and not (overwrites and part.key is not None):
                 check_merged(one, part.name)
 
-    def check_keys_kept(self) -> None:
-        """Refuse tables in which, while a load or a past is caught up with, a row could be written over by another one.
+    def check_keys_kept(self, *, copied: bool) -> None:
+        """Refuse tables in which, where the log overlaps a load or a past, a row could be written over by another one.
 
-        Merged tables that were copied have rows wait instead. Raises TargetKeyNotKept."""
+        `copied`: by us; rows of merged tables wait then instead. Raises TargetKeyNotKept."""
         for index, source in enumerate(self.sources):
             part = self.part(index)
-            if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
+            if part.key is not None and index not in self.snapshots and not (copied and self.is_merged(index)):
                 check_keys_kept(self._mapping_of(source))
 
     def owner(self, source: int) -> int:

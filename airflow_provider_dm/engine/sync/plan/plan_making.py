@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
+from airflow_provider_dm.engine.rules.mapping import check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
@@ -42,21 +42,20 @@ def make_plan(
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     shared: Collection[TableName] = (),
-    adopts: bool = False,
+    copied: bool = True,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
     coverage: Mapping[TableName, Coverage] | None = None,
     compact: bool = True,
     whole: bool = False,
-    safe: bool = False,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
-    and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
-    whose rows are passed over, and whose targets need not be as they are. `coverage`: of those that are not covered
-    completely; one of which no key is covered is held. `folds`: of the target's collations
-    (`text_collations`); text under others takes no part in hashing.
+    and `shared` has the names. `copied`: the task has had a load. `copied_again`: as `target.copied_tables` has it.
+    `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
+    `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
+    target's collations (`text_collations`); text under others takes no part in hashing.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
@@ -84,8 +83,6 @@ def make_plan(
         added = mapping.source.constants
         covered = coverage.get(table.name, ALL)
         sources.append(SourcePart(table, index_of[name], order, schema.skip_until, counts, added, covered))
-        if adopts and schema.owner > 0:
-            _check_key_types(mapping)
     plan = SyncPlan(
         tuple(sources),
         tuple(parts),
@@ -93,13 +90,11 @@ def make_plan(
         rules.block_allow,
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
-        adopts=adopts,
         held=tuple(one.table for one in everything if one.table.name in held),
-        snapshots=frozenset() if adopts else _snapshots(sources, parts),
+        snapshots=_snapshots(sources, parts) if copied else frozenset(),
         gone=_gone(everything, copied_again or {}),
         compact=compact,
         whole=whole,
-        safe=safe,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
@@ -118,21 +113,6 @@ def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> fr
         for index, source in enumerate(sources)
         if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
     )
-
-
-def _check_key_types(mapping: TableMapping) -> None:
-    """Refuse a key of other types than the target's: whose a row is that stands there could not be told.
-
-    Where nothing was copied, records of all owners are held against keys as the target shows them.
-    """
-    identity = mapping.target.identity
-    for name in identity.columns if identity is not None else ():
-        if value_signature(mapping.source.column(name)) != value_signature(mapping.target.column(name)):
-            raise NotSupportedYet(
-                "a start in the past (`meta`) where a merged table's key has another type than the source's",
-                f"column {name} of {mapping.source.name} and {mapping.target.name}",
-                "Make the types equal, or migrate with task-mode all.",
-            )
 
 
 def merged_parts(

@@ -123,7 +123,7 @@ def describe(state: State) -> tuple[bool, str, str]:
     """Return (whether it is on, why, until where), for people.
 
     >>> describe(Window(60))
-    (True, 'the task began in a past that is not its own', '60 s of log time behind the first transaction')
+    (True, 'the task began in a past that is not exact', '60 s of log time behind the first transaction')
     >>> describe(Always())
     (True, 'safe-mode: true', 'safe-mode is taken out of the task file')
     """

@@ -7,14 +7,16 @@ very same epoch is repeated. What remains:
     state            why                                              left
     Off              the log is exact                                 -
     UntilLocation    pages of a load overlap the log                  where the copy ended
-                     a past that is not ours, with an exit point      there
-                     a past that is not ours, without one             where the log ended when the task began
+                     a past that is not exact, with an exit point     there
+                     a past that is not exact, without one            where the log ended when the task began
     Window           the same, without one: what DM does besides      see below
     Always           the user has said `safe-mode: true`              never
 
-Until a location rows are written over what is there, uncounted, as they are known to overlap (*catch-up*, `causality`).
-In the other two states the log counts for exact, and what collides all the same is let through and counted
-(`overwriting`); in merged tables only where the user has said so (`last_wins`).
+Where pages of a load overlap the log, rows are written over what is there, uncounted (*catch-up*, `causality`). In all
+other states a transaction is first written as the log has it; what collides is then written over and counted
+(`overwriting`), in merged tables whosever row it is (`last_wins`).
+
+A start with `meta` and `safe-mode-duration: 0s` is exact: it has none of these states.
 
 Log time is that of the events, not of the clock: a slow target or a pause makes nothing of it go by. The window begins
 with the first transaction behind the start. It ends with the first one that committed so many seconds later, and never
@@ -38,7 +40,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -49,7 +51,7 @@ class Why(StrEnum):
     """The reason for which it is on, as the status shows it."""
 
     LOAD = "pages of the full load overlap the log"
-    PAST = "the task began in a past that is not its own"
+    PAST = "the task began in a past that is not exact"
     CONFIGURED = "safe-mode: true"
 
 
@@ -95,5 +97,13 @@ def state_at(place: Location, *, always: bool, overlap: Location | None, loaded:
 
 
 def lets_through(state: State) -> bool:
-    """Tell whether what collides is written over, though the log counts for exact."""
-    return isinstance(state, Always | Window)
+    """Return True if what collides is written over and counted."""
+    match state:
+        case UntilLocation(why=why):
+            return why is not Why.LOAD
+        case Always() | Window():
+            return True
+        case Off():
+            return False
+        case _:
+            assert_never(state)

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.sync.prepared import after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with
+from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
@@ -111,7 +111,7 @@ class Resyncing:
                 if reached(lo, stop):
                     continue
                 pieces = resync.before(stop)
-                plan = self._plan(pieces, group)
+                plan = self._plan(pieces, group, lo)
                 lane = _Lane(self, tail, plan_to_begin_with(plan, begun, lo, edge), plan, noted, stop, lo, edge)
                 if not pieces:
                     lane.advance(stop)
@@ -135,7 +135,7 @@ class Resyncing:
         lo = held_from(lo, known, subtask, reader)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
-    def _plan(self, pieces: Sequence[Piece], group: Group) -> SyncPlan:
+    def _plan(self, pieces: Sequence[Piece], group: Group, lo: Location) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)
         known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
         schemas = []
@@ -146,6 +146,7 @@ class Resyncing:
         plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
+        plan = written_by(connection, self.source, plan, overwrites=self.leniency(lo)[0])
         return replace(plan, alone=True, sources=sources)
 
 
@@ -241,7 +242,6 @@ class _Lane:
             self._step(epoch.hi),
             self.of.catching_up(self.applied),
             Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
-            False,
             *self.of.leniency(self.applied),
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
@@ -211,7 +212,7 @@ def _overlaps_a_load(connection: Connection, ref: SubtaskRef, at: Location) -> b
     """Tell whether a place lies in the stretch of a source's log that its load overlaps."""
     subtask = read_subtask(connection, ref)
     until = subtask.catch_up_until if subtask is not None else None
-    return until is not None and not has_passed(at, until)
+    return until is not None and not has_passed(at, until) and bool(load_chunks(connection, ref))
 
 
 def _keys(table: Table) -> tuple[object, ...]:

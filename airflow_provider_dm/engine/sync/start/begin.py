@@ -5,7 +5,8 @@ committed until a transaction is seen to begin there, in the log that the sync w
 applied, a corrected `meta` takes the place of the one before. Without `meta` nobody knows what the target holds.
 
 Rows are decoded by the schema at the start, which past.py finds, and the DDL behind it is followed. The target's rows
-may be newer than the start, as when somebody has copied them: catch-up until where the log ends today.
+may be newer than the start, as when somebody has copied them: until where the log ends today, and for some log time
+behind that, rows are written over what is there (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
 
 The sources of one run begin together, before the first of them applies anything: in a merged table each has to know of
 the others (merge/joining.py).
@@ -175,7 +176,7 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
 
-    Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs, Fenced, and what reading the
+    Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, Fenced, and what reading the
     log and the schemas raises; sources that it raises for, and those behind them, are in the target what they were.
     """
     waiting = [one for source in sources for one in _to_begin(source, store)]
@@ -186,7 +187,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
         for number, (here, start) in enumerate(proven):
             others = proven[:number] + proven[number + 1 :]
-            here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
+            here.begin(start, [newcomer for other, _ in others for newcomer in other.newcomers()])
             waiting.pop(0)
     except DmError:
         for one in waiting:
@@ -375,11 +376,14 @@ class _Found:
     def _refused(self, place: Location, reason: str) -> StartNotThere:
         return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
 
-    def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
+    def newcomers(self) -> tuple[Newcomer, ...]:
         """Return the source tables that can share a target with others."""
-        past = start.sort_key != self.today.sort_key
         schemas = [one for one in self.schemas if one.target in self.keyed]
-        return tuple(Newcomer(one.table.name, one.target, self.keyed[one.target], past) for one in schemas)
+        return tuple(Newcomer(one.table.name, one.target, self.keyed[one.target]) for one in schemas)
+
+    def _today_unless_exact(self) -> Location | None:
+        """Return where the log ends now; None where the user has declared `meta` to be exact."""
+        return None if self.beginning.source.config.syncer.safe_mode_duration == 0 else self.today
 
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
         """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
@@ -392,13 +396,13 @@ class _Found:
                 source.fence,
                 unit=UNIT_SYNC,
                 start=start,
-                catch_up_until=self.today if dm is None else dm.until,
+                catch_up_until=self._today_unless_exact() if dm is None else dm.until,
                 safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
             )
             if self.beginning.dm is not None:
                 flush_interval = source.config.syncer.checkpoint_flush_interval
                 self.beginning.dm.check_still(connection, source.fence.ref, flush_interval)
-            enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
+            enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(), fellows, loading=False)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())
 

@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
+from airflow_provider_dm.engine.sync.safe_mode.states import lets_through, state_at
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 from airflow_provider_dm.engine.target.contested_row import waiting
@@ -159,6 +160,8 @@ class Opened:
     goal: Location | None
     window: Window | None = None
     """The log time that is to go by in safe mode; None: none."""
+    loaded: bool = True
+    """The task has had a load; else somebody else has filled the target."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
     open_places: tuple[OpenPlace, ...] = ()
@@ -191,12 +194,12 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
-    if (
-        subtask.catch_up_until is not None
-        and not has_passed(lo, subtask.catch_up_until)
-        and not source.config.overwrites
-    ):
-        plan.check_keys_kept()
+    loaded, overlap, window = bool(load_chunks(connection, ref)), subtask.catch_up_until, load_window(connection, ref)
+    if overlap is not None and not has_passed(lo, overlap) and not (loaded and source.config.overwrites):
+        plan.check_keys_kept(copied=loaded)
+    always = source.config.syncer.safe_mode
+    state = state_at(lo, always=always, overlap=overlap, loaded=loaded, window=window)
+    plan = written_by(connection, source, plan, overwrites=lets_through(state))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -208,7 +211,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
         catch_up_until=subtask.catch_up_until,
         goal=subtask.catch_up_until if loading else _goal(source.job.until, source.spec, lo),
         prepared=prepared,
-        window=load_window(connection, ref),
+        window=window,
+        loaded=loaded,
         open_places=read_open_places(
             connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
         ),
@@ -348,22 +352,27 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    plan = make_plan(
+    copied = bool(load_chunks(connection, ref))
+    return make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        merged=shared if source.config.syncs_by_owner else None,
+        merged=shared if source.config.syncs_by_owner or not copied else None,
         shared=shared,
         held=held,
-        adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
+        copied=copied,
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
-        safe=syncer.safe_mode,
     )
-    check_one_reach(plan, _of_others(connection, source) if plan.safe else ())
+
+
+def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
+    """Return the plan for where rows that collide are written over, or not. Raises as `check_one_reach`."""
+    plan = replace(plan, safe=overwrites)
+    check_one_reach(plan, _of_others(connection, source) if overwrites else ())
     return plan
 
 

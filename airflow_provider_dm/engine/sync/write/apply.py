@@ -95,8 +95,8 @@ class Written(NamedTuple):
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
-    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the most rows of a
-    transaction, None: see BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
+    `batch`: the most rows of a transaction, None: see
+    BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
     """
 
     plan: SyncPlan
@@ -104,7 +104,6 @@ class WaveWriter:
     step: Step
     catch_up: bool
     pool: Executor | None = None
-    recording: bool = False
     batch: int | None = None
     multiple_rows: bool = True
     lenient: bool = False
@@ -224,7 +223,7 @@ class WaveWriter:
         if changes:
             sql = _row_sql(part, access.dialect.server.flavour)
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
-        known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
+        known = not self.catch_up or all(self.plan.owner(source) for source in works)
         if not known or not all(self.plan.by_owner(source, over=self.over) for source in works):
             overlapping = self.catch_up and any(map(self.plan.overlaps, works))
             unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
@@ -233,7 +232,7 @@ class WaveWriter:
             return _TableWrites.of(part, by_table, access, unsure=unsure, shared=shared)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
-        mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
+        mode = Mode.CATCH_UP if self.catch_up else Mode.EXACT
         return MergedWrites(self.step, owners, mode)
 
     def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
@@ -346,12 +345,10 @@ _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
 def _over(writes: _Writes) -> list[OverWrites]:
-    """Return the same writes whatever is there; none where they are as the log has them in any case: also where filters
-    keep rows that the source has no more, as one that holds a further unique value is not in the way.
+    """Return the same writes whatever is there; none where they are as the log has them in any case.
 
     One for each source table that shares the target with others."""
-    kept = isinstance(writes, _TableWrites) and writes.unsure and writes.part.unique
-    if not isinstance(writes, _TableWrites) or kept or not can_be_written_over(writes.part.mapping):
+    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part.mapping):
         return []
     row = writes.row
     return [

@@ -126,16 +126,15 @@ def make_waves(
     folded: Folded,
     *,
     catch_up: bool,
-    recording: bool = False,
     lenient: bool = False,
     over: bool = False,
 ) -> Waves:
-    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py).
+    """Sort folded changes into waves and buckets.
 
     `lenient`: rows may be otherwise than the log says (sync/safe_mode/overwriting.py), also those that it leaves as
     they were. `over`: in merged tables, too (sync/safe_mode/last_wins.py).
     """
-    waves, sort = Waves(), _Sorting(plan, catch_up, recording, lenient, over)
+    waves, sort = Waves(), _Sorting(plan, catch_up, lenient, over)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None and part.unique:
@@ -163,7 +162,6 @@ class _Sorting:
 
     plan: SyncPlan
     catch_up: bool
-    recording: bool
     lenient: bool
     over: bool
 
@@ -178,9 +176,7 @@ class _Sorting:
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
         index, part = sorter.table, self.plan.part(sorter.table)
-        if self.recording and not self.catch_up and self.plan.is_merged(index):
-            _recording(keyed.values(), sorter)
-        elif self.catch_up and self.plan.overlaps(index):
+        if self.catch_up and self.plan.overlaps(index):
             in_place = is_changed_in_place(part) and not self.plan.is_merged(index)
             _catch_up(keyed.items(), part, sorter, in_place=in_place)
         elif index in self.plan.losses and not self._by_owner(index):
@@ -308,17 +304,6 @@ def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter
             # Not REPLACE, which would take away what only the target has in a row.
             work = sort.second(after)
             (work.insert if part.unique else work.change).append(after)
-
-
-def _recording(changes: Iterable[Change], sort: _Sorter) -> None:
-    """Sort changes whose row before is known, but not whether it is this owner's still. One wave, as in catch-up."""
-    for before, after in changes:
-        if before is None and after is not None:
-            sort.second(after).insert.append(after)
-        elif after is not None:
-            sort.second(after).replace.append(after)
-        elif before is not None:
-            sort.second(before).delete.append(before)
 
 
 def _counted(counts: Iterable[tuple[Row, int]], part: TargetPart, sort: _Sorter) -> None:

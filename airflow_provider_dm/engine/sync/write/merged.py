@@ -7,7 +7,7 @@ within the transaction finds its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
@@ -44,9 +44,7 @@ class OwnerWork:
     ) -> OwnerWork:
         part = plan.part(source)
         owner = RowOwner(step.fence.ref, plan.sources[source].owner_name, plan.owner(source))
-        writer = OwnerWriter(
-            owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order, adopts=plan.adopts
-        )
+        writer = OwnerWriter(owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order)
 
         as_logged = _as_logged(part)
 
@@ -87,7 +85,6 @@ class Mode(Enum):
 
     EXACT = "what the log says"
     CATCH_UP = "what is recorded; the log overlaps what was copied"
-    RECORDING = "what the log says, but for rows that another owner has taken in its catch-up: they are recorded as its"
 
 
 @dataclass(frozen=True)
@@ -132,10 +129,7 @@ class MergedWrites:
         cleared = [work.writer.clear(connection, mine, work.delete, work.replace) for work, mine in pairs]
         contested = 0
         for (work, mine), rows in zip(pairs, cleared, strict=True):
-            # Where the log is exact, a row that is new to it and meets one that nobody is recorded for is not that one.
-            writer = work.writer if self.mode is Mode.CATCH_UP else replace(work.writer, adopts=False)
-            contested += writer.put(connection, mine, rows)
-            contested += writer.put(connection, mine, work.insert)
+            contested += work.writer.put(connection, mine, rows)
         return contested
 
     def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: Check) -> None:

@@ -64,17 +64,15 @@ class EpochJob:
     step: Step
     catch_up: bool
     writing: Writing
-    recording: bool = False
     lenient: bool = False
     over: bool = False
-    """See `WaveWriter`, all three."""
+    """See `WaveWriter`, both."""
     log_bytes: int = 0
     """The size of the epoch, without compression."""
 
     def waves(self, folded: Folded) -> Waves:
         plan = self.plan.value
-        recording, lenient, over = self.recording, self.lenient, self.over
-        return make_waves(plan, folded, catch_up=self.catch_up, recording=recording, lenient=lenient, over=over)
+        return make_waves(plan, folded, catch_up=self.catch_up, lenient=self.lenient, over=self.over)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
@@ -83,7 +81,6 @@ class EpochJob:
             self.step,
             self.catch_up,
             pool,
-            self.recording,
             self.writing.batch,
             self.writing.multiple_rows,
             self.lenient,

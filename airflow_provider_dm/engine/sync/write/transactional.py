@@ -243,10 +243,7 @@ class TransactionalWriter:
     def _waves(self, changes: Sequence[Logged]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
-        recording, lenient, over = writer.recording, writer.lenient, writer.over
-        return make_waves(
-            writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient, over=over
-        )
+        return make_waves(writer.plan, folded, catch_up=writer.catch_up, lenient=writer.lenient, over=writer.over)
 
 
 def _group(hi: str, changes: list[Logged]) -> _Group:
