@@ -13,29 +13,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.model import OperatorKind, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import BeforeFile, HeldFile, Inactive, PurgePlan, PurgeRequest
 from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.shard.lock import Action
-from airflow_provider_dm.engine.sync.ddl.operators import named_place, operator_statements
+from airflow_provider_dm.launch.binlog_operators import At, accepted, set_operators
 from airflow_provider_dm.launch.ddl_locks import unlock
-from airflow_provider_dm.launch.task_control import live_run, operate, refusal
+from airflow_provider_dm.launch.task_control import control, live_run
 
 Json = dict[str, Any]
-
-
-class WishNotObeyed(DmError):
-    """A task that is not known, or a wish that no run has fulfilled."""
-
-    task: str
-    reason: str
-
-    code = "DM-9070"
-    what = "task {task}: {reason}."
-    hint = (
-        "`dmctl query-status TASK` shows the task; a wish that was stored is obeyed by the run at work or the next one."
-    )
 
 
 class RelayLogElsewhere(DmError):
@@ -88,23 +75,12 @@ class Purge(_Body):
 
 
 def let(store: MetaStore, wish: Wish, stage: Stage) -> str:
-    """Let sources of a task pause or go on; return when they do. Raises WishNotObeyed."""
-    chosen = _subtasks(store, wish.task, wish.source)
-    if reason := refusal(chosen, store.list_subtasks(task=wish.task)):
-        raise WishNotObeyed(wish.task, reason)
-    answers = operate(store, chosen, stage)
-    if trouble := "; ".join(f"source {one.source}: {one.trouble}" for one in answers if one.trouble):
-        raise WishNotObeyed(wish.task, trouble)
-    done = "paused" if stage is Stage.PAUSED else "resumed"
-    return f"{', '.join(one.source for one in answers)}: {done}."
+    """Let sources of a task pause or go on; return when they do.
 
-
-def _subtasks(store: MetaStore, task: str, source: str | None) -> list[SubtaskStatus]:
-    """Return a task's subtasks, of one source or of all (None). Raises WishNotObeyed where there is none."""
-    found = store.list_subtasks(task=task, source=source)
-    if not found:
-        raise WishNotObeyed(task, "it is not known" if source is None else f"it is not known on source {source}")
-    return found
+    Raises TaskUnknown, ControlRefused, ControlNotObeyed.
+    """
+    done = control(store, wish.task, [wish.source] if wish.source else [], stage)
+    return f"{', '.join(done)}: {'paused' if stage is Stage.PAUSED else 'resumed'}."
 
 
 def decide(store: MetaStore, decision: Decision) -> str:
@@ -125,11 +101,8 @@ def at_statement(store: MetaStore, order: AtStatement) -> str:
 
     Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `let`.
     """
-    kind = OperatorKind(order.kind)
-    statements = operator_statements(kind, [order.sql] if order.sql.strip() else [])
-    (subtask,) = _subtasks(store, order.task, order.source)
-    place = named_place(order.place, subtask)
-    store.put_operators([Operator(order.task, order.source, kind, place, statements)])
+    sqls = [order.sql] if order.sql.strip() else []
+    accepted(set_operators(store, order.task, [order.source], At(order.place), OperatorKind(order.kind), sqls))
     if live_run(store, order.task) is None:
         return "The decision is stored. No run of the task is at work: clear its task in Airflow, or start it again."
     return let(store, Wish(task=order.task, source=order.source), Stage.RUNNING)

@@ -105,7 +105,7 @@ function syncTiles(subtask, one) {
     tile("Rows", count(sync.totalRows), "since the run began"),
     tile("Transactions", count(sync.totalTransactions), "since the run began"),
     sync.contested_rows ? tile("Rows that wait", count(sync.contested_rows), "for places in merged tables", "warn") : null,
-    sync.safeMode?.on ? tile("Safe mode", "on", `until ${sync.safeMode.until}`, "warn") : tile("Safe mode", "off"),
+    sync.safeMode?.on ? tile("Safe mode", "on", `until ${ends(sync.safeMode)}`, "warn") : tile("Safe mode", "off"),
   );
 }
 
@@ -175,12 +175,16 @@ function safeMode(mode) {
     "div",
     { class: "held" },
     h("h3", {}, "Safe mode"),
-    mode.on ? h("p", {}, `It is on, as ${mode.why}, until ${mode.until}.`) : null,
+    mode.on ? h("p", {}, `It is on, as ${mode.why}, until ${ends(mode)}.`) : null,
     tables.length
       ? h("p", {}, `Rows that collided and were written over: ${tables.map(([table, { missing = 0, present = 0 }]) => `${table} ${count(missing + present)}`).join(", ")}.`)
       : null,
   );
 }
+
+/** Where safe mode ends; a log time as a clock shows it. */
+const ends = (mode) =>
+  mode.until.replace(/(\d{9,}) \(seconds since 1970\)/, (_, seconds) => moment(new Date(Number(seconds) * 1000)));
 
 const RUN_LEVEL = { Running: "busy", Finished: "good", Stopped: "idle", Paused: "bad" };
 
