@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.target.shard_groups import ddl_lane
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
 from airflow_provider_dm.launch.ddl_standing import Differs, standing_in
 from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks, waiting_for
 
 
 def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None:
@@ -197,3 +197,26 @@ def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(one_pair: Shop
     shops.sync("b", "a")
     assert shops.rows() == [(3, "b", None, 3)]
     assert shops.meta_rows("dm_shard_member") == 0
+
+
+def test_a_row_that_waits_in_the_old_form_is_waited_for_by_a_source_that_was_not(one_pair: Shops) -> None:
+    """Its image has the form in front of a DDL that was run without its source."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_9")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')")
+    shops.load()
+    shops.sync()
+    shops.write("a", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7")
+    shops.sync("a")
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
+    shops.sync("a")
+    shops.write("a", "DELETE FROM o_1")
+    shops.write("b", "INSERT INTO o_9 VALUES (1, 'moved')", "ALTER TABLE o_9 ADD c int NOT NULL DEFAULT 7")
+    shops.write("b", "UPDATE o_9 SET c = 8")
+    (result,) = shops.sync("b")
+    assert waiting_for(result) == [f"for 1 rows of {shops.schema}.o that wait for their places"]
+    shops.sync("a", "b")
+    assert shops.compared().equal, shops.compared()
+    assert locks(shops) == []

@@ -74,8 +74,8 @@ class ShardLocks:
         match turn:
             case Turn.SHARDS:
                 return f"for {', '.join(map(str, missing(group, names)))} of this source"
-            case Turn.RESOLVE:
-                return ""
+            case Turn.RESOLVE:  # without this source, by a person's decision: rows of its form may wait still
+                return self._waiting(group.target, of_source=self.source.fence.ref.source)
         assert lock is not None
         match turn:
             case Turn.CONFLICT:
@@ -147,10 +147,13 @@ class ShardLocks:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
             if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member.items[0].at):
                 return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
-        rows = [one for one in waiting(connection, ref) if one.target == group.target]
-        if rows:
-            return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"
-        return ""
+        return self._waiting(group.target)
+
+    def _waiting(self, target: TableName, *, of_source: str = "") -> str:
+        """Return how many rows of the form in front of the DDL wait for their places, as a reason; "": none."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        found = [one for one in waiting(connection, ref) if one.target == target and of_source in ("", one.source)]
+        return f"for {sum(one.rows for one in found)} rows of {target} that wait for their places" if found else ""
 
     # Telling
 
