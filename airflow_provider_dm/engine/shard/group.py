@@ -28,6 +28,7 @@ Values only. Who holds rows back, and who asks the other sources, is in engine.s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -41,6 +42,8 @@ from airflow_provider_dm.engine.schema.model import Table
 Json = dict[str, Any]
 
 _PLACES: Final = ("after", "until", "needs")
+_LONGEST: Final = 24
+"""Characters of a table's name in that of a dropped one, which has 64 at most with the place."""
 
 
 class ShardDdlOutOfSequence(DmError):
@@ -328,8 +331,10 @@ def name_of_dropped(table: TableName, at: Location) -> TableName:
     >>> str(name_of_dropped(TableName("shop", "o_1"), Location("mysql-bin.000005", 916)))
     'shop.o_1 dropped at 1-000005:916'
     """
-    place = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}"
-    return TableName(table.schema, f"{table.table[:24]} dropped at {place}")
+    place, name = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}", table.table
+    if len(name) > _LONGEST:  # one statement may drop several that begin alike
+        name = f"{name[: _LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return TableName(table.schema, f"{name} dropped at {place}")
 
 
 def due(group: Group, tables: Collection[TableName]) -> Item | None:

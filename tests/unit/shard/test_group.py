@@ -19,6 +19,8 @@ from airflow_provider_dm.engine.shard.group import (
     joined,
     made,
     missing,
+    name_of_dropped,
+    renamed,
     resolve,
     zone_that_counts,
 )
@@ -152,3 +154,17 @@ def test_the_time_zone_is_a_part_of_ddl_that_makes_values_by_it(
 
     zones = {zone_that_counts(of(before), of(behind), zone) for zone in ("+00:00", "+02:00", None)}
     assert len(zones) == (3 if counts else 1)
+
+
+def test_shards_whose_long_names_begin_alike_are_dropped_under_names_of_their_own() -> None:
+    """One DROP TABLE, or DROP DATABASE, drops them at one place of the log."""
+    names = [TableName("shop", f"{'order_items_of_the_archive_' * 2}{number:02d}") for number in range(50)]
+    place = Location("mariadb-bin-of-this-server.999999", 4_294_967_295, "", 12)
+    dropped = {name_of_dropped(name, place) for name in names}
+    assert len(dropped) == 50
+    assert max(len(name.table) for name in dropped) <= 64
+
+    group = after(*((name, item(name, 10, "A", "a")) for name in names))
+    for name in names:
+        group = renamed(group, name, None, at(20), at(22))
+    assert len({one.table for one in group.members}) == 50
