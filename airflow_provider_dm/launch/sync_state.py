@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, Subta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, holds
 from airflow_provider_dm.engine.sync.progress import duration
-from airflow_provider_dm.launch.status import aged, holds_back, lives, progress_of, subtask_error
+from airflow_provider_dm.launch.status import aged, holds_back, last_run, lives, progress_of, subtask_error
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def condition_of(value: Mapping[str, Any]) -> Condition:
 
 def state_in(store: MetaStore, task: str, sources: Sequence[str], condition: Condition) -> SyncState:
     """Return the state of a task's sync, on these sources or on all. Raises what reading raises."""
-    run = next((one for one in store.list_runs(task=task) if one.app != "verify"), None)
+    run = last_run(store, task)
     known = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
     missing = sorted(set(sources) - {one.source for one in known})
     if missing or not known:

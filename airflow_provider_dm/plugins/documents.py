@@ -15,7 +15,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import locks_document
-from airflow_provider_dm.launch.status import dm_error, lives, status_of
+from airflow_provider_dm.launch.status import dm_error, last_run, lives, status_of
 from airflow_provider_dm.links.task_instance import TaskInstanceRef, run_prefix, task_instance_of
 from airflow_provider_dm.plugins.verdict import Level, verdict_of, worst
 
@@ -82,12 +82,13 @@ def _task(store: MetaStore, listed: Json, locks: Sequence[Json], *, detailed: bo
     name: str = listed["taskName"]
     runs = store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1)
     shown = [run_json(one) for one in runs]
+    works = _judged(last_run(store, name), shown)
     sources = status_of(store, name)["sources"]
     verdicts = {}
     for one in sources:
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
         mine = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
-        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, shown[0] if shown else None, mine)
+        verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, works, mine)
     level = worst([one.level for one in verdicts.values()])
     paused_at = {one.source: str(one.error_at) for one in store.list_subtasks(task=name) if one.error_at is not None}
     found: Json = {
@@ -102,6 +103,16 @@ def _task(store: MetaStore, listed: Json, locks: Sequence[Json], *, detailed: bo
     if detailed:
         found["runs"] = shown
     return found
+
+
+def _judged(run: Run | None, shown: Sequence[Json]) -> Json | None:
+    """Return the run by which the sources are judged: the last that loads or syncs. A comparison that has found a
+    difference behind it, or has failed, is an error of the task as well. `shown`: the last runs of any app.
+    """
+    if run is None:
+        return None
+    found = run_json(run)
+    return {**found, "error": found["error"] or shown[0]["error"]}
 
 
 def run_json(run: Run) -> Json:

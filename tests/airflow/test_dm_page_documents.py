@@ -42,10 +42,11 @@ def a_run(
     task_id: str = "sync",
     map_index: int = -1,
     process: str = "",
+    app: str = "incremental_sync",
 ) -> str:
     identity = TaskInstanceRef("dag", "manual__1", task_id, map_index).identity
     holder = Holder(identity, "1", "worker-1", process or this_process())
-    store.start_run(f"r{number}", task=TASK, app="incremental_sync", holder=holder)
+    store.start_run(f"r{number}", task=TASK, app=app, holder=holder)
     store.heartbeat_run(f"r{number}", {SOURCE: progress})
     return f"r{number}"
 
@@ -119,6 +120,25 @@ def test_a_sync_without_a_run(store: MetaStore) -> None:
     a_subtask(store)
     a_run(store, IN_SYNC, number=4, process=f"{this_process()}0")  # a process of that start time is no more
     assert verdict(store) == ("bad", "Lost")
+
+
+def test_a_comparison_beside_a_sync_says_nothing_of_the_sync(store: MetaStore) -> None:
+    a_subtask(store)
+    a_run(store, IN_SYNC)
+    a_run(store, {}, number=2, app="verify", process=f"{this_process()}0")
+    assert verdict(store) == ("good", "In sync")
+    (subtask,) = status_of(store, TASK)["sources"][0]["subTaskStatus"]
+    assert (subtask["stage"], subtask["sync"]["secondsBehindMaster"]) == ("Running", "1")
+    assert status_of(store)["tasks"][0]["taskStatus"] == "Running"
+
+
+def test_a_comparison_behind_a_sync_is_no_lost_run_of_it(store: MetaStore) -> None:
+    a_subtask(store, Stage.STOPPED)
+    store.finish_run(a_run(store, IN_SYNC), stage=Stage.FINISHED, result={})
+    run = a_run(store, {}, number=2, app="verify")
+    assert verdict(store) == ("idle", "Not running")
+    store.finish_run(run, stage=Stage.PAUSED, error=ERROR)
+    assert verdict(store) == ("bad", "Failed")
 
 
 def test_a_relay_that_pauses_holds_its_source_up(store: MetaStore) -> None:

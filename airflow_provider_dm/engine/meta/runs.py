@@ -93,9 +93,19 @@ class Runs(StorePart):
         row = self._row(tables.run, {"run_id": run_id})
         return None if row is None else _run(row)
 
-    def list_runs(self, *, task: str | None = None, identity: str | None = None, limit: int | None = None) -> list[Run]:
-        """Return runs, the newest first: of a task, and of holders whose identity begins so (None: of all)."""
+    def list_runs(
+        self,
+        *,
+        task: str | None = None,
+        identity: str | None = None,
+        but: str | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
+        """Return runs, the newest first: of a task, and of holders whose identity begins so (None: of all). `but`:
+        none of this app."""
         conditions = [tables.run.c.task == task] if task is not None else []
+        if but is not None:
+            conditions.append(tables.run.c.app != but)
         if identity is not None:
             conditions.append(tables.run.c.identity.startswith(identity, autoescape=True))
         rows = self._rows(tables.run, *conditions, newest_by=tables.run.c.started_at, limit=limit)
