@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import known_subtasks
 from airflow_provider_dm.launch.ddl_locks import locks_of
 from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import new_run_id
 
 
 def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] | None:
@@ -50,11 +51,24 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
     }
 
 
+def note_idle(store: MetaStore, task: str, holder: HolderSpec, result: Mapping[str, Any]) -> str:
+    """Note such a run, as people and sensors see the lag of the last one. Return its id. Raises what writing raises."""
+    run_id = new_run_id(task, "incremental_sync")
+    shown = {"lag_seconds": 0.0, "unresolved_groups": [], "contested_rows": 0, "caught_up": True}
+    progress = {source: {**shown, "location": one["location"]} for source, one in result["sources"].items()}
+    store.start_run(run_id, task=task, app="incremental_sync", holder=Holder(**holder.model_dump()))
+    store.heartbeat_run(run_id, progress)
+    store.finish_run(run_id, stage=Stage.FINISHED, result=dict(result))
+    return run_id
+
+
 def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
     """Return where each source is applied; None where anything of the task is left to be done there."""
     task, sources = inputs.task, [one.source_id for one in inputs.sources]
-    wishes = (one.desired for one in store.list_subtasks(task=task.name))
-    if any(wish not in (None, Stage.RUNNING) for wish in wishes) or locks_of(store, task.name):
+    subtasks = store.list_subtasks(task=task.name)
+    if not {one.source for one in subtasks}.issuperset(sources):
+        return None  # the relay does not know what the task needs
+    if any(one.error or one.desired not in (None, Stage.RUNNING) for one in subtasks) or locks_of(store, task.name):
         return None
     with connected(inputs.target) as connection:
         known = known_subtasks(connection, task.meta_schema, task.name, sources)

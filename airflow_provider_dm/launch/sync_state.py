@@ -115,6 +115,8 @@ def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[boo
             met = one.applied is not None and bool(holds(one.applied, goal))
             return met, str(one.applied) if met else f"it is applied up to {one.applied}, and {goal} is waited for"
         case NothingHeld():
+            if progress_of(one, run).get("unresolved_groups") is None:
+                return False, "it has not looked for rows that are held back yet"
             if holds_back(one, progress_of(one, run)):
                 held = aged(one, run, "held_back_seconds")
                 return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"

@@ -169,7 +169,7 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.idle import idle_result
+        from airflow_provider_dm.launch.idle import idle_result, note_idle
         from airflow_provider_dm.launch.job import checked_until
         from airflow_provider_dm.launch.narration import Audience, closing_table
         from airflow_provider_dm.launch.relays import Relays, forget_private
@@ -194,9 +194,12 @@ class DmSparkAppOperator(DmTaskOperator):
                     want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
             say = partial(self.log.info, "%s")
             if self.app == "incremental_sync" and (idle := idle_result(inputs, store, until)) is not None:
+                push_dm_page(context, task=inputs.task.name)
+                run_id = note_idle(store, inputs.task.name, holder, idle)
+                context["ti"].xcom_push(key=RUN_ID_KEY, value=run_id)
                 for line in closing_table(self.app, idle):
                     say(line)
-                return {**idle, RUN_ID_KEY: None}
+                return {**idle, RUN_ID_KEY: run_id}
             supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, spark)
             job = supervisor.job(self.app, until)
             mask(*job.secrets.variables.values())

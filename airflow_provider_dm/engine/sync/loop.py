@@ -120,9 +120,11 @@ class Loop:
         self.progress.goal, self.progress.ddl_at = self.position.goal, None
         self.progress.location = self.position.applied
         self._leave_catch_up()
-        self._show_shards()
         self._show_safe_mode(exit_point=self.position.edge)
-        self.note(Stage.RUNNING, now=True)
+        try:
+            self.note(Stage.RUNNING, now=True)
+        finally:
+            self._show_shards()  # behind the rows that wait: who sees groups has been told of those
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:

@@ -55,6 +55,9 @@ GROUP = {"target": "t", "since": 1.0}
         (running(), NothingHeld(), "nothing"),
         (running(unresolved_groups=[GROUP]), NothingHeld(), None),
         (running(contested_rows=1), NothingHeld(), None),
+        # A run that begins: rows that wait for their places need nothing of the log.
+        (running(unresolved_groups=None), NothingHeld(), None),
+        (replace(RUN, progress={}), NothingHeld(), None),
     ],
 )
 def test_a_condition_is_met_or_waited_for(run: Run | None, condition: Condition, met: Any) -> None:

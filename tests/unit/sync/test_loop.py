@@ -59,6 +59,23 @@ def test_a_sync_that_stands_at_its_goal_reads_nothing() -> None:
     assert world.events == ["Running 100", "Stopped 100"]
 
 
+def test_who_sees_groups_has_been_told_of_rows_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sensor that waits until no row is held back takes a sync that shows its groups for one that has looked."""
+    world = World(goal=LO, several=True)
+    world.sharing.waiting = 1
+    seen = list[object]()
+    look = world.sharing.look
+
+    def watched(*, now: bool = False, between: bool = True) -> None:
+        seen.append(world.loop.progress.unresolved_groups)
+        look(now=now, between=between)
+
+    monkeypatch.setattr(world.sharing, "look", watched)
+    world.run()
+    assert seen[0] is None
+    assert (world.loop.progress.contested_rows, world.loop.progress.unresolved_groups) == (1, [])
+
+
 def test_an_epoch_under_way_is_finished_when_it_is_asked_to_stop() -> None:
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
     world.tasks.meanwhile = world.stop.set
