@@ -86,6 +86,21 @@ def test_rows_of_a_held_shard_that_is_dropped_stay(one_pair: Shops) -> None:
     assert shops.meta_rows("dm_contested_row") == 0
 
 
+def test_held_shards_whose_long_names_begin_alike_are_dropped_by_one_statement(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    names = [f"o_items_of_the_archive_of_{number}" for number in (1, 2, 3)]
+    shops.create(PLAIN, *(f"a:{name}" for name in names))
+    shops.load()
+    for number, name in enumerate(names[:2], 1):
+        shops.write("a", f"ALTER TABLE {name} {C}", f"INSERT INTO {name} VALUES ({number}, 'V2', {number})")
+    shops.write("a", f"DROP TABLE {names[0]}, {names[1]}")
+    shops.sync()
+    shops.write("a", f"ALTER TABLE {names[2]} {C}", f"INSERT INTO {names[2]} VALUES (3, 'V2', 3)")
+    resolved(shops)
+    assert shops.rows() == [(1, "V2", 1), (2, "V2", 2), (3, "V2", 3)]
+
+
 def test_the_only_shard_of_a_source_is_dropped_while_it_is_held(one_pair: Shops) -> None:
     """Its DDL has a lock, which a person can unlock."""
     shops = one_pair
