@@ -61,6 +61,14 @@ def test_a_statement_is_skipped_or_replaced_at_the_place_that_was_shown(store: M
     assert (found.kind, found.place, found.statements) == (OperatorKind.REPLACE, AT, ("DROP TABLE a.b",))
 
 
+def test_a_statement_is_skipped_where_another_server_has_taken_over(store: MetaStore) -> None:
+    """What is shown names no sub-directory, and the task has applied nothing of the new one yet."""
+    there = Location("mysql-bin.000001", 4, suffix=2, server_uuid="other")
+    store.put_subtask_error(TASK, SOURCE, {"ErrCode": "DM-6032"}, at=there)
+    assert "is stored" in at_statement(store, order(str(there)))
+    assert [one.place for one in store.operators(TASK, SOURCE)] == [there]
+
+
 def test_a_statement_that_the_source_has_passed_is_refused(store: MetaStore) -> None:
     with pytest.raises(BinlogPosInvalid, match="has passed it"):
         at_statement(store, order("mysql-bin.000002:400"))
