@@ -39,6 +39,7 @@ class RunContract(OpenStore):
             store.start_run(f"r{number}", task=f"t{number % 2}", app="verify", holder=holder)
         assert [run.run_id for run in store.list_runs(limit=2)] == ["r3", "r2"]
         assert [run.run_id for run in store.list_runs(task="t0")] == ["r2", "r0"]
+        assert [run.run_id for run in store.list_runs(but=store.list_runs()[0].app)] == []
         assert [run.run_id for run in store.list_runs(identity="a_b/")] == ["r1", "r0"]
 
     def test_an_outcome_is_given_once(self, store: MetaStore) -> None:
