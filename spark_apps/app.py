@@ -167,7 +167,7 @@ class App:
         return fence
 
     def release(self, source_id: str) -> None:
-        """Release the lease of a source. Not raised is what the metadata DB raises: then the lease expires."""
+        """Release the lease of a source. If the metadata DB refuses, log that; the lease then expires."""
         with self._lease_lock:
             lease = self.leases.pop(source_id, None)
             if lease is None:

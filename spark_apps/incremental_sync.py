@@ -78,9 +78,9 @@ class Peers:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def failed(self, source: SyncSource, error: DmError) -> SyncSource | None:
-        """Note what has stopped a source; without an end, wait for its resumption. Return it to go on with it.
+        """Record the error that has stopped a source and, in a sync without an end, wait until it is resumed.
 
-        Raises what claiming it raises.
+        Returns the source with its new fence; None if it is not resumed. Raises what claiming it raises.
         """
         name = source.config.source_id
         with self._lock:
@@ -95,7 +95,7 @@ class Peers:
         try:
             fence = self.app.claim_again(name)
         except LeaseHeld as held:
-            log.error("%s is left to the run that has it now: %s", name, held)
+            log.error("%s is not resumed here, as another run holds it: %s", name, held)
             return None
         with self._lock:
             self.working.add(name)

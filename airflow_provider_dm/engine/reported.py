@@ -10,8 +10,8 @@ DM-ERROR {"ErrCode": "DM-4022", "ErrScope": "upstream", "Message": "…", "React
 
 Its result is in the metadata DB. Where that does not take it, another line has it: `DM-RESULT {…}`.
 
-Its log records are lines of one form (`LogFormatter`), so that the launcher tells them from what Spark and its JVM
-print: time, level, logger, and one line of the message. The lines of a traceback have no such beginning.
+Its log records are lines of one form (`LogFormatter`), by which the launcher distinguishes them from the output of
+Spark and its JVM: time, level, logger, and one line of the message. The lines of a traceback have no such beginning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binlog operators of a task: set and reverted for the sources that a person means, by `dmctl binlog` and by DAGs."""
+"""Setting and reverting binlog operators on sources of a task, for `dmctl binlog`, DAGs and the page "DM"."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _at_places(
     at: At,
     act: Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]],
 ) -> list[Answer]:
-    """Find the place of each source, then act on all of them. Without `sources` those are meant that have an error."""
+    """Find the place of each source, then act on all of them. Without `sources`: the sources that have an error."""
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
     subtasks = known_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:

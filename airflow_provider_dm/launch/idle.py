@@ -24,9 +24,9 @@ from airflow_provider_dm.launch.job import new_run_id
 
 
 def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] | None:
-    """Return the result of a sync that would end as it begins; None: run the app, which finds out what is to be done.
+    """Return the result of a sync that has nothing to apply; None: the app has to run.
 
-    Everything that is unclear counts as work for the app: an error of a server, a person's wish, a DDL lock.
+    The app runs also if a server answers with an error, a person has asked for a pause or stop, or a DDL lock is open.
     """
     if until != UNTIL_CAUGHT_UP:
         return None
@@ -63,7 +63,7 @@ def note_idle(store: MetaStore, task: str, holder: HolderSpec, result: Mapping[s
 
 
 def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
-    """Return where each source is applied; None where anything of the task is left to be done there."""
+    """Return the location up to which each source is applied; None if the target shows unfinished work."""
     task, sources = inputs.task, [one.source_id for one in inputs.sources]
     subtasks = store.list_subtasks(task=task.name)
     if not {one.source for one in subtasks}.issuperset(sources):

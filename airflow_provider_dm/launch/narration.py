@@ -1,4 +1,4 @@
-"""What a launcher shows of a run: one line of progress every ten seconds, and a table at its end.
+"""The lines that a launcher shows of a run: one line of progress every ten seconds, and a table at its end.
 
 `dmctl run` and the operators show the same lines. Progress comes from the run's row in the metadata DB, which the app
 writes every two seconds.
@@ -80,7 +80,7 @@ class Narrator:
 
 
 def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
-    """Return why sources of the run do not go on: a person's pause, or an error that a person has to look at."""
+    """Return why sources of the run do not go on: a person's pause, or an error that only a person can end."""
     reasons = []
     for one in subtasks:
         if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:
@@ -106,11 +106,11 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
     def total(key: str) -> int:
         return sum(int(one.get(key) or 0) for one in parts)
 
-    said_of = [str(one["phase"]) for one in parts if one.get("phase")]
+    phases = [str(one["phase"]) for one in parts if one.get("phase")]
     name = "chunks" if any("chunks" in one for one in parts) else "pieces"
     whole, done = total(name), total(f"{name}_done")
     speeds = meter.look({"rows": total("rows"), "done": done}, now)
-    shown = list(dict.fromkeys(said_of))
+    shown = list(dict.fromkeys(phases))
     if any("rows" in one for one in parts):
         shown.append(f"{total('rows'):,} rows ({speeds['rows'].recent:,.0f}/s)")
     if whole:

@@ -1,4 +1,4 @@
-"""Whether the sync of a task is in a state that is waited for: the rule of the sync sensors and of their trigger.
+"""The rule of the sync sensors and of their trigger: is the sync of a task in the state that they wait for?
 
     condition     met when, for every source that is waited for
     LagAtMost     the commit time of the oldest row that may be missing in the target is at most so long ago
@@ -98,8 +98,8 @@ def judge(subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Conditi
             whys.append(f"{one.source}: {value}")
     if not whys:
         return Met(values)
-    nobody = "" if run is not None and lives(run) else "; no run is at work"
-    return NotYet(f"{'; '.join(whys)}{nobody}")
+    no_run = "" if run is not None and lives(run) else "; no run is at work"
+    return NotYet(f"{'; '.join(whys)}{no_run}")
 
 
 def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[bool, Any]:

@@ -1,7 +1,7 @@
 """The definitions by which a task reads rows of its source tables, for `dmctl binlog-schema` and for DAGs.
 
 They are in the target, beside the task's checkpoint. They can be read at any time; a change claims the task for a
-moment and is refused while a run is at work.
+moment, and is refused while a run of the task is at work.
 """
 
 from __future__ import annotations

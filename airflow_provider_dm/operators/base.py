@@ -190,7 +190,7 @@ class DmSparkAppOperator(DmTaskOperator):
             holder, source_ids = holder_of(context["ti"]), [one.source_id for one in upstreams]
             if self.writes:
                 wait_for_others(store, inputs.task.name, source_ids, holder)
-                if holder.attempt == "1":  # a retry obeys a stop, and a pause is for a person to end
+                if holder.attempt == "1":  # a retry obeys a stop; a pause ends only when a person resumes
                     want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
             say = partial(self.log.info, "%s")
             if self.app == "incremental_sync" and (idle := idle_result(inputs, store, until)) is not None:

@@ -19,7 +19,7 @@ Action = Literal["skip", "replace", "inject", "revert"]
 
 
 class DmBinlogOperator(BaseOperator):
-    """An operator that says what a task does at a DDL statement that it cannot apply, as ``dmctl binlog`` does.
+    """An operator that decides what a task does at a DDL statement that it cannot apply, as ``dmctl binlog`` does.
 
     The decision is stored in the metadata DB; the task's next run carries it out, or the run that is at work. Without
     ``binlog_pos`` and ``sql_pattern`` it is about the DDL statement that a source is paused at.

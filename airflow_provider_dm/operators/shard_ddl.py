@@ -29,7 +29,7 @@ class DmShardDdlLockOperator(BaseOperator):
         target yourself (str, default 'exec', templated)
     :param lock_owner: the source whose DDL is meant; None: the source that came first (str | None, default None,
         templated)
-    :param force: also while a source has not come to the DDL (bool, default False)
+    :param force: decide even if a source has not reached the DDL (bool, default False)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 

@@ -1,7 +1,7 @@
-"""What people do on the page: the same as the verbs of `dmctl`, each of which this module only calls.
+"""The actions of the page, which are the verbs of `dmctl`.
 
-Every body names what the person saw (the number of a DDL, the place of a statement, the first file that stays), and an
-action whose object is another one by now is refused: nothing is done that was not shown.
+Each request names what the person saw: the number of a DDL, the place of a statement, or the first file that stays.
+If that has changed since, the action is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Body(BaseModel):
 
 
 class Wish(_Body):
-    """A task, or one source of it, that shall wait or go on."""
+    """The wish that a task, or one source of it, is paused or resumed."""
 
     task: str
     source: str | None = None
@@ -74,8 +74,8 @@ class Purge(_Body):
     file: str
 
 
-def let(store: MetaStore, wish: Wish, stage: Stage) -> str:
-    """Let sources of a task pause or go on; return when they do.
+def set_stage(store: MetaStore, wish: Wish, stage: Stage) -> str:
+    """Pause or resume sources of a task; return when they have obeyed.
 
     Raises TaskUnknown, ControlRefused, ControlNotObeyed.
     """
@@ -97,9 +97,9 @@ def decide(store: MetaStore, decision: Decision) -> str:
 
 
 def at_statement(store: MetaStore, order: AtStatement) -> str:
-    """Store what happens at the statement, and let the source go on if a run is at work.
+    """Store what happens at the statement, and resume the source if a run is at work.
 
-    Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `let`.
+    Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `set_stage`.
     """
     sqls = [order.sql] if order.sql.strip() else []
     (subtask,) = known_subtasks(store, order.task, [order.source])
@@ -108,7 +108,7 @@ def at_statement(store: MetaStore, order: AtStatement) -> str:
     accepted(set_operators(store, order.task, [order.source], at, OperatorKind(order.kind), sqls))
     if live_run(store, order.task) is None:
         return "The decision is stored. No run of the task is at work: clear its task in Airflow, or start it again."
-    return let(store, Wish(task=order.task, source=order.source), Stage.RUNNING)
+    return set_stage(store, Wish(task=order.task, source=order.source), Stage.RUNNING)
 
 
 def purge_preview(store: MetaStore, source: str) -> Json:
@@ -123,13 +123,13 @@ def purge_preview(store: MetaStore, source: str) -> Json:
 
 
 def purge(store: MetaStore, wanted: Purge) -> str:
-    """Remove what the preview showed, as far as no task has come to need it. Raises as `purge_preview`."""
+    """Remove the files of the preview, except those that a task needs by now. Raises as `purge_preview`."""
     purged = purge_by_hand(store, _plan(store, wanted.source, BeforeFile(wanted.file, wanted.sub_dir)))
     return f"{len(purged.deleted)} files were removed, {purged.size:,} bytes." + _kept(purged.returned)
 
 
 def _kept(returned: tuple[HeldFile, ...]) -> str:
-    return f" {returned[0]} stays: a task came to need it meanwhile." if returned else ""
+    return f" {returned[0]} stays: a task needs it by now." if returned else ""
 
 
 def _plan(store: MetaStore, source: str, request: PurgeRequest) -> PurgePlan:

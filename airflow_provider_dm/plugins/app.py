@@ -107,11 +107,11 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
 
     @app.post(**acting("pause"))
     def pause(wish: actions.Wish) -> dict[str, str]:
-        return {"msg": actions.let(metadata.store(), wish, Stage.PAUSED)}
+        return {"msg": actions.set_stage(metadata.store(), wish, Stage.PAUSED)}
 
     @app.post(**acting("resume"))
     def resume(wish: actions.Wish) -> dict[str, str]:
-        return {"msg": actions.let(metadata.store(), wish, Stage.RUNNING)}
+        return {"msg": actions.set_stage(metadata.store(), wish, Stage.RUNNING)}
 
     @app.post(**acting("unlock"))
     def unlock(decision: actions.Decision) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The JSON that the page reads: DM's documents, as `dmctl query-status` and `shard-ddl-lock` print them, in one answer.
 
 {"tasks": [TASK], "relays": [RELAY], "locks": [LOCK], "verdict": {"level", …}}
-TASK    an element of query-status's `tasks`, with `sourceStatus` (the document of the task), `run`, `runs`,
-        `history` by source, `verdicts` by source, `operators` (of a detail view)
+TASK    an element of query-status's `tasks`, with `sourceStatus` (the document of the task), `verdict`, `run`, and by
+        source `verdicts`, `pausedAt` and `history`; `runs` if it is the only task that was asked for
 RELAY   an element of `sources` of query-status -s, of a source that no task reads
 """
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """The tasks that somebody wants to see: one by name, those of a source, of a DAG run or a task instance; or all."""
+    """The tasks that are asked for: one by name, those of a source, of a DAG run or a task instance; or all."""
 
     task: str | None = None
     source: str | None = None

@@ -1,9 +1,9 @@
-"""Whether one source of a task is fine: one word for the colour, one for the state, one sentence for the reason. Pure.
+"""The verdict on one source of a task: a level (the colour), a state (a word) and a reason (a sentence). Pure.
 
 It reads the documents of `query-status` and `shard-ddl-lock`, so that page and command line never disagree.
 
     level     what it means for a person
-    bad       nothing goes on until somebody acts
+    bad       nothing goes on until a person acts
     warn      rows are late or held back, or a person has paused it; it may go on by itself
     busy      it works towards being in sync
     good      it is in sync
@@ -69,7 +69,8 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return Verdict(Level.BAD, "Failed", _happened(error))
     if stage == "Stopped" and run is not None and run["stage"] == "Running":
         silent = duration(run["heartbeatAgeSeconds"])
-        return Verdict(Level.BAD, "Lost", f"Its run ended without a word, or its machine is away: silent for {silent}.")
+        reason = f"Its run has not reported for {silent}: its process has died, or its machine is unreachable."
+        return Verdict(Level.BAD, "Lost", reason)
     if stage == "Finished":
         return Verdict(Level.IDLE, "Finished")
     held = subtask.get("sync", {}).get("heldBackSeconds")

@@ -51,7 +51,6 @@ class ShardDdlLockSensor(MetadataSensor):
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles (bool, default True)
     :param poke_interval: seconds between two looks (timedelta | float, default 10)
-
     """
 
     good = "resolved"

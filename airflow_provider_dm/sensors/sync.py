@@ -33,6 +33,7 @@ class _SyncSensor(MetadataSensor):
     good = "met"
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
     task: Document
+    sources: Sequence[str] | None
 
     @abstractmethod
     def _condition(self, context: Context) -> Condition:
@@ -40,7 +41,9 @@ class _SyncSensor(MetadataSensor):
 
     def _sources(self) -> list[str]:
         """Return the sources that are waited for; none: all."""
-        return []
+        from airflow_provider_dm.operators.arguments import texts
+
+        return list(texts(self.sources, "sources"))
 
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.launch.sync_state import condition_json
@@ -120,11 +123,6 @@ class SyncLagSensor(_SyncSensor):
         self.max_lag = max_lag
         self.sources = sources
 
-    def _sources(self) -> list[str]:
-        from airflow_provider_dm.operators.arguments import texts
-
-        return list(texts(self.sources, "sources"))
-
     def _condition(self, context: Context) -> Condition:
         from airflow_provider_dm.launch.sync_state import LagAtMost
 
@@ -183,7 +181,7 @@ class CheckpointPassedSensor(_SyncSensor):
         from airflow_provider_dm.launch.sync_state import Passed
         from airflow_provider_dm.sensors.relay import end_of_source
 
-        if not self._goal and self.location:
+        if self.location:
             self._goal = goal_text(goal_of(self.location))
         elif not self._goal:
             conn_id = self.source_conn_id or self.source_id
@@ -225,11 +223,6 @@ class NoRowsHeldBackSensor(_SyncSensor):
         super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.task = task
         self.sources = sources
-
-    def _sources(self) -> list[str]:
-        from airflow_provider_dm.operators.arguments import texts
-
-        return list(texts(self.sources, "sources"))
 
     def _condition(self, context: Context) -> Condition:
         from airflow_provider_dm.launch.sync_state import NothingHeld

@@ -1,4 +1,4 @@
-"""What runs in the triggerer: waiting until the sync of a task is in a state."""
+"""The trigger that waits until the sync of a task is in a state."""
 
 from __future__ import annotations
 

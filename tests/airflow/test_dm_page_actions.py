@@ -19,8 +19,8 @@ from airflow_provider_dm.plugins.actions import (
     RelayLogElsewhere,
     Wish,
     at_statement,
-    let,
     purge_preview,
+    set_stage,
 )
 
 TASK, SOURCE = "shop", "mysql-01"
@@ -43,14 +43,14 @@ def order(place: str, kind: str = "skip", sql: str = "") -> AtStatement:
 
 def test_a_wish_about_what_is_not_known_is_refused(store: MetaStore) -> None:
     with pytest.raises(TaskUnknown):
-        let(store, Wish(task="another"), Stage.PAUSED)
+        set_stage(store, Wish(task="another"), Stage.PAUSED)
     with pytest.raises(TaskUnknown, match="s9"):
-        let(store, Wish(task=TASK, source="s9"), Stage.PAUSED)
+        set_stage(store, Wish(task=TASK, source="s9"), Stage.PAUSED)
 
 
 def test_a_wish_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
     with pytest.raises(ControlNotObeyed, match="no run of it is there to go on"):
-        let(store, Wish(task=TASK), Stage.RUNNING)
+        set_stage(store, Wish(task=TASK), Stage.RUNNING)
 
 
 def test_a_statement_is_skipped_or_replaced_at_the_place_that_was_shown(store: MetaStore) -> None:

@@ -1,7 +1,7 @@
 """`extra-args` of a mydumper: the flags of dumpling that DM takes, and what each of them means to a copy of ours.
 
-Flags that say how fast, in what pieces or under which lock to read have their effect or need none; those that choose
-what is read, or as of when, are gaps (`TaskConfig.unsupported`)."""
+Flags for the speed, the pieces or the lock of a copy have their effect or need none; flags that choose the rows that
+are read, or as of when, are gaps (`TaskConfig.unsupported`)."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class SubtaskConfig:
     strict_collations: bool = False
     """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
     timezone: str = ""
-    """In which expression filters take a TIMESTAMP for a local time."""
+    """The time zone in which expression filters read a TIMESTAMP as a local time."""
 
     def with_source(self, source: SourceConfig) -> Self:
         """Return a copy to which the rules of source.yaml are added: its binlog event filters follow the task's, and

@@ -67,7 +67,7 @@ class MydumperConfig(DmModel):
 
     threads: int = Field(default=4, ge=1)
     consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
-    """An extension: DM has it in `extra-args` only, which count more."""
+    """An extension of ours: DM has it in `extra-args` only. `extra-args` override this key."""
     rows: int | None = Field(default=None, ge=0)
     """Rows of a chunk; None or 0: the copier decides."""
     chunk_filesize: str = "64"

@@ -12,8 +12,8 @@ that waits. That is DM-6057, and a person ends it at the source of the row that 
     t1 (held)    ALTER        DELETE k (held back)
     t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
 
-A row that waits and that its source has otherwise by now, or no longer, needs no image where its log is held back: the
-events of the row that follow there are enough. So it forgets its image, and no DDL waits for it any more.
+If the source has changed or deleted a row that waits, and the log of its shard is held back, the row needs no image:
+its next events in that log are enough. So its image is removed, and no DDL waits for the row any more.
 
 With `safe-mode: true` rows that collide end no run: they are written over what holds their places (`spares`:
 sync/safe_mode/last_wins.py).
@@ -304,7 +304,7 @@ class Contests:
             raise sure[0].error(sure)
 
     def _forget_image(self, row: ContestedRow, mapping: TableMapping) -> None:
-        """Remove the image of a row that its source has otherwise by now, if the log of its shard is held back."""
+        """Remove the image of a row that its source has changed or deleted, if the log of its shard is held back."""
         held = self.around.held_shards(row.target)
         columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
         mine = any((one.source, one.member.table) == (row.source, row.table) for one in held)
@@ -350,11 +350,8 @@ class Contests:
 
 
 def _shown(values: Values) -> str:
-    return (
-        "("
-        + ", ".join(f"{name}: {value}" for name, value in zip(values, shown_values(values.values()), strict=True))
-        + ")"
-    )
+    pairs = zip(values, shown_values(values.values()), strict=True)
+    return f"({', '.join(f'{name}: {value}' for name, value in pairs)})"
 
 
 def end_in(place: Location, end: Location) -> Location:

@@ -41,9 +41,9 @@ class MetaSchemaDiffers(DmError):
     code = "DM-8010"
     what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
     hint = (
-        "If it has none, run `dmctl meta migrate`. Another version was made by another release: use that release, or "
-        "an empty metadata DB: tasks go on from what their targets know; orders for places in a log (`dmctl binlog`) "
-        "have to be given again."
+        "If it has none, run `dmctl meta migrate`. Otherwise another release has made it: use that release, or "
+        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and decisions "
+        "of `dmctl binlog` have to be made again."
     )
 
 

@@ -34,7 +34,7 @@ class Question(NamedTuple):
 class Answers(dict[Question, int]):
     """The sign of each comparison: -1, 0 or 1. What is not answered yet counts as equal, and is noted.
 
-    A comparison goes on behind values that are equal, so all questions that it can come to are noted at once.
+    A comparison continues behind equal values, so all questions on which it may depend are noted at once.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ CHARACTER: Final = "CONVERT(UNHEX(LPAD(HEX(code), 8, '0')) USING utf32)"
 
 
 class UnknownCharacter(Exception):
-    """A character whose weight nobody has asked for."""
+    """A character that is not among those whose weights were read."""
 
 
 def is_compared_by_weights(collation: str) -> bool:

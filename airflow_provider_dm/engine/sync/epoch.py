@@ -126,7 +126,7 @@ class EpochSize:
         return self if most_changes is None else replace(self, limit=self.smallest, most_changes=most_changes)
 
     def with_batch(self, rows: int | None, buckets: int) -> EpochSize:
-        """Return the size for epochs whose buckets have at most so many rows, of the smallest changes there are."""
+        """Return the size for epochs whose buckets have at most `rows` rows, even if every change is small."""
         if rows is None:
             return self
         first = SMALL_CHANGE_BYTES * rows * buckets // SPREAD

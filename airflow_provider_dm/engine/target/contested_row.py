@@ -5,8 +5,8 @@ written it, and changed and removed here by its own log; once the place is free 
 (`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
 first and then locks those that it is about: nobody but the owner's own transactions adds any.
 
-A row is here without an image where its source has it otherwise by now, or no longer, while its owner's log is held
-back (`merge/contests.py`): it is not moved, not looked into, and no DDL waits for it. The next event of the row in the
+A row has no image here if its source has changed or deleted it since, and the log of its owner is held back
+(`merge/contests.py`): it is not moved, not looked into, and no DDL waits for it. The next event of the row in the
 held log gives it another image or deletes it.
 """
 

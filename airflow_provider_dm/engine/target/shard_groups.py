@@ -83,10 +83,8 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
 
     While this is False, and a row waits for its place in the table, nothing but that row's own log ends the wait.
     """
-    executed, holding = (
-        executed_ddls(connection, ref, target),
-        {one.source for one in held_shards(connection, ref, target)},
-    )
+    executed = executed_ddls(connection, ref, target)
+    holding = {one.source for one in held_shards(connection, ref, target)}
     rest = f"FROM {ref.table(_GROUPS.table)} WHERE task = %s AND {OF_TARGET}"
     groups = query_whole(connection, "source, resolved, resync", rest, (ref.task, *target))
     return any(
@@ -96,7 +94,7 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
 
 def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
     """Return further merged tables whose DDL is agreed on, although one source table alone may feed them by now: rows
-    for them are held back, or other sources have run DDL that this one has not come to. Raises AnswerCut."""
+    for them are held back, or other sources have run DDL that this one has not reached. Raises AnswerCut."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
     held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
     mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))

@@ -1,4 +1,4 @@
-// What a person does: a dialog that says what will happen, then one POST, then what came of it.
+// The actions of a person: a dialog that describes the effect, then one POST, then its answer.
 
 import { h, render } from "./dom.js";
 import { act, read } from "./data.js";
@@ -77,7 +77,7 @@ const DIALOGS = {
     if (!found.files.length) return { ...gone("No file can go: tasks need all of them, or there is only the newest one."), extra: rest };
     return {
       title: `Purge the relay log of ${wanted.source}?`,
-      text: `${plural(found.files.length, "file")}, ${bytes(size)}: no task needs them. What a task comes to need until you confirm stays.`,
+      text: `${plural(found.files.length, "file")}, ${bytes(size)}: no task needs them. A file that a task needs by the time you confirm stays.`,
       extra: [h("ul", { class: "files" }, found.files.map((one) => h("li", {}, `${one.sub_dir}/${one.file}`, h("span", { class: "muted" }, bytes(one.bytes))))), rest],
       button: `Remove ${plural(found.files.length, "file")}`,
       danger: true,

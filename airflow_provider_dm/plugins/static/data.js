@@ -1,4 +1,4 @@
-// What the server says, and what this page has seen of it: a bounded past at the pace of its own questions.
+// The answers of the server, and a bounded history of them for the plots.
 
 const LIVE_POINTS = 180;
 const live = new Map();
@@ -28,7 +28,7 @@ async function answer(response) {
   return body;
 }
 
-/** Note what an answer says of each source, and give each the points for its plot: {t, lag, rate}. */
+/** Add an answer to the history, and give each source the points for its plot: {t, lag, rate}. */
 export function withPoints(page, now = Date.now() / 1000) {
   for (const task of page.tasks) {
     for (const one of task.sourceStatus) {

@@ -42,7 +42,7 @@ export function place(text) {
   return found === null ? null : { file: found[1], position: Number(found[2]) };
 }
 
-/** How far one place is behind another, as text; null where nobody can tell. */
+/** How far one place is behind another, as text; null where it is unknown. */
 export function distance(behind, ahead) {
   if (behind === null || ahead === null) return null;
   if (behind.file === ahead.file) {

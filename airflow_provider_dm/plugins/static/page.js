@@ -1,4 +1,4 @@
-// The page: ask every two seconds while somebody looks, show the answer, and go where links lead.
+// The page: ask every two seconds while it is visible, show the answer, and follow links.
 
 import { h, render } from "./dom.js";
 import { Refused, read, withPoints } from "./data.js";

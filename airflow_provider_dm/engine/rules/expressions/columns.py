@@ -51,8 +51,8 @@ def type_of(
             zone = zone_of(session.zone)
             if zone is not None:
                 return parts.Moment(day=False), local_times(zone)
-            why = "no `timezone` says" if not session.zone else f"`timezone: {session.zone}` does not say"
-            return parts.Opaque(f"{column.name} is a TIMESTAMP, and {why} which local time it is"), bytes
+            why = f"`timezone: {session.zone}` is not known" if session.zone else "the task has no `timezone`"
+            return parts.Opaque(f"{column.name} is a TIMESTAMP, and {why}"), bytes
         case "time":
             return parts.Clock(), _clock
         case "year":

@@ -41,7 +41,7 @@ ASCII_SAFE: Final = re.compile(
 class Collation:
     """A collation that is known: bytes in the column's charset as they are compared.
 
-    `weights`: None if it is not compared by them, or if nobody has asked for them yet: then no text can be compared.
+    `weights`: None if it is not compared by weights, or they have not been read yet: then no text can be compared.
     """
 
     charset: str
@@ -90,7 +90,7 @@ class Collation:
         return lambda value: by_text.fullmatch(self.decode(value)) is not None
 
     def _weight_matcher(self, pattern: str) -> Callable[[bytes], bool]:
-        """Return the same where a character stands for all that have its weight."""
+        """Return the same function for a collation in which characters of equal weight match each other."""
         first: dict[bytes, str] = {}
 
         def alike(text: str) -> str:

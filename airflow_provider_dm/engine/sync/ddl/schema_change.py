@@ -276,12 +276,9 @@ class _Change:
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if shared and wanted is not None:
-            definitions, mode = (
-                (before.definition(name), self.tables.tracker.definition(new)),
-                self.around.session.sql_mode,
-            )
             if not self.around.decided:
-                check_same_everywhere(statement, *definitions, mode, before.server.flavour)
+                definitions = before.definition(name), self.tables.tracker.definition(new)
+                check_same_everywhere(statement, *definitions, self.around.session.sql_mode, before.server.flavour)
             self.agreed = new
         if wanted is not None:
             self.zone |= zone_of_rows(wanted, before, self.around)

@@ -2,8 +2,8 @@
 
     worker-count    target connections that write at once. Default: two for each task of an epoch, one if there are more
                     than eight tasks
-    batch           most rows of a target transaction, which takes whole buckets, or whole transactions; epochs are no
-                    larger than that a bucket has so many
+    batch           most rows of a target transaction, which takes whole buckets, or whole transactions; epochs are so
+                    small that no bucket has more
     multiple-rows   false: a statement is about one row
     queue-size      changes held for each two workers, as DM's queues: epochs are no larger than that comes to
 
