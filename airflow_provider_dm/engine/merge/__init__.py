@@ -4,7 +4,7 @@ The law. Every row of a merged table that has a key has one owner, and an owner'
 whose place (its key, or another unique value) is held by another row is not written over it: it waits in
 dm_contested_row until the place is free. So what an owner has at a key is in the target, or waits, or is not there, and
 the order in which owners are heard does not matter: a row that moves from one to the other is a delete of the one and
-an insert of the other, whichever comes first. With `safe-mode: true` rows that collide are written over
+an insert of the other, whichever comes first. In safe mode rows that collide are written over
 (sync/safe_mode/last_wins.py).
 
     writer       writes the rows of one owner, inside a transaction of a copy or a sync

@@ -15,7 +15,7 @@ that waits. That is DM-6057, and a person ends it at the source of the row that 
 If the source has changed or deleted a row that waits, and the log of its shard is held back, the row needs no image:
 its next events in that log are enough. So its image is removed, and no DDL waits for the row any more.
 
-With `safe-mode: true` rows that collide end no run: they are written over what holds their places (`spares`:
+In safe mode rows that collide end no run: they are written over what holds their places (`spares`:
 sync/safe_mode/last_wins.py).
 """
 

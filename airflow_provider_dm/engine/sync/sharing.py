@@ -45,7 +45,7 @@ class Sharing:
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The user's wish for safe mode throughout, by source of the task."""
     written_over: bool = field(default=False, init=False)
-    """The rows that waited when the run began are written over."""
+    """The rows that waited when the run began, or when safe mode began or ended, are written over."""
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan, *, loaded: bool) -> Sharing:

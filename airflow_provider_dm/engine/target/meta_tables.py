@@ -14,7 +14,7 @@
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
     dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
-    dm_safe_mode     one row for each subtask whose past is not ours: the log time for which rows may collide
+    dm_safe_mode     one row for each subtask whose past is not exact: the log time for which rows may collide
     dm_shard_group   of tables that are merged: how many DDL statements a source has behind it, and what it re-syncs
     dm_shard_member  one row for each shard whose rows are held back, as it has made DDL that the target has not yet
 

@@ -1,4 +1,4 @@
-"""dm_safe_mode: the log time of subtasks whose past is not ours, and where it ends (sync/safe_mode/states.py).
+"""dm_safe_mode: the log time of subtasks whose past is not exact, and where it ends (sync/safe_mode/states.py).
 
 A row is written with the subtask's start, and moved before the piece of the log is applied that moves it: whoever takes
 over finds what an epoch that may be half applied was written by. No row: no log time is to go by.

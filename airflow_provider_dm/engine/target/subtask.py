@@ -141,7 +141,7 @@ def begin_subtask(
 ) -> None:
     """Set, inside a transaction, where the log is read from, and create the frontier there.
 
-    `safe_mode_seconds`: of the log time for which rows may collide, as the past is not ours (sync/safe_mode/states.py).
+    `safe_mode_seconds`: of log time for which rows may collide, as the past is not exact (sync/safe_mode/states.py).
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     Raises Fenced or TargetWentBack.
     """

@@ -1,19 +1,20 @@
-"""The law of merged tables with `safe-mode: true`: the last to write a row wins, whoever had written it before.
+"""The law of merged tables in safe mode: the last to write a row wins, whichever source table had written it before.
 
-It takes the place of the law of owners (merge/) where the user has said so, in tables whose rows can be written over at
-all (`SyncPlan.over`). Each change is tried as the log has it, and what collides is written over and counted, as in a
-table of one source table (`overwriting`). So an INSERT takes the place of another table's row, and an UPDATE or DELETE
-may find one that another has put there, or none.
+It replaces the law of owners (merge/) with `safe-mode: true`, and where a start in a past that is not exact overlaps
+rows of the target, in tables whose rows can be written over at all (`SyncPlan.over`). Each change is tried as the log
+has it, and what collides is written over and counted, as in a table of one source table (`overwriting`). So an INSERT
+takes the place of another table's row, and an UPDATE or DELETE may find one that another has put there, or none.
 
 Tables of one source meet in the order of their log: none of their changes is folded, and what shares a unique value is
 written one behind the other (`dependence`, `SyncPlan.contended`). Of two sources the one wins whose transaction comes
 last. A source that is alone in the target folds its changes as ever, since its rows do not meet each other.
 
     phase                                       rows of others                rows that find their places taken
-    load; its pages overlap the log; a past     let alone: records say        wait (dm_contested_row), and nobody
-    that is not ours; rows are recorded still   whose they are                looks into them
-    behind that                                 written over, and counted     those that wait are put there first
-    `safe-mode` is taken out again              let alone, as the log says    wait, and stop the task if they collide
+    load; its pages overlap the log             not touched: records name     wait (dm_contested_row), and are not
+                                                their owners                  looked into
+    behind that with `safe-mode: true`; a       written over, and counted     those that wait are put there first
+    past that is not exact
+    safe mode has ended                         not touched                   wait, and stop the task if they collide
 
 So nothing depends on what the task file said in an earlier phase: records are kept as without safe mode, and whoever
 comes into the second phase, from wherever, finds at most rows that wait. Each is put into its place in front of the

@@ -77,7 +77,7 @@ State: TypeAlias = Off | UntilLocation | Window | Always
 
 
 def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
-    """Return how much log time is to go by for a past that is not ours: the longer of what is configured and two flush
+    """Return how much log time is to go by for a past that is not exact: the longer of what is configured and two flush
     intervals. None with an exit point, and none for a `safe-mode-duration` of 0s, as in DM.
     """
     duration, flushes = syncer.safe_mode_duration, 2 * syncer.checkpoint_flush_interval
