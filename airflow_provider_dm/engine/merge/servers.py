@@ -10,7 +10,7 @@ from functools import partial
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.collision import Holder, Values, condition, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -64,11 +64,11 @@ class Servers:
         if (source, table) not in self._mappings:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
-            form = applied_form(connection, self.ref.of_source(source), table) or next(
-                one.table
-                for one in load_table_schemas(connection, self.ref.of_source(source))
-                if one.table.name == table
-            )
+            ref = self.ref.of_source(source)
+            known = {one.table.name: one.table for one in load_table_schemas(connection, ref)}
+            form = applied_form(connection, ref, table) or known.get(table)
+            if form is None:
+                raise InvariantBroken("a row that waits is of a table that its source has", f"{source}: {table}")
             router = self.routers.get(source)
             self._mappings[source, table] = map_table(form, into, router.extracted(form.name) if router else {})
         return self._mappings[source, table]
