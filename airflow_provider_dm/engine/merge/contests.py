@@ -13,7 +13,9 @@ that waits. That is DM-6057, and a person ends it at the source of the row that 
     t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
 
 If the source has changed or deleted a row that waits, and the log of its shard is held back, the row needs no image:
-its next events in that log are enough. So its image is removed, and no DDL waits for the row any more.
+its next events in that log are enough. So its image is removed, and no DDL waits for the row any more. The source
+was asked for the row by the name of its table: that counts when the log up to behind the question is read, and the
+table has that name still. A row of a shard that was dropped is at its source no longer.
 
 In safe mode rows that collide end no run: they are written over what holds their places (`spares`:
 sync/safe_mode/last_wins.py).
@@ -188,6 +190,8 @@ class Contests:
     """Rows that collided at the last look, and when they were first seen to."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
     """The ends of all logs as a row was seen whose place nobody's row holds, and how often they have come so far."""
+    _past: dict[int, tuple[TableName, Location]] = field(default_factory=dict)
+    """The name of its table, and where its log ended, when a source had a row that waits otherwise."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False
@@ -209,6 +213,7 @@ class Contests:
         if not mine:
             self._seen.clear()
             self._held.clear()
+            self._past.clear()
         elif now or over or self.around.now() >= self._due:
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
         return self.rows
@@ -272,7 +277,11 @@ class Contests:
             return
         if not behind and len(rows) < most:  # these are all
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
-        feeders = self.around.feeders()
+            self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
+        feeders, held = (
+            self.around.feeders(),
+            {one: self.around.held_shards(one) for one in {row.target for row in rows}},
+        )
         collisions: list[Collides] = []
         self._unknown = False
         for row in rows:
@@ -280,7 +289,9 @@ class Contests:
             mapping = self.around.mapped(row.source, row.table, row.target)
             if self.spares is not None and self.spares(mapping):
                 continue
-            found = verdict_on(row, mapping, there, self.around)
+            member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
+            dropped = member is not None and member.is_dropped
+            found = Verdict.PAST if dropped else verdict_on(row, mapping, there, self.around)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
@@ -289,8 +300,10 @@ class Contests:
                 self._stranger(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
-            if found is Verdict.PAST and not (self.is_filtered(mapping.source) or any(one.owner > 0 for one in there)):
-                self._forget_image(row, mapping)
+            recorded = any(one.owner > 0 for one in there)
+            if found is Verdict.PAST and member is not None and not recorded and _keys_stay(held[row.target], mapping):
+                if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
+                    self._forget_image(row)
         self._confirm(collisions)
         self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # else the same rows once more
@@ -303,13 +316,19 @@ class Contests:
         if sure:
             raise sure[0].error(sure)
 
-    def _forget_image(self, row: ContestedRow, mapping: TableMapping) -> None:
-        """Remove the image of a row that its source has changed or deleted, if the log of its shard is held back."""
-        held = self.around.held_shards(row.target)
-        columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
-        mine = any((one.source, one.member.table) == (row.source, row.table) for one in held)
-        if not mine or not all(keys_stay(one.member, columns) for one in held):
-            return
+    def _was_asked_by_name(self, row: ContestedRow) -> bool:
+        """Return True if the log is read to behind an earlier question for a row, and its table has that name still."""
+        table, end = self._past.get(row.id, (None, None))
+        here = self.around.applied(row.source)
+        if end is not None and table == row.table and is_in_log_of(here, end):
+            return have_come({row.source: here}, {row.source: end})
+        ends = self.around.ends({row.source})
+        if ends is not None:
+            self._past[row.id] = row.table, ends[row.source]
+        return False
+
+    def _forget_image(self, row: ContestedRow) -> None:
+        """Remove the image of a row that its source has changed or deleted, and whose log is held back."""
 
         def body(connection: Connection) -> None:
             self.fence.check(connection)
@@ -347,6 +366,11 @@ class Contests:
             _shown(holders[0].identity | holders[0].values) if holders else "that cannot be looked up",
             ", ".join(f"{one.member.table} ({one.source})" for one in held),
         )
+
+
+def _keys_stay(held: Collection[HeldShard], mapping: TableMapping) -> bool:
+    columns = {name.lower() for key in mapping.target.unique_keys for name in key.columns}
+    return all(keys_stay(one.member, columns) for one in held)
 
 
 def _shown(values: Values) -> str:

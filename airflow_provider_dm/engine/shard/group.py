@@ -165,6 +165,11 @@ class Member:
     base: Table
     items: tuple[Item, ...]
 
+    @property
+    def is_dropped(self) -> bool:
+        """Return True if the source has no such table any more."""
+        return bool(self.items and self.items[-1].names) and self.items[-1].names[-1].name is None
+
 
 @dataclass(frozen=True)
 class Piece:

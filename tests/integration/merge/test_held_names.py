@@ -179,3 +179,19 @@ def test_a_person_decides_about_a_statement_of_a_held_shard(one_source: Shops, k
         (3, "V3"),
     ]
     assert columns(shops) in (["id", "v", "c", "m"], ["id", "v", "m", "c"])
+
+
+def test_a_row_of_a_dropped_shard_that_waits_keeps_no_ddl_waiting(one_pair: Shops) -> None:
+    """Its source cannot be asked for it any more."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_8", "b:o_9")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a'), (2, 'a')")
+    shops.load()
+    d = "ADD COLUMN d int"
+    shops.write("a", f"ALTER TABLE o_1 {C}", f"ALTER TABLE o_1 {d}", "DELETE FROM o_1 WHERE id = 1")
+    shops.write("b", f"ALTER TABLE o_8 {C}", "INSERT INTO o_8 (id) VALUES (1), (3)", f"ALTER TABLE o_8 {d}")
+    shops.write("b", "DELETE FROM o_8", "DROP TABLE o_8", f"ALTER TABLE o_9 {C}", f"ALTER TABLE o_9 {d}")
+    resolved(shops)
+    assert shops.rows() == [(2, "a", 7, None)]
+    assert shops.meta_rows("dm_contested_row") == 0

@@ -189,6 +189,11 @@ def test_a_row_that_its_source_has_no_longer_forgets_its_image_if_its_log_is_hel
     around.held = [
         HeldShard("source_0", TARGET.name, Member(MINE.name, MINE, (Item(place, place, (), form, place, {}),)))
     ]
+    around.stands = {"source_0": of_server("one", 100)}
+    around.ended = {"source_0": of_server("one", 200)}
+    for _ in range(2):
+        assert looks.look(now=True) == 1, "its table may have another name behind 100"
+    around.stands = around.ended
     looks.look(now=True)
     assert looks.count() == int(changes_key), "what has no image is found by its key"
 
