@@ -116,7 +116,7 @@ class SyncKit:
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
-        instance["syncer"] = {"safe-mode-duration": "0s"}  # exact from where the log ended at the start
+        instance["syncer"] = {"safe-mode-duration": "0s"}  # a start is exact
         instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}

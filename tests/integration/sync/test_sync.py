@@ -97,7 +97,8 @@ def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
 
 
 def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit) -> None:
-    """Catch-up: the target was copied by somebody at some later moment."""
+    """The target was copied by somebody at some later moment, so the rows up to there are written over."""
+    kit.instance_keys = {"syncer": {"safe-mode-duration": "1s"}}
     kit.create("plain", "uniq", "pair")
     kit.pull()
     start = kit.upstream()
@@ -122,6 +123,7 @@ def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit)
 
 def test_from_a_given_start_no_row_of_the_source_takes_anothers_place(one_kit: SyncKit) -> None:
     """REPLACE would make one row of two, where only the target takes them for one."""
+    one_kit.instance_keys = {"syncer": {"safe-mode-duration": "1s"}}
     one_kit.create("plain", "code")
     binary = "ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL"
     one_kit.source.sql(binary, database=one_kit.schema)
