@@ -30,7 +30,7 @@ from tests.chaos.altering import Life, Writer
 from tests.chaos.moves import is_copying
 from tests.chaos.moving import AMONG, TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
-from tests.chaos.ways import EXTRA, PAST, Way
+from tests.chaos.ways import ALWAYS, EXTRA, PAST, Way
 from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
@@ -259,7 +259,7 @@ def _task(shops: Shops, way: Way) -> dict[str, Any]:
 
     rules = {"route-rules": ["moving", "agreeing"], "syncer-config-name": "as-chosen"}
     return {
-        **({} if way.last_wins else {"shard-mode": "pessimistic"}),
+        **({} if way.safe == ALWAYS else {"shard-mode": "pessimistic"}),
         "syncers": {"as-chosen": way.syncer},
         "routes": {"moving": route("o"), "agreeing": route("s")},
         "mysql-instances": [{"source-id": name, "block-allow-list": name, **rules} for name in shops.sources],
