@@ -196,6 +196,7 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
     supervisor = context.supervisor
     if (idle := idle_result(supervisor.inputs, supervisor.store, until)) is not None:
         note_idle(supervisor.store, supervisor.inputs.task.name, supervisor.holder, idle)
+        summary.seconds.setdefault("incremental_sync", idle["seconds"])
         _add_sync(summary, idle)
         return
     try:
