@@ -147,8 +147,10 @@ class Mover:
                 return [self._change(self.chance.choice(there), self._spare())]
             case 5 | 6:
                 return self._hand_over(*self.chance.sample(there, 2))
-            case _:
+            case _ if len(self.places) > 1:
                 return self._move(self.chance.choice(there))
+            case _:
+                return [self._change(self.chance.choice(there), None)]
 
     def _may_lose_one(self) -> bool:
         return len(self._rows) > MOVING // 2

@@ -2,7 +2,8 @@
 
 load      the task copies all, and the log overlaps the copy up to a place
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log
-          ended when the task began, and some log time behind; there the last one to write a merged row wins
+          ended when the task began, and some log time behind; there the last one to write a merged row wins, so no row
+          moves from one table to another
 always    `safe-mode: true`, also of a merged table, of whose rows the last one to be written wins
 """
 
@@ -42,7 +43,7 @@ class Way:
     @property
     def last_wins(self) -> bool:
         """Rows of merged tables are written over, so what moves from one source to another may be lost."""
-        return self.safe in (PAST, ALWAYS)
+        return self.safe == ALWAYS
 
     @property
     def shards_alter(self) -> bool:
