@@ -52,7 +52,7 @@ LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
 
 WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
-    "full_migration": ("airflow_provider_dm.engine.copy.migration",),
+    "full_migration": ("airflow_provider_dm.engine.copy.read_round", "airflow_provider_dm.engine.sync.write.tasks"),
     "incremental_sync": (
         "airflow_provider_dm.engine.sync.write.tasks",
         "airflow_provider_dm.engine.binlog.kernels.build:preload",

@@ -1,7 +1,6 @@
 """The full migration: `spark-submit full_migration.py JOBSPEC.json`. The work is engine/copy; this ties it to Spark.
 
-Its sources pause and stop together: a wish for one of them is one for all. One whose load is complete is synced now and
-then where a copy waits for DDL that it has to make.
+Its sources pause and stop together: a wish for one of them is one for all.
 
 Result: see `engine.copy.migration.migrate`.
 """
@@ -18,15 +17,12 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: what an import makes is no garbage
 
-from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
 from airflow_provider_dm.engine.copy.preconditions import check_beforehand
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.run import run_sync
-from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
@@ -58,17 +54,14 @@ def work(app: App) -> Outcome:
     for source_id, fence in fences.items():
         app.report(source_id, partial(load_progress, app.target, fence.ref))
     runner = app.runner()
-
-    def sync(source_id: str) -> None:
-        source = SyncSource.of(spec.model_copy(update={"until": UNTIL_CAUGHT_UP}), fences[source_id])
-        run_sync(source, runner, app.store, app.gates[source_id].closed)
-
-    def apply_log(source_id: str) -> bool:
-        source = SyncSource.of(spec, fences[source_id])
-        return run_sync(source, runner, app.store, app.gates[source_id].closed, loading=True).finished
-
     hooks = Hooks(
-        runner.run, runner.slots, stop=app.is_halted, begun=begun, ended=ended, sync=sync, apply_log=apply_log
+        runner,
+        app.store,
+        stop=app.is_halted,
+        closed=lambda source_id: app.gates[source_id].closed,
+        begun=begun,
+        ended=ended,
+        lane=runner.lane,
     )
     while True:
         match migrate(spec, fences, hooks):

@@ -13,19 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.keyless import MOST_ROWS, paging_order
+from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
-from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
 from airflow_provider_dm.engine.rules.row_filter import check_merged, check_overlap, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.statements import Verb
 
 MOST_SCANNED: Final = 10_000
 """Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
@@ -60,21 +59,9 @@ class TargetTableGone(DmError):
 
 @dataclass(frozen=True)
 class Design:
-    """The plan of a run. `mappings` by source-id; `feeders`: for each target, the source tables that go there."""
+    """The plan of a run: what has to be created. All tables that are there fit each other."""
 
-    mappings: dict[str, tuple[TableMapping, ...]]
     creations: tuple[NewTable, ...]
-    feeders: dict[TableName, tuple[str, ...]]
-
-    def siblings(self, source_id: str, mapping: TableMapping) -> tuple[str, ...]:
-        """Return the other source tables that are merged into the same target."""
-        mine = _feeder(source_id, mapping.source.name)
-        return tuple(name for name in self.feeders[mapping.target.name] if name != mine)
-
-    def feeds_alone(self, source_id: str, target: TableName) -> bool:
-        """Tell whether one table of that source, and no other of the run, goes there."""
-        first, *others = self.feeders[target]
-        return not others and first.startswith(f"{source_id}:")
 
 
 def design(
@@ -112,11 +99,7 @@ def design(
             if subtask.mode is not TaskMode.FULL:
                 _check_sync(survey, subtask, mappings[survey.source_id], firsts, feeders)
             _check_source(survey, subtask, mappings[survey.source_id], target, feeders, copied_into)
-    return Design(
-        mappings,
-        tuple(creation for _, creation in creations.values()),
-        {name: tuple(sources) for name, sources in feeders.items()},
-    )
+    return Design(tuple(creation for _, creation in creations.values()))
 
 
 def _creations(
@@ -181,9 +164,8 @@ def _check_source(
     for one, mapping in zip(survey.tables, mappings, strict=True):
         for column in one.table.columns:
             codec_for(one.table.name, column)
-        if replaces(mapping, subtask, alone=len(feeders[one.target]) == 1):
-            check_keys_kept(mapping)
-        if paging_order(mapping) is None and one.rows > MOST_ROWS:
+        verb_for(mapping, subtask.loader)
+        if KeyOrder.of(mapping.source) is None and one.rows > MOST_ROWS:
             way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
             raise NotSupportedYet(
                 f"copying about {one.rows} rows of a table without a key", str(one.table.name), way_out
@@ -199,17 +181,6 @@ def _check_source(
         filled = one.target in target.filled and one.target not in copied_into
         if filled and not subtask.overwrites:
             raise TargetNotEmpty(str(one.target), tuple(feeders[one.target]))
-
-
-def replaces(mapping: TableMapping, subtask: SubtaskConfig, *, alone: bool) -> bool:
-    """Tell whether rows of this table are written over others, without a wish for it, by the copy or by the sync that
-    catches up with it. In a merged table (not `alone`) a row that finds its key taken waits instead."""
-    if subtask.overwrites:
-        return False
-    if subtask.mode is TaskMode.INCREMENTAL:  # a past that is not ours
-        return subtask.start is not None and mapping.target.identity is not None
-    caught_up = subtask.mode is not TaskMode.FULL and alone and paging_order(mapping) is not None
-    return verb_for(mapping, subtask.loader) is Verb.REPLACE or caught_up
 
 
 def _feeder(source_id: str, name: TableName) -> str:

@@ -1,7 +1,6 @@
-"""What travels to an executor to copy one chunk, and what comes back: plain values, no password, no connection.
+"""What travels to a reader of a round, and what comes back: plain values, no connection.
 
-A job can be run by anybody, again, or by two at once; dm_copy_chunk decides whose page counts. It works until the chunk
-is done or `until` has come; the driver hands out what is left in the next round, so a stop waits for one page at most.
+A job can be run twice, even at once; dm_copy_chunk decides whose page counts.
 """
 
 from __future__ import annotations
@@ -18,40 +17,31 @@ from airflow_provider_dm.engine.target.statements import Verb
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """One chunk to copy. `siblings`: other source tables that are merged into the same target, for messages."""
+    """One chunk to copy in a round. `chunk`: as it was when the reader saw it; it has the round and the table's birth.
+
+    `siblings`: other source tables whose rows go to the same target, for messages.
+    """
 
     fence: Fence
     chunk: ChunkProgress
-    """As the driver saw it; where it is now is asked of the target."""
     mapping: TableMapping
     verb: Verb
-    suffix: int
-    """The suffix of the relay sub-directory that this source's locations lie in."""
-    until: float
-    """Unix time in seconds; at least one page is copied. Clocks that disagree cost rounds, not rows."""
     siblings: tuple[str, ...] = ()
-    first_of_key: bool = False
-    """A REPLACE that must not meet its own identity key (`writing.check_absent`)."""
-    number: int = 0
-    """The table's number in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
-    server_uuid: str = ""
-    """The server in whose log this source's locations are; "" where no log is read."""
-    birth: str = ""
-    """The birth of the table that rows are read of, and of no other that has its name (by_log.py); "": nobody asks."""
+
+    @property
+    def is_merged(self) -> bool:
+        """True if rows that meet those of other source tables wait; else they are refused, or replace them."""
+        return bool(self.siblings) and self.verb is Verb.INSERT and self.mapping.target.identity is not None
 
     def writer(self, access: Access) -> OwnerWriter:
         """Return what writes the rows of this table into a merged target."""
-        owner = RowOwner(self.fence.ref, self.mapping.source.name, self.number)
-        return OwnerWriter(owner, self.mapping, access, MOST_WHILE_COPYING)
+        return OwnerWriter(RowOwner(self.fence.ref, self.mapping.source.name), self.mapping, access, MOST_WHILE_COPYING)
 
 
 @dataclass(frozen=True)
-class ChunkResult:
-    """The chunk's progress, and what this job did for it."""
+class ReaderResult:
+    """The work of a reader in a round. `took_part` False: it had no snapshot. `lost`: why its snapshot ended early."""
 
-    source: str
-    progress: ChunkProgress
-    rows: int
-    seconds: float
-    blocked_seconds: float = 0.0
-    """The longest time that a lock of this job blocked writers of the source."""
+    rows: int = 0
+    took_part: bool = True
+    lost: str = ""

@@ -1,10 +1,11 @@
-"""One page of a chunk: the next rows in key order, read with short SELECTs, bounded in rows and in bytes.
+"""One page of a chunk: the next rows in key order of a snapshot, bounded in rows and in bytes.
 
 An answer with fewer rows than were asked for ends nothing: it is asked again what lies behind its last row, until that
-is nothing. So whoever cuts answers short makes a copy slow, and no row is missing.
+is nothing. So a server that cuts answers short makes a copy slow, and no row is missing.
 
-A page ends after `limit` rows, or when what was read so far weighs `most_bytes`: a page of giants is cut, and the rest
-of the answer is thrown away with its connection. Memory is bounded by configuration, not by a table's rows."""
+A page ends after `limit` rows, or when what was read so far weighs CUT_BYTES: a page of giants is cut, and the rest of
+the answer is read and thrown away, as the snapshot lives as long as its connection. Memory is bounded by configuration,
+not by a table's rows."""
 
 from __future__ import annotations
 
@@ -13,9 +14,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key, write_key
-from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.reading.text_rows import Batch, Cells, rows
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
@@ -44,55 +44,52 @@ class Page:
 
 @dataclass(frozen=True)
 class PageReader:
-    """A reader of a table's pages. `order` is its key; the SELECT list and the reader of cells come with the table."""
+    """What reads a table's pages. `order` is its key; the SELECT list and the reader of cells come with the table."""
 
-    endpoint: Endpoint
     table: Table
     order: KeyOrder
     columns: str
     to_row: Callable[[Cells], Row]
 
     @classmethod
-    def of(cls, endpoint: Endpoint, table: Table, order: KeyOrder) -> PageReader:
-        return cls(endpoint, table, order, *row_reader(table))
+    def of(cls, table: Table, order: KeyOrder) -> PageReader:
+        return cls(table, order, *row_reader(table))
 
-    def page(self, progress: ChunkProgress, limit: int) -> Page:
-        """Return the next rows of the chunk. Raises what `with_retries` raises."""
-        return with_retries(self.endpoint, lambda: self._page(progress, limit))
-
-    def _page(self, progress: ChunkProgress, limit: int) -> Page:
+    def page(self, snapshot: Connection, progress: ChunkProgress, limit: int) -> Page:
+        """Return the next rows of the chunk. Raises pymysql's errors."""
         after = None if progress.last_key is None else read_key(progress.last_key)
         found: list[Row] = []
         weight = 0
-        while len(found) < limit:
+        while len(found) < limit and weight < CUT_BYTES:
             before = len(found)
-            with closing(self._behind(after, progress, limit - before)) as batches:
+            with closing(self._behind(snapshot, after, progress, limit - before)) as batches:
                 for batch in batches:
-                    found.extend(map(self.to_row, batch.rows))
-                    weight += batch.bytes
-                    if weight >= CUT_BYTES:
-                        return self._made(found, weight, last=False)
+                    if weight < CUT_BYTES:
+                        found.extend(map(self.to_row, batch.rows))
+                        weight += batch.bytes
             if len(found) == before:
                 return self._made(found, weight, last=True)
             after = self._key(found[-1])
         return self._made(found, weight, last=False)
 
-    def _behind(self, after: Key | None, progress: ChunkProgress, limit: int) -> Generator[Batch, None, None]:
+    def _behind(
+        self, snapshot: Connection, after: Key | None, progress: ChunkProgress, limit: int
+    ) -> Generator[Batch, None, None]:
         """Yield the answer of the first step that has one."""
         for step in self.order.steps(after, progress.low, progress.high):
-            with closing(self._select(step, limit)) as batches:
+            with closing(self._select(snapshot, step, limit)) as batches:
                 first = next(batches, None)
                 if first is not None:
                     yield first
                     yield from batches
                     return
 
-    def _select(self, condition: bytes, limit: int) -> Generator[Batch, None, None]:
+    def _select(self, snapshot: Connection, condition: bytes, limit: int) -> Generator[Batch, None, None]:
         sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
             *(self.columns.encode(), self.table.name.quoted().encode(), self.order.hint().encode(), condition),
             *(self.order.order_by().encode(), limit),
         )
-        return rows(source_connection(self.endpoint), sql)
+        return rows(snapshot, sql)
 
     def _made(self, found: list[Row], weight: int, *, last: bool) -> Page:
         return Page(found, weight, last, write_key(self._key(found[-1])) if found else None)

@@ -31,12 +31,11 @@ import pymysql
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.prepared import PreparedAtStart, prepared_now
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, location_at
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, CONNECTION_LOST, LOCK_WAIT
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)
@@ -141,34 +140,6 @@ class ReadUnderLock(Generic[T]):
     value: T
     blocked_seconds: float = 0.0
     attempts: int = 0
-
-
-@dataclass(frozen=True)
-class TableSnapshot:
-    """An open read transaction that shows a table exactly as it was at a location."""
-
-    connection: Connection
-    location: Location
-    blocked_seconds: float
-
-
-@contextmanager
-def table_snapshot(endpoint: Endpoint, table: TableName) -> Iterator[TableSnapshot]:
-    """Yield a snapshot of `table`. MariaDB takes it at a location without a lock.
-
-    Raises WatermarkBlocked (retry), WatermarkNotPermitted.
-    """
-    with connected(endpoint) as connection:
-        if server_info(connection).capabilities.snapshots_are_located:
-            yield TableSnapshot(connection, location_at(connection, located_snapshot(connection)), 0.0)
-            return
-
-        def read(held: Held) -> Location:
-            query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            return current_location(held.connection)
-
-        found = read_under_lock(endpoint, [table], read)
-        yield TableSnapshot(connection, found.value, found.blocked_seconds)
 
 
 def located_snapshot(connection: Connection) -> BinlogSize:

@@ -15,6 +15,7 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +41,7 @@ from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
+from airflow_provider_dm.engine.sync.ddl.chunks_behind import ChunksBehind, chunks_behind
 from airflow_provider_dm.engine.sync.ddl.copied_whole import is_behind_its_copy
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.ddl.newcomers import (
@@ -66,7 +68,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
 from airflow_provider_dm.engine.target.contested_row import give_to_dropped
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
-from airflow_provider_dm.engine.target.copy_progress import forget_chunks
+from airflow_provider_dm.engine.target.copy_progress import add_chunks, forget_chunks, load_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import (
     COMMITTED,
@@ -226,7 +228,9 @@ class Following:
             log.warning("DDL at %s: %s", ddl.at, note)
         exact = not overlaps or is_behind_its_copy(change, tables, connection)
         groups = self._meet(ddl, change, operator, needs if exact else None, session)
-        statements = change.statements if change.agreed is None else ()
+        chunks = chunks_behind(load_chunks(connection, step.fence.ref), tables, change, _shared(tables, around))
+        emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
+        statements = (*change.statements, *emptied) if change.agreed is None else ()
         target = self.source.target
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         if operator is None or operator.kind is OperatorKind.INJECT:
@@ -241,9 +245,10 @@ class Following:
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
             # What a person has done, nobody knows.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
+            chunks=chunks.chunks,
         )
         became = written_by(connection, self.source, became, overwrites=plan.safe)
-        numbers = self._commit(ddl, change, became, step, groups, recorded)
+        numbers = self._commit(ddl, change, became, step, groups, recorded, chunks)
         became = plan_with_numbers(became, numbers)
         self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
         if self.shards is not None:
@@ -327,6 +332,7 @@ class Following:
         step: Step,
         groups: Sequence[Group],
         recorded: Callable[[Connection], Mapping[TableName, str]],
+        chunks: ChunksBehind,
     ) -> dict[TableName, int]:
         """Commit it. Return the numbers of new tables whose rows are `recorded`."""
         fence, before = step.fence, self.tables
@@ -345,6 +351,9 @@ class Following:
             for name in change.ended:
                 forget_chunks(connection, ref, name)
             rename_tables(connection, ref, change.renamed)
+            for name in chunks.reset:
+                forget_chunks(connection, ref, name)
+            add_chunks(connection, fence, [one for one in chunks.chunks if one.table in chunks.reset])
             renamed = {new for _, new in change.renamed}  # what has moved with a name still says the old one
             altered = {one.table.name for one in change.altered(before)} | renamed
             put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
@@ -455,6 +464,13 @@ class Following:
                 "are there would keep old values. Drop or rename it in the target, or let it stand for the new one by "
                 "`dmctl binlog skip`"
             )
+
+
+def _shared(tables: SubtaskTables, around: Surroundings) -> frozenset[TableName]:
+    """Return the target tables that take, or have taken, the rows of several source tables."""
+    counted = Counter(one.target for one in tables.schemas)
+    several = {target for target, number in counted.items() if number > 1}
+    return around.fed_elsewhere | around.once_merged | several
 
 
 def _instead(operator: Operator | None) -> Operator | None:

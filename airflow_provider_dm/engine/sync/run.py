@@ -59,16 +59,17 @@ def run_sync(
     progress: SyncProgress | None = None,
     size: EpochSize | None = None,
     loading: bool = False,
+    goal: Location | None = None,
 ) -> SyncResult:
     """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
 
-    `loading`: it is in the midst of its load, and is synced up to where that has noted (copy/by_log.py).
+    `loading`: it is between two rounds of its load (copy/rounds.py). `goal`: instead of `until`.
     Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
-        opened = open_sync(source, store=store, stop=stop, loading=loading)
+        opened = open_sync(source, store=store, stop=stop, loading=loading, goal=goal)
         shards = Shards.load(source, store, opened.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan, loaded=opened.loaded)
         position = Position(

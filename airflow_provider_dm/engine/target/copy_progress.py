@@ -13,7 +13,7 @@ closed (rounds.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, text
@@ -90,10 +90,16 @@ def forget_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> 
     CHUNKS.delete(connection, ref, OF_SOURCE_TABLE, table)
 
 
-def load_chunk(connection: Connection, fence: Fence, number: int) -> ChunkProgress:
-    """Return one chunk as it stands. Raises Fenced or TargetWentBack when it is another generation's, or nobody's."""
-    rows = CHUNKS.select(connection, fence.ref, f"{_COLUMNS}, generation", "chunk = %s", (number,))
-    found = int(rows[0][-1]) if rows else 0
+def load_chunk(connection: Connection, fence: Fence, known: ChunkProgress) -> ChunkProgress:
+    """Return a chunk as it is now. One that DDL has removed with its table is in no round any more.
+
+    Raises Fenced or TargetWentBack where the subtask is another generation's.
+    """
+    rows = CHUNKS.select(connection, fence.ref, f"{_COLUMNS}, generation", "chunk = %s", (known.number,))
+    if not rows:
+        fence.check(connection)
+        return replace(known, round=0)
+    found = int(rows[0][-1])
     if found != fence.generation:
         raise fence.refused(found)
     return _progress(rows[0][:-1])
@@ -116,7 +122,7 @@ def advance_chunk(
     )
     if matched == 1:
         return True
-    load_chunk(connection, fence, seen.number)
+    load_chunk(connection, fence, seen)
     return False
 
 

@@ -5,10 +5,12 @@ snapshots of the source at L. Each step is one transaction:
 
     open     every bucket of the frontier is at L -> `round` = n in the chunks of the tables that are read
     page     its chunk has this round, this generation and these rows (`copy_progress.advance_chunk`)
-    close    `round` = 0 in all chunks; the load is complete where no chunk is left
+    close    `round` = 0 in all chunks
 
-`close` waits for pages that are being committed, as they hold their chunks; later ones meet no chunk of their round. So
-the frontier moves only when no page can follow. A claim closes what a run that died has left open (claim.py).
+The load is complete where no chunk is left; the driver notes it (`subtask.complete_load`) when it has looked into rows
+that wait. `close` waits for pages that are being committed, as they hold their chunks; later ones meet no chunk of
+their round. So the frontier moves only when no page can follow. A claim closes what a run has left open that died
+(claim.py).
 
 For example a round 3 of a table in two chunks, at L = 700; the reader of chunk 1 is frozen when the driver closes it:
 
@@ -30,7 +32,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS, OF_SOURCE_TABLE
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.subtask import complete_load
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,11 @@ def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> No
 
 
 def close_round(connection: Connection, fence: Fence) -> bool:
-    """End the round, inside a transaction; also without one. Return whether all keys are covered: the load is complete.
+    """End the round, inside a transaction; also without one. Return whether all keys are covered.
 
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
     CHUNKS.update(connection, fence.ref, "round = 0", ())
     ((left,),) = CHUNKS.select(connection, fence.ref, "COUNT(*)", "done = 0")
-    if left:
-        return False
-    complete_load(connection, fence)
-    return True
+    return not left

@@ -167,7 +167,8 @@ def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) 
 
 
 def complete_load(connection: Connection, fence: Fence) -> None:
-    """Note, inside a transaction that has checked the generation, that all keys are covered: from here on it syncs."""
+    """Note, inside a transaction, that all keys are covered: from here on it syncs. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
     SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = NULL, {_TIMED}", (UNIT_SYNC,))
 
 

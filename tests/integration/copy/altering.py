@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import again, begin, page
+from airflow_provider_dm.engine.copy import begin, page, rounds
+from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Finished, Stopped
-from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.reading.births import read_births
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.rounds import close_round
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration
@@ -34,7 +38,16 @@ SETUP = (
     "CREATE TABLE nokey (v varchar(40))",
     "INSERT INTO nokey SELECT v FROM a",
 )
-MOMENTS = ("before P0", "before the first page", "between pages", "behind the last page", "on resume")
+MOMENTS = (
+    "before F0",
+    "before the snapshots",
+    "behind the lock",
+    "before the first page",
+    "between pages",
+    "behind the last page",
+    "between rounds",
+    "on resume",
+)
 
 
 @dataclass
@@ -62,42 +75,41 @@ class Kit:
         def happen() -> None:
             next(once, lambda: None)()
 
-        run, hooks = LocalRunner(2).run, dict[str, Any]()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(page, "FIRST_ROWS", 2)
             patch.setattr(page, "MOST_ROWS", 2)
             match at:
-                case "before P0":
-                    patch.setattr(begin, "low_watermark", _first(low_watermark, happen))
+                case "before F0":
+                    patch.setattr(begin, "current_location", _first(current_location, happen))
+                case "before the snapshots":
+                    patch.setattr(Gathering, "gather", _first(Gathering.gather, happen))
+                case "behind the lock":
+                    patch.setattr(rounds, "read_births", _first(read_births, happen))
                 case "before the first page":
-                    patch.setattr(self.migration, "run", _first(run, happen))
+                    patch.setattr(Gathering, "open", _first(Gathering.open, happen))
                 case "between pages":
-                    reads = page.PageReader.page
-                    patch.setattr(page.PageReader, "page", _at_second(reads, happen))
+                    patch.setattr(page.PageReader, "page", _at(3, page.PageReader.page, happen))
                 case "behind the last page":
-                    patch.setattr(self.migration, "run", _then(run, happen))
+                    patch.setattr(rounds, "close_round", _at(1, close_round, happen))
+                case "between rounds":
+                    _cut_short(patch)
+                    patch.setattr(SourceLoad, "_follow", _at(1, SourceLoad._follow, happen))
                 case "on resume":
-                    patch.setattr("airflow_provider_dm.engine.copy.migration.ROUND_SECONDS", 0.0)
-                    rounds = iter([False, True])
-                    assert isinstance(self.migration.go(stop=lambda: next(rounds)), Stopped)
+                    _cut_short(patch)
+                    opened = threading.Event()
+                    patch.setattr(Gathering, "open", _first(Gathering.open, opened.set))
+                    assert isinstance(self.migration.go(stop=opened.is_set), Stopped)
                     happen()
-            outcome = self.migration.go(**hooks)
+            outcome = self.migration.go()
         assert isinstance(outcome, Finished)
         assert next(once, None) is None, f"nothing happened {at}"
         result: dict[str, Any] = outcome.result["sources"]["one"]
         return result
 
     def sync(self) -> SyncResult:
-        return self._sync(self.migration.claim()["one"], loading=False)
-
-    def apply_log(self, fence: Fence) -> bool:
-        """What a copy has done in the midst of the load, by a source's log."""
-        return self._sync(fence, loading=True).finished
-
-    def _sync(self, fence: Fence, *, loading: bool) -> SyncResult:
         spec = self.migration.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
-        source = SyncSource.of(spec, fence)
-        return run_sync(source, LocalRunner(2), self.store, threading.Event(), loading=loading)
+        source = SyncSource.of(spec, self.migration.claim()["one"])
+        return run_sync(source, LocalRunner(2), self.store, threading.Event())
 
     def check(self) -> None:
         """Every table, column, key and row is the same on both sides."""
@@ -117,25 +129,29 @@ def _first(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[...
     return stepped
 
 
-def _then(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    def stepped(*arguments: Any, **named: Any) -> Any:
-        found = step(*arguments, **named)
-        happen()
-        return found
-
-    return stepped
-
-
-def _at_second(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
+def _at(number: int, step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
     calls, lock = iter(range(1_000_000)), threading.Lock()
 
     def stepped(*arguments: Any, **named: Any) -> Any:
         with lock:
-            if next(calls) == 3:
+            if next(calls) == number:
                 happen()
         return step(*arguments, **named)
 
     return stepped
+
+
+def _cut_short(patch: pytest.MonkeyPatch) -> None:
+    """Let a round end when the first pages are copied."""
+    reads = page.PageReader.page
+
+    def slowly(*arguments: Any) -> page.Page:
+        time.sleep(0.1)
+        return reads(*arguments)
+
+    patch.setattr(page.PageReader, "page", slowly)
+    patch.setattr(rounds, "ROUND_SECONDS", 0.15)
+    patch.setattr(rounds, "LOOK_SECONDS", 0.05)
 
 
 def kit_of(
@@ -145,7 +161,6 @@ def kit_of(
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
     monkeypatch.setenv(META_VARIABLE, url)
-    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
     source.sql("FLUSH BINARY LOGS")
     migration = Migration(
         target,
@@ -157,6 +172,6 @@ def kit_of(
     )
     with MetaStore.open(url) as store, relay_of(migration.spec.sources[0], url, tmp_path):
         kit = Kit(migration, store, schema, monkeypatch)
-        migration.apply_log = kit.apply_log
+        migration.store = store
         kit.write(SETUP)
         yield kit

@@ -1,7 +1,7 @@
 """Full migrations of test servers: a job as the launcher would write it, run by threads instead of Spark."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,8 +9,9 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
@@ -40,8 +41,9 @@ class Migration:
     session: Mapping[str, str] = field(default_factory=dict)
     """DM's `target-database.session`."""
     relay_dir: str = "/nonexistent"
-    run: Callable[[Any, Sequence[Any]], Any] = field(default_factory=lambda: LocalRunner(2).run)
-    apply_log: Callable[[Fence], bool] | None = None
+    runner: Runner = field(default_factory=LocalRunner)
+    store: MetaStore | None = None
+    """Where the log is read (task-mode all)."""
 
     @property
     def spec(self) -> JobSpec:
@@ -88,11 +90,7 @@ class Migration:
 
     def go(self, **hooks: Any) -> Outcome:
         """One run of the app's work."""
-        fences, known = self.claim(), Hooks(self.run, 2, environ=os.environ)
-        if self.apply_log is not None:
-            applies = self.apply_log
-            known = replace(known, apply_log=lambda source: applies(fences[source]))
-        return migrate(self.spec, fences, replace(known, **hooks))
+        return migrate(self.spec, self.claim(), replace(Hooks(self.runner, self.store, environ=os.environ), **hooks))
 
     def finish(self) -> dict[str, Any]:
         """One run, which must finish; its result."""

@@ -1,34 +1,23 @@
-"""Tables are altered while they are copied: each is copied again, or the sync follows, and both sides end the same.
-
-The moments: before the survey's tables have a place in the log, in front of the first page, between two pages, between
-the last page and the hand-over, and while no run is there. Behind the copy the sync replays the whole log.
-"""
+"""Tables are altered while they are loaded: the sync follows between two rounds, and both sides end the same."""
 
 from __future__ import annotations
 
 import itertools
-import time
+import threading
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import again
-from airflow_provider_dm.engine.copy.again import Watches
-from airflow_provider_dm.engine.copy.design import TargetNotEmpty
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, Kit
 from tests.integration.copy.migrations import differences, endpoint
-from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
 
 WRITES = (
@@ -42,7 +31,7 @@ WRITES = (
 CHANGES: dict[str, Sequence[str]] = {
     "add": ("ALTER TABLE a ADD COLUMN w int NOT NULL DEFAULT 7 FIRST", "UPDATE a SET w = id"),
     "drop": ("ALTER TABLE a DROP COLUMN v",),
-    "modify": ("UPDATE a SET v = id", "ALTER TABLE a MODIFY v bigint", "INSERT INTO a (v) VALUES (12345678901)"),
+    "modify": ("ALTER TABLE a MODIFY v varchar(90)", "INSERT INTO a (v) VALUES (REPEAT('v', 88))"),
     "rename column": ("ALTER TABLE a CHANGE v w varchar(60)", "INSERT INTO a (w) VALUES ('w')"),
     "back and forth": (
         "ALTER TABLE b DROP KEY u",
@@ -57,10 +46,6 @@ CHANGES: dict[str, Sequence[str]] = {
     "no key any more": (
         "ALTER TABLE a MODIFY id int NOT NULL, DROP PRIMARY KEY",
         "INSERT INTO a VALUES (4, 'n'), (4, 'n')",
-    ),
-    "key of the keyless": (
-        "ALTER TABLE nokey ADD id bigint AUTO_INCREMENT PRIMARY KEY",
-        "INSERT INTO nokey (v) VALUES ('k')",
     ),
     "keyless": (
         "ALTER TABLE nokey ADD w int DEFAULT 4",
@@ -132,15 +117,15 @@ MANY = """CREATE TABLE m (
 @pytest.mark.by_turns
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_column_comes_at_any_moment(kit: Kit, moment: str) -> None:
-    result = kit.copy(moment, lambda: kit.write((*CHANGES["add"], *WRITES)))
-    assert result["copied_again"] == {f"{kit.schema}.a": 1}
+    kit.copy(moment, lambda: kit.write((*CHANGES["add"], *WRITES)))
     kit.write(("ALTER TABLE a ADD COLUMN z int DEFAULT 5", "INSERT INTO a (id, v) VALUES (900, 'z')"))
     kit.sync()
     kit.check()
 
 
 @pytest.mark.parametrize(
-    ("what", "moment"), list(zip(CHANGES, itertools.cycle(["between pages", "on resume"]), strict=False))
+    ("what", "moment"),
+    list(zip(CHANGES, itertools.cycle(["between pages", "between rounds", "on resume"]), strict=False)),
 )
 def test_whatever_is_changed_both_sides_end_the_same(one_kit: Kit, what: str, moment: str) -> None:
     one_kit.write(("CREATE TABLE _b_gho LIKE b",))
@@ -198,92 +183,38 @@ def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
     kit.check()
 
 
-def test_a_swap_in_two_steps_is_waited_for(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table is away when it is looked for, and behind the copy nobody could say what has taken its place."""
+def test_a_swap_in_two_steps(one_kit: Kit) -> None:
     one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
-    second = iter(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
-    waits = SimpleNamespace(sleep=lambda _seconds: one_kit.write(tuple(second)), monotonic=time.monotonic)
-    monkeypatch.setattr(again, "time", waits)
-    monkeypatch.setattr(again, "SWAP_SECONDS", 3600.0)
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
-    one_kit.copy("between pages", lambda: one_kit.write(first))
-    one_kit.write(tuple(second))
+    second = threading.Timer(4, one_kit.write, [("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')")])
+
+    def swap() -> None:
+        one_kit.write(first)
+        second.start()
+
+    one_kit.copy("between pages", swap)
     one_kit.sync()
     one_kit.check()
 
 
-def test_a_table_that_is_altered_again_and_again_is_copied_as_often(one_kit: Kit) -> None:
-    numbers = iter(range(3))
-    run = LocalRunner(2).run
-
-    def altering(*arguments: Any) -> Any:
-        found = run(*arguments)
-        number = next(numbers, None)
-        if number is not None:
-            one_kit.write(
-                (f"ALTER TABLE a ADD c{number} int DEFAULT {number}", f"INSERT INTO a (v) VALUES ('{number}')")
-            )
-        return found
-
-    one_kit.migration.run = altering
-    result = one_kit.migration.finish()["sources"]["one"]
-    assert result["copied_again"] == {f"{one_kit.schema}.a": 3}
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_column_is_dropped_and_comes_back_with_the_same_name(one_kit: Kit, moment: str) -> None:
+    """A snapshot from before shows the defaults of the new column, or those of swapped columns, without an error."""
+    one_kit.write(("CREATE TABLE s (id int PRIMARY KEY, x int, y int)", "INSERT INTO s SELECT id, id, -id FROM a"))
+    changes = (
+        "ALTER TABLE s DROP COLUMN x, ADD COLUMN x int DEFAULT 5 AFTER id",
+        "ALTER TABLE b CHANGE v w varchar(40), CHANGE u v int",
+        "INSERT INTO s (id) VALUES (77)",
+    )
+    one_kit.copy(moment, lambda: one_kit.write(changes))
     one_kit.sync()
     one_kit.check()
 
 
-def test_what_is_altered_behind_its_last_page_comes_by_the_log(one_kit: Kit) -> None:
-    """A table that was seen unchanged behind its last page is not copied again, whatever the others do."""
-    looked = Watches.look
-
-    def altered_behind(watches: Watches, **how: Any) -> bool:
-        found = looked(watches, **how)
-        if watches.each[0].sealed == frozenset({TableName(one_kit.schema, name) for name in ("a", "b", "nokey")}):
-            one_kit.write(("ALTER TABLE a ADD w int NOT NULL DEFAULT 3", "TRUNCATE TABLE b", "DROP TABLE nokey"))
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Watches, "look", altered_behind)
-        result = one_kit.migration.finish()["sources"]["one"]
-    assert result["copied_again"] == {}
-    one_kit.sync()
-    one_kit.check()
-
-
-@pytest.mark.parametrize(
-    ("when", "step"),
-    [("before", "_doubt"), ("before", "_renew"), ("before", "_expect"), ("behind", "_expect"), ("before", "_begin"),
-     ("behind", "_begin")],
-)  # fmt: skip
-def test_a_run_that_dies_while_it_begins_again_goes_on(one_kit: Kit, step: str, when: str) -> None:
-    """Also if the tables are altered once more until then."""
-    real = getattr(Watches, step)
-
-    def dies(*arguments: Any) -> None:
-        if when == "behind":
-            real(*arguments)
-        raise ZeroDivisionError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Watches, step, dies)
-        with pytest.raises(ZeroDivisionError):
-            one_kit.copy(
-                "between pages", lambda: one_kit.write((*CHANGES["modify"], "DROP TABLE nokey", *CHANGES["new"]))
-            )
-    one_kit.migration.run = LocalRunner(2).run
-    one_kit.write(("ALTER TABLE a ADD once_more int", "ALTER TABLE c ADD once_more int", "CREATE TABLE nokey (x int)"))
-    one_kit.migration.finish()
-    one_kit.sync()
-    one_kit.check()
-
-
-@pytest.mark.by_turns
-def test_without_a_log_it_is_copied_again_as_well(kit: Kit) -> None:
-    kit.migration.task = {"task-mode": "full"}
-    result = kit.copy("behind the last page", lambda: kit.write((*WRITES, *CHANGES["add"], "DROP TABLE b")))
-    assert result["copied_again"] == {f"{kit.schema}.a": 1}
-    assert definition(kit.migration.target, kit.schema) == definition(kit.source, kit.schema)
-    assert rows_of(kit.migration.target, kit.schema, "a") == rows_of(kit.source, kit.schema, "a")
+def test_without_a_log_a_table_that_is_altered_stops_the_load(one_kit: Kit) -> None:
+    one_kit.migration.task = {"task-mode": "full"}
+    with pytest.raises(SchemaChangedDuringCopy):
+        one_kit.copy("between rounds", lambda: one_kit.write(CHANGES["add"]))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +229,7 @@ def test_without_a_log_it_is_copied_again_as_well(kit: Kit) -> None:
 def test_what_is_altered_before_it_is_measured_is_not_measured(
     source: Server, fresh_schema: FreshSchema, change: str
 ) -> None:
-    """The copy begins, or begins again: its next look finds what has become of the table."""
+    """The load begins; its log says what has become of the table."""
     schema = fresh_schema(source)
     source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
     at, name = endpoint("source", source), TableName(schema, "a")
@@ -307,57 +238,6 @@ def test_what_is_altered_before_it_is_measured_is_not_measured(
     assert measure(at, [(table, 7)]) == [TableSize(name, 7, (3, 9))]
     source.sql(change, database=schema)
     assert measure(at, [(table, 7)]) == [TableSize(name, 7, None)]
-
-
-def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> None:
-    target, schema = one_kit.migration.target, one_kit.schema
-    target.sql("CREATE TABLE a (id bigint PRIMARY KEY, v varchar(99), KEY mine (v))", database=schema)
-
-    with pytest.raises(TargetTableMismatch) as refused:
-        one_kit.copy("between pages", lambda: one_kit.write(("ALTER TABLE a ADD w int, MODIFY v varchar(50)",)))
-    assert "ADD COLUMN `w` int" in refused.value.workaround()
-    target.sql("ALTER TABLE a ADD COLUMN w int", database=schema)
-    one_kit.migration.run = LocalRunner(2).run
-    one_kit.migration.finish()
-    assert ("a", "mine", 1, 1, "v") in keys(target, schema)
-    one_kit.sync()
-    assert rows_of(target, schema, "a") == rows_of(one_kit.source, schema, "a")
-
-
-def test_a_name_that_goes_to_the_same_target_is_copied_in_its_place(one_kit: Kit) -> None:
-    """A plain table that becomes a shard, too: its rows are in no log."""
-    route = {"schema-pattern": one_kit.schema, "target-schema": one_kit.schema, "target-table": "all"}
-    one_kit.migration.task = {"task-mode": "all", "routes": {"r": route | {"table-pattern": "[ac]*"}}}
-    one_kit.migration.instance = {"route-rules": ["r"]}
-    one_kit.write(("CREATE TABLE plain LIKE a", "INSERT INTO plain VALUES (501, 'plain')"))
-    moves = ("RENAME TABLE a TO c", "INSERT INTO c VALUES (77, 'c')", "RENAME TABLE plain TO c2", "UPDATE c2 SET v = 2")
-    one_kit.copy("between pages", lambda: one_kit.write(moves))
-    one_kit.write(("INSERT INTO c2 VALUES (502, 'c2')",))
-    one_kit.sync()
-    found = differences(
-        one_kit.migration.target,
-        {f"{one_kit.schema}.all": [(one_kit.source, f"{one_kit.schema}.{x}") for x in ("c", "c2")]},
-    )
-    assert found.equal, found
-
-
-def test_rows_of_somebody_else_are_not_removed(one_kit: Kit) -> None:
-    """The target has a table of the name of a new one; also where the run is begun again."""
-    target, schema = one_kit.migration.target, one_kit.schema
-    target.sql(
-        "CREATE TABLE c (id int PRIMARY KEY, v varchar(40), u int); INSERT INTO c VALUES (5, 'mine', 5)",
-        database=schema,
-    )
-    with pytest.raises(TargetNotEmpty, match=f"{schema}.c already has rows"):
-        one_kit.copy("between pages", lambda: one_kit.write((*CHANGES["new"], "ALTER TABLE a ADD w int")))
-    one_kit.migration.run = LocalRunner(2).run
-    with pytest.raises(TargetNotEmpty):
-        one_kit.migration.finish()
-    assert target.sql("SELECT v FROM c", database=schema) == [("mine",)]
-    target.sql("DROP TABLE c", database=schema)
-    one_kit.migration.finish()
-    one_kit.sync()
-    one_kit.check()
 
 
 def test_a_table_that_is_created_behind_the_load_does_not_stop_its_next_run(one_kit: Kit) -> None:
@@ -369,22 +249,10 @@ def test_a_table_that_is_created_behind_the_load_does_not_stop_its_next_run(one_
 
 
 @pytest.mark.by_turns
-def test_a_table_of_many_types_is_created_anew_as_often_as_it_is_altered(kit: Kit) -> None:
-    """What the task has created it knows again, however the target's server writes it."""
+def test_a_table_of_many_types_is_altered_between_rounds(kit: Kit) -> None:
     kit.write((MANY, "INSERT INTO m (id, t) VALUES (1, 'one'), (2, 'two'), (3, 'three'), (4, 'four'), (5, 'five')"))
-    changes = iter(
-        ("ALTER TABLE m ADD w int NOT NULL DEFAULT 4 FIRST", "ALTER TABLE m MODIFY t varchar(50), DROP KEY k")
-    )
-    run = LocalRunner(2).run
-
-    def altering(*arguments: Any) -> Any:
-        found = run(*arguments)
-        kit.write(tuple(change for change in [next(changes, None)] if change))
-        return found
-
-    kit.migration.run = altering
-    result = kit.migration.finish()["sources"]["one"]
-    assert result["copied_again"] == {f"{kit.schema}.m": 2}
+    changes = ("ALTER TABLE m ADD w int NOT NULL DEFAULT 4 FIRST", "ALTER TABLE m MODIFY t varchar(50), DROP KEY k")
+    kit.copy("between rounds", lambda: kit.write(changes))
     kit.sync()
     assert definition(kit.migration.target, kit.schema) == definition(kit.source, kit.schema)
     assert keys(kit.migration.target, kit.schema) == keys(kit.source, kit.schema)
@@ -395,7 +263,7 @@ def test_a_table_of_many_types_is_created_anew_as_often_as_it_is_altered(kit: Ki
 def test_a_schema_without_a_table_gets_its_tables_by_the_log(kit: Kit) -> None:
     kit.write(["DROP TABLE a, b, nokey"])
     kit.copy(
-        "before P0", lambda: kit.write(["CREATE TABLE early (id int PRIMARY KEY)", "INSERT INTO early VALUES (1)"])
+        "before F0", lambda: kit.write(["CREATE TABLE early (id int PRIMARY KEY)", "INSERT INTO early VALUES (1)"])
     )
     kit.write(["CREATE TABLE late (id int PRIMARY KEY)", "INSERT INTO late VALUES (2)", "INSERT INTO early VALUES (2)"])
     kit.sync()

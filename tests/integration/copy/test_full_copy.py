@@ -5,10 +5,10 @@ import pytest
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
 from airflow_provider_dm.engine.copy.design import TargetNotEmpty
+from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from testbed import Server
@@ -257,10 +257,9 @@ def test_shards_that_may_overwrite_each_other_do(
 
 
 @pytest.mark.parametrize("target_keys", ["PRIMARY KEY (id), UNIQUE KEY u (u)", "PRIMARY KEY (u)"])
-def test_a_key_that_only_the_target_has_is_refused(
+def test_rows_that_a_key_of_the_target_takes_for_one_are_refused(
     mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, target_keys: str
 ) -> None:
-    """REPLACE would make one row of two."""
     schema = fresh_schema(mariadb_source, mysql_target)
     mariadb_source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, u INT NOT NULL); INSERT INTO t VALUES (1, 7), (2, 7)", database=schema
@@ -268,10 +267,13 @@ def test_a_key_that_only_the_target_has_is_refused(
     mysql_target.sql(f"CREATE TABLE t (id INT NOT NULL, u INT NOT NULL, {target_keys})", database=schema)
     migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
 
-    with pytest.raises(TargetKeyNotKept):
+    with pytest.raises(DuplicateDuringCopy):
         migration.go()
-
     assert mysql_target.sql("SELECT * FROM t", database=schema) == []
+
+    mariadb_source.sql("UPDATE t SET u = 8 WHERE id = 2", database=schema)
+    migration.finish()
+    assert mysql_target.sql("SELECT * FROM t", database=schema) == [(1, 7), (2, 8)]
 
 
 def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:

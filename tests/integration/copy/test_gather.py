@@ -31,10 +31,9 @@ from airflow_provider_dm.engine.copy.gather import (
 from airflow_provider_dm.engine.copy.prepared import PreparedAtStart
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.snapshot import Lock, WatermarkBlocked, WatermarkNotPermitted
-from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
-from airflow_provider_dm.engine.mysql.connection import query
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
+from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -43,12 +42,22 @@ from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
 from tests.integration.copy.test_snapshot import WRITER_SECONDS, insert, long_select, open_transaction
-from tests.integration.copy.test_watermark import commits
 
 READERS = 8
 PROCESSES = multiprocessing.get_context("fork")
 USUAL = "SELECT, RELOAD, PROCESS, LOCK TABLES, REPLICATION CLIENT"
 """What an account for copies has. On MariaDB, `sql_log_bin` takes BINLOG ADMIN as well."""
+
+
+def end_of(source: Endpoint) -> Location:
+    with connected(source) as connection:
+        return current_location(connection)
+
+
+def commits(server: Server, since: Location) -> list[int]:
+    """Return where each commit ends in the binlog, from `since` on: what the log says, asked when all is quiet."""
+    events = server.sql(f"SHOW BINLOG EVENTS IN '{since.file}' FROM {since.position}")
+    return [event[4] for event in events if event[2] == "Xid"]
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +219,7 @@ def test_every_snapshot_shows_what_was_committed_before_the_location(
     source: Server, tables: list[TableName], consistency: Consistency, privileges: str
 ) -> None:
     here = account(source, privileges)
-    since = high_watermark(here)
+    since = end_of(here)
     with writing(source, tables), gathering(here, consistency, READERS) as it:
         found, rows = gathered_by(it, tables, READERS)
     assert found.readers == frozenset(range(READERS))
@@ -246,7 +255,7 @@ def test_a_gather_succeeds_when_the_transaction_has_ended(
 
 def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[TableName]) -> None:
     here = endpoint("one", source)
-    since = high_watermark(here)
+    since = end_of(here)
     with gathering(here, Consistency.AUTO, 2) as it, open_transaction(source, tables[1]) as commit:
         with writing(source, tables[:1]):
             found, rows = gathered_by(it, tables, 2)
@@ -262,7 +271,7 @@ def test_mariadb_locates_one_snapshot_without_a_lock(
     schema = fresh_schema(mariadb_source)
     mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
     tables, here = [TableName(schema, "t")], endpoint("one", mariadb_source)
-    since = high_watermark(here)
+    since = end_of(here)
     with writing(mariadb_source, tables), gathering(here, consistency, READERS) as it:
         assert it.group.readers == 1
         found, rows = gathered_by(it, tables, 1)

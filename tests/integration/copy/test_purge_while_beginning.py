@@ -1,4 +1,4 @@
-"""A purge may come at any moment while a copy begins, and the source may go on in new files: the log of P0 stays."""
+"""A purge may come at any moment while a copy begins, and the source may go on in new files: the log of F0 stays."""
 
 import os
 import threading
@@ -49,8 +49,8 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.by_turns
-@pytest.mark.parametrize("moment", ["low_watermark", "schema_collations", "measure"])
-def test_the_file_of_p0_is_not_purged(
+@pytest.mark.parametrize("moment", ["current_location", "schema_collations", "measure"])
+def test_the_file_of_f0_is_not_purged(
     source: Server,
     target: Server,
     fresh_schema: FreshSchema,
@@ -92,6 +92,7 @@ def test_the_file_of_p0_is_not_purged(
             return slowly
 
         monkeypatch.setattr(begin, moment, purge_after(getattr(begin, moment)))
+        migration.store = store
         migration.go(begun=begun)
         source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
         fence = migration.claim()["one"]

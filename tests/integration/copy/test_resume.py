@@ -1,35 +1,32 @@
-"""A copy that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
+"""A load that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
 
 import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.copy import migration as migration_module
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.begin import begin
-from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import TargetTableGone
-from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.keyless import SnapshotElsewhere
-from airflow_provider_dm.engine.copy.loading import Source
+from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Stopped
-from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.copy.read_round import ReadRound
+from airflow_provider_dm.engine.copy.reader import SnapshotReader
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.identity import Fenced
 from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint
-
-ROWS = 20_000
 
 
 def filled(server: Server, schema: str) -> None:
@@ -55,7 +52,7 @@ from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import Hooks, migrate
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 page.FIRST_ROWS = page.MOST_ROWS = 20
-migrate(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2).run, 2))
+migrate(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2)))
 """
 
 
@@ -87,12 +84,19 @@ def test_a_stop_leaves_what_a_start_continues(
 ) -> None:
     schema = fresh_schema(mysql_source)
     filled(mysql_source, schema)
-    monkeypatch.setattr(migration_module, "ROUND_SECONDS", 0.0)
-    monkeypatch.setattr(page, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(page, "FIRST_ROWS", 10)
+    monkeypatch.setattr(page, "MOST_ROWS", 10)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
-    rounds = iter([False, False, True])
+    stop, opens = threading.Event(), Gathering.open
 
-    stopped = migration.go(stop=lambda: next(rounds))
+    def stops(gathering: Gathering) -> None:
+        opens(gathering)
+        stop.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Gathering, "open", stops)
+        stopped = migration.go(stop=stop.is_set)
+    monkeypatch.setattr(page, "MOST_ROWS", 1_000)
     result = migration.finish()
 
     assert isinstance(stopped, Stopped)
@@ -115,86 +119,93 @@ def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
         if source == "two":
             raise LookupError("the metadata DB is gone")
 
-    for _ in range(2):  # the first source begins, and goes on the second time
+    for _ in range(2):
         with pytest.raises(LookupError):
             migration.go(begun=begun)
-    (first, p0), (second, _), *again = told
+    (first, place), (second, _), *again = told
     assert (first, second) == ("one", "two")
-    assert again[0] == (first, p0)
+    assert again[0][0] == first
+    assert place.sort_key <= again[0][1].sort_key
     chunks = {name: load_chunks(session, migration.ref(name))
               for session in [target_connection(endpoint("target", mariadb_target))] for name in sources}  # fmt: skip
-    assert len(chunks["one"]) == 1
-    assert chunks["two"] == []
+    assert chunks == {"one": [], "two": []}
     migration.finish()
 
 
-def jobs(migration: Migration) -> list[ChunkJob]:
-    """The chunks of a copy that has begun, as jobs under a new generation."""
-    spec, fence = migration.spec, migration.claim()["one"]
-    target = endpoint("target", migration.target)
-    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), fence)
-    (loading,) = begin(spec.task, [source], target, slots=2, begun=lambda _source, _start: None)
-    mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
-    chunks = load_chunks(target_connection(target), migration.ref("one"))
-    return [
-        ChunkJob(source.fence, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
-        for chunk in chunks
-        for mapping in [mappings[chunk.table]]
-    ]
-
-
-def test_two_attempts_of_one_chunk_at_once_write_every_row_once(
+def test_readers_that_take_one_chunk_at_once_write_every_row_once(
     source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No chunk is taken by anybody: the chunk's row alone decides."""
     schema = fresh_schema(source)
     filled(source, schema)
     monkeypatch.setattr(page, "FIRST_ROWS", 50)
     monkeypatch.setattr(page, "MOST_ROWS", 200)
-    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
-    work = jobs(migration)
-    here, there = endpoint("one", source), endpoint("target", target)
-    (whole,) = (job for job in work if job.mapping.source.name.table == "keyless")
-    with pytest.raises(SnapshotElsewhere, match=f"began on server gone, .*{schema}.keyless"):
-        copy_chunk(replace(whole, server_uuid="gone"), here, there)
+    monkeypatch.setattr(ReadRound, "_taken", lambda _task, _chunk: nullcontext(True))
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", runner=LocalRunner(4))
 
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda job: copy_chunk(job, here, there), [job for job in work for _ in range(2)]))
+    result = migration.finish()
 
-    assert all(result.progress.done for result in results)
+    assert result["rows"] == sum(
+        source.sql(f"SELECT COUNT(*) FROM {name}", database=schema)[0][0] for name in ("t", "keyless")
+    )
     assert tables(source, target, schema)
 
 
-def test_an_older_generation_writes_nothing(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+def test_chunks_of_a_reader_that_is_lost_are_copied_by_another_one(
+    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source)
+    filled(source, schema)
+    monkeypatch.setattr(page, "MOST_ROWS", 200)
+    reading, calls = SnapshotReader.reading, iter(range(1_000_000))
+
+    def loses(reader: SnapshotReader, table: TableName) -> AbstractContextManager[Connection]:
+        if next(calls) == 3:
+            source.sql(f"KILL {reader.me}")
+        return reading(reader, table)
+
+    monkeypatch.setattr(SnapshotReader, "reading", loses)
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+
+    result = migration.finish()
+
+    assert result["sources"]["one"]["rounds"] == 1
+    assert tables(source, target, schema)
+
+
+def test_a_run_that_was_replaced_writes_nothing(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(mariadb_source)
     filled(mariadb_source, schema)
     migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
-    stale = jobs(migration)
-    migration.claim()
+    opens = Gathering.open
 
-    for job in stale:
+    def is_replaced(gathering: Gathering) -> None:
+        migration.claim()
+        opens(gathering)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Gathering, "open", is_replaced)
         with pytest.raises(Fenced):
-            copy_chunk(job, endpoint("one", mariadb_source), endpoint("target", mysql_target))
+            migration.go()
 
     assert mysql_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(0,)]
     assert migration.finish()["sources"]["one"]["resumed"]
     assert tables(mariadb_source, mysql_target, schema)
 
 
-def test_a_target_table_that_is_gone_stops_a_copy_and_an_altered_source_table_does_not(
+def test_a_target_table_that_is_gone_stops_a_load_that_goes_on(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mysql_source)
     filled(mysql_source, schema)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
-    jobs(migration)
+    assert isinstance(migration.go(stop=lambda: True), Stopped)
 
     mariadb_target.sql("RENAME TABLE t TO elsewhere", database=schema)
     with pytest.raises(TargetTableGone):
         migration.go()
     mariadb_target.sql("RENAME TABLE elsewhere TO t", database=schema)
-    mysql_source.sql("ALTER TABLE t ADD COLUMN extra INT", database=schema)
-    result = migration.finish()["sources"]["one"]
-    assert result["copied_again"] == {f"{schema}.t": 1}
+    migration.finish()
     assert tables(mysql_source, mariadb_target, schema)

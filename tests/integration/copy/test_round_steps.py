@@ -14,13 +14,27 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, insert_chunks, load_chunks
+from airflow_provider_dm.engine.target.copy_progress import (
+    ChunkProgress,
+    advance_chunk,
+    forget_chunks,
+    insert_chunks,
+    load_chunk,
+    load_chunks,
+)
 from airflow_provider_dm.engine.target.frontier import Act, Step, move
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.target.session import close_target, run_transaction
-from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.subtask import (
+    BUCKETS,
+    UNIT_LOAD,
+    UNIT_SYNC,
+    begin_subtask,
+    complete_load,
+    read_subtask,
+)
 from testbed import Server
 from tests.integration.copy.migrations import endpoint
 
@@ -94,6 +108,7 @@ def test_the_load_is_complete_when_all_chunks_are_done(load: Load) -> None:
         assert load.page(chunk, done=True)
 
     assert load.close()
+    load.run(lambda tx: complete_load(tx, load.fence))
     subtask = load.run(lambda tx: read_subtask(tx, load.ref))
     assert subtask is not None
     assert (subtask.unit, subtask.exact) == (UNIT_SYNC, True)
@@ -123,6 +138,16 @@ def test_a_claim_closes_the_round_of_a_run_that_died(load: Load) -> None:
     assert {one.round for one in load.chunks} == {0}
     assert not load.page(seen)
     assert not load.page(replace(seen, round=1))
+
+
+def test_a_late_page_of_a_table_that_was_dropped_since_ends_quietly(load: Load) -> None:
+    load.open(1, A, B)
+    seen = load.chunks[2]
+    load.close()
+    load.run(lambda tx: forget_chunks(tx, load.ref, B))
+
+    assert not load.page(seen)
+    assert load.run(lambda tx: load_chunk(tx, load.fence, seen)).round == 0
 
 
 def test_closing_waits_for_pages_that_are_being_committed(load: Load) -> None:

@@ -18,9 +18,7 @@ from airflow_provider_dm.engine.copy.snapshot import (
     WatermarkBlocked,
     WatermarkNotPermitted,
     read_under_lock,
-    table_snapshot,
 )
-from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
@@ -155,22 +153,11 @@ def test_a_long_select_does_not_delay_the_start_without_gtids(start_own: StartSe
     server.sql("CREATE DATABASE a")
     tables = made(server, "a")
     with long_select(server, tables[0]), writing(server, tables[0]) as failed:
-        found = low_watermark(endpoint("one", server), tables)
+        found = read_under_lock(endpoint("one", server), tables, end_of_log)
         assert running(server)
         insert(server, tables[0])
     assert failed == []
     assert 0 < found.blocked_seconds < WRITER_SECONDS
-
-
-def test_a_long_select_does_not_delay_a_snapshot(source: Server, fresh_schema: FreshSchema) -> None:
-    table, _ = made(source, fresh_schema(source))
-    with long_select(source, table), table_snapshot(endpoint("one", source), table) as taken:
-        assert running(source)
-        insert(source, table)
-        with taken.connection.cursor() as cursor:
-            cursor.execute(f"SELECT COUNT(*) FROM {table.quoted()}")
-            assert cursor.fetchall() == ((1,),)
-        assert (taken.blocked_seconds > 0) == (source.flavour == "mysql")
 
 
 def test_an_open_transaction_does_not_stop_an_account_that_may_flush(

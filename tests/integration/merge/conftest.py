@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
-from airflow_provider_dm.engine.copy import again
+from airflow_provider_dm.engine.copy import rounds
+from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Finished, Outcome
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.rounds import close_round
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from testbed.equality import Report
@@ -80,6 +81,7 @@ class Shops:
             task={"task-mode": "all", "routes": {"merge": route}, **self.task},
             instance={"route-rules": ["merge"], **self.instance},
             relay_dir=str(self.folder / "relay"),
+            store=self.store,
         )
         if instances:
             migration.task = {**migration.task, "mysql-instances": instances}
@@ -120,26 +122,18 @@ class Shops:
         begun: Callable[[], None] | None = None,
         copied: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
-        """A copy to its end. `begun`: done when every source has a start location; `copied`: after the last page."""
+        """A load to its end. `begun`: done once, when a snapshot of each source is open and no page is written yet;
+        `copied`: when all is copied, and no source is handed over.
+        """
         self.relay()
         migration = self.migration(names)
-        announced: Counter[str] = Counter()
-        run = migration.run
-
-        def lanes(work: Any, items: Any) -> Any:
-            found = run(work, items)
-            if copied is not None and all(result.progress.done for results in found for result in results):
-                copied()
-            return found
-
-        def seen(source: str, _start: Location) -> None:
-            """First comes the newest file of the relay log, then the start location."""
-            announced[source] += 1
-            if begun is not None and all(announced[name] == 2 for name in names or self.sources):
-                begun()
-
-        migration.run = lanes
-        outcome: Outcome = migration.go(begun=seen, sync=self.sync)
+        sources = len(names or self.sources)
+        with pytest.MonkeyPatch.context() as patch:
+            if begun is not None:
+                patch.setattr(Gathering, "open", _when_all(Gathering.open, sources, begun))
+            if copied is not None:
+                patch.setattr(rounds, "close_round", _when_all(close_round, sources, copied))
+            outcome: Outcome = migration.go()
         assert isinstance(outcome, Finished), outcome
         return outcome.result
 
@@ -226,6 +220,24 @@ class Shops:
         return sorted(self.target.sql("SELECT * FROM o", database=self.schema))
 
 
+def _when_all(step: Callable[..., Any], sources: int, happens: Callable[[], None]) -> Callable[..., Any]:
+    """Do as `step`, once for each source, and behind the last of them let something happen before they go on."""
+    lock, all_there = threading.Lock(), threading.Event()
+    calls = iter(range(1_000_000))
+
+    def stepped(*arguments: Any, **named: Any) -> Any:
+        found = step(*arguments, **named) if step is close_round else None
+        if found is not False:
+            with lock:
+                if next(calls) == sources - 1:
+                    happens()
+                    all_there.set()
+            all_there.wait(60)
+        return step(*arguments, **named) if found is None else found
+
+    return stepped
+
+
 @dataclass(frozen=True)
 class Syncing:
     """A sync that is running."""
@@ -276,10 +288,8 @@ def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next. Tables are dropped for
-    good."""
+    """A run ends soon where rows wait for a source that nobody syncs; most tests sync it next."""
     monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
-    monkeypatch.setattr(again, "SWAP_SECONDS", 0.0)
 
 
 @pytest.fixture

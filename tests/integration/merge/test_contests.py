@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import load_progress
 from airflow_provider_dm.engine.merge import servers
 from airflow_provider_dm.engine.merge.collision import RowsCollide
@@ -186,25 +188,25 @@ def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
     one_pair.create(PLAIN, "a:o_0", "b:o_1")
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
     one_pair.write("b", "INSERT INTO o_1 VALUES (0, 'b'), (3, 'b')")
-    migration = one_pair.migration()
-    lanes: list[Any] = []
-    real = migration.run
 
-    def one_source_after_the_other(work: Any, items: Any) -> Any:
-        """The row moves when `a` is copied and `b` is not."""
-        found = []
-        for lane in sorted(items, key=lambda lane: lane.jobs[0].fence.ref.source):
-            if lanes and lane.jobs[0].fence.ref.source == "b":
-                one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
-                one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
-            lanes.append(lane)
-            found += real(work, [lane])
-        return found
+    with pytest.MonkeyPatch.context() as patch:
+        begun = iter(range(2))
 
-    migration.run = one_source_after_the_other
+        def moved(gathering: Gathering, *arguments: Any, **named: Any) -> Any:
+            """The row moves when the snapshot of `a` is open and that of `b` is not."""
+            with turn:
+                found = real(gathering, *arguments, **named)
+                if next(begun) == 0:
+                    gone, came = ("a", "b") if gathering.source.name == "a" else ("b", "a")
+                    number, shard = {"a": (1, 0), "b": (3, 1)}[gone]
+                    one_pair.write(gone, f"DELETE FROM o_{shard} WHERE id = {number}")
+                    one_pair.write(came, f"INSERT INTO o_{1 - shard} VALUES ({number}, '{came}')")
+                return found
 
-    with pytest.raises(WrittenToMeanwhile):
-        migration.go()
+        real, turn = Gathering.gather, threading.Lock()
+        patch.setattr(Gathering, "gather", moved)
+        with pytest.raises(WrittenToMeanwhile):
+            one_pair.migration().go()
 
 
 def test_shards_that_may_overwrite_each_other_go_on_as_before(one_pair: Shops) -> None:

@@ -120,20 +120,6 @@ def test_rows_move_between_sources_that_are_exact(shops: Shops, first: str) -> N
     assert shops.meta_rows("dm_contested_row") == 0
 
 
-def test_all_records_go_when_all_sources_are_exact(one_pair: Shops) -> None:
-    one_pair.create(PLAIN, "a:o_0", "b:o_1")
-    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
-    one_pair.load(copied=lambda: one_pair.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
-    assert one_pair.meta_rows("dm_row_owner") == 2
-
-    one_pair.sync("a")
-    assert one_pair.meta_rows("dm_row_owner") == 2, "b may not have come so far"
-    one_pair.sync("b", "a")
-
-    assert one_pair.meta_rows("dm_row_owner") == one_pair.meta_rows("dm_owner") == 0
-    assert one_pair.compared().equal
-
-
 def test_a_value_that_is_handed_on_within_one_source_while_it_is_copied_is_no_collision(
     one_source: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:

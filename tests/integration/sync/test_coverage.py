@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, write_key
-from airflow_provider_dm.engine.reading.source_session import read
+from airflow_provider_dm.engine.reading.source_session import read, source_connection
 from airflow_provider_dm.engine.reading.text_rows import Cells
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
@@ -151,10 +151,10 @@ class Keys:
 
     def in_order(self) -> list[Row]:
         """The rows of `t` as pages of one row have them."""
-        reader = PageReader.of(self.source, self.table, self.order)
+        reader = PageReader.of(self.table, self.order)
         found: list[Row] = []
         progress = ChunkProgress(0, self.table.name)
-        while (page := reader.page(progress, 1)).rows:
+        while (page := reader.page(source_connection(self.source), progress, 1)).rows:
             found += page.rows
             progress = replace(progress, last_key=page.last_key)
         return found

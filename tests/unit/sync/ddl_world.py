@@ -24,7 +24,6 @@ from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
 
-from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
@@ -44,6 +43,7 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target import session
 from airflow_provider_dm.engine.target.claim import claim_generation
+from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner
@@ -329,7 +329,8 @@ class World:
         owner = RowOwner(ref, table.name, lock_owner(connection, ref, table.name))
         writer = OwnerWriter(owner, mapping, self.access, MOST_WHILE_COPYING)
         values = [tuple([encoded(row[column.name]) for column in table.columns]) for row in rows]
-        copy_merged(connection, writer, writer.rows(values, list(map(row_literals(table, Flavour.MYSQL), values))))
+        waiting = contested_keys(connection, ref, schema.target).get(table.name, set())
+        writer.copy(connection, waiting, writer.rows(values, list(map(row_literals(table, Flavour.MYSQL), values))))
 
     def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
         text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)

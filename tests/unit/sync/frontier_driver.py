@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_dm.engine.copy.keyless import paging_order
-from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables
 from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.copy_progress import (
     ChunkProgress,
     advance_chunk,
@@ -206,7 +206,7 @@ class Driver:
 
     def _pages(self, number: int) -> bool:
         """Tell whether a table is copied by pages, not from one snapshot."""
-        return paging_order(TableMapping(self.table(number), self.target(number))) is not None
+        return self.target(number).identity is not None and KeyOrder.of(self.table(number)) is not None
 
     def _copy(self, chunk: ChunkProgress, fence: Fence) -> None:
         """The next page, or the whole table; in one transaction with the chunk's step."""
@@ -235,7 +235,8 @@ class Driver:
         if owner:
             access = self.world.database.access()
             writer = OwnerWriter(RowOwner(self.ref, table.name, owner), mapping, access, MOST_WHILE_COPYING)
-            copy_merged(connection, writer, writer.rows(rows, literals))
+            waiting = contested_keys(connection, self.ref, mapping.target.name)
+            writer.copy(connection, waiting.get(table.name, set()), writer.rows(rows, literals))
             return
         verb = Verb.REPLACE if self.target(number).identity is not None else Verb.INSERT
         for statement in write_rows(mapping, literals, verb):

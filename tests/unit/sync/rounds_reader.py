@@ -69,7 +69,7 @@ class Reader:
 
     def _written(self, page: Page) -> bool:
         self.driver.world.started(partial(self._write, page), self.driver, any_time=True)
-        now = load_chunk(self.driver.connection(), self.fence, page.seen.number)
+        now = load_chunk(self.driver.connection(), self.fence, page.seen)
         same = now.round == self.round or self.driver.world.quirks.takes_over
         self.chunk = now if same and not now.done else None
         return same
@@ -149,7 +149,7 @@ class Reader:
     def _begun(self, page: Page) -> Callable[[], object] | None:
         """Do the first statement of a page, and return the rest, which nobody waits for."""
         wanted = (page.seen.number, page.seen.round, page.seen.rows_copied, 0)
-        now = load_chunk(self.driver.connection(), self.fence, page.seen.number)
+        now = load_chunk(self.driver.connection(), self.fence, page.seen)
         if (now.number, now.round, now.rows_copied, int(now.done)) != wanted:
             return None
         new = (page.last_key, int(page.last), len(page.rows), self.driver.source.name, page.seen.number)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from airflow_provider_dm.engine.copy.design import TargetTableGone, replaces
+from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.errors import DmError
@@ -97,7 +97,6 @@ def check_columns(facts: TargetFacts) -> Findings:
     does not exist yet have to fit the first of them. Where a DDL is on its way, nothing is said.
     """
     expected = dict(facts.tables)
-    feeders = Counter(target for one in facts.sources for _, target in facts.of_task(one))
     misfits = 0
     for source in facts.sources:
         anew = source.copies and source.id not in facts.begun
@@ -108,7 +107,8 @@ def check_columns(facts: TargetFacts) -> Findings:
                 extracted = source.rules.router.extracted(table.name)
                 mapping = map_table(table, expected.setdefault(target, table), extracted, created_anew=anew)
                 begins = target in facts.tables and source.id not in facts.begun
-                if begins and replaces(mapping, source.subtask, alone=feeders[target] == 1):
+                overlaps = source.begins_in_past and mapping.target.identity is not None
+                if begins and overlaps and not source.subtask.overwrites:
                     check_keys_kept(mapping)
             except DmError as error:
                 misfits += 1
@@ -133,7 +133,6 @@ def check_changes(facts: TargetFacts) -> Findings:
 
 def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
     begun = facts.begun[source.id]
-    feeders = Counter(target for one in facts.sources for _, target in facts.of_task(one))
     now = {table.name: table for table in source.tables}
     for schema in begun.schemas:
         name = schema.table.name
@@ -145,11 +144,11 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
             yield State.FAIL, *said(error)
         if begun.loading and now.get(name) != schema.table:
             reason = "its columns or keys are not those it began with" if name in now else "it is gone"
-            if source.subtask.overwrites or feeders[schema.target] > 1:
+            if source.subtask.mode is TaskMode.FULL:
                 yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
             else:
-                what = f"{source.id}: {name} was changed since the copy began ({reason})"
-                yield State.WARN, f"{what}: it is copied again", ""
+                what = f"{source.id}: {name} was changed since the load began ({reason})"
+                yield State.WARN, f"{what}: the load follows its DDL", ""
     known = {schema.table.name for schema in begun.schemas}
     for name in sorted(now.keys() - known):
         yield State.WARN, *said(TableNotCopied(source.id, str(name)))

@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
+from airflow_provider_dm.engine.sync.coverage import coverages
 from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
@@ -40,7 +41,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -168,10 +169,12 @@ class Opened:
     """Where more is known of the log behind `lo`, but for `edge`."""
 
 
-def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False) -> Opened:
+def open_sync(
+    source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False, goal: Location | None = None
+) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
-    `loading`: the log is applied in the midst of a load, up to where that has noted, and nobody else is told of it.
+    `loading`: the log is applied between two rounds of a load. `goal`: up to there; None: as the job's `until` has it.
     Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
@@ -209,7 +212,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event, lo
         lo=lo,
         edge=edge,
         catch_up_until=subtask.catch_up_until,
-        goal=subtask.catch_up_until if loading else _goal(source.job.until, source.spec, lo),
+        goal=goal or _goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=window,
         loaded=loaded,
@@ -334,6 +337,7 @@ def plan_for(
     held: Collection[TableName] = frozenset(),
     also_merged: Collection[TableName] = frozenset(),
     read: Mapping[TableName, Table] | None = None,
+    chunks: Sequence[ChunkProgress] | None = None,
 ) -> SyncPlan:
     """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
 
@@ -342,9 +346,10 @@ def plan_for(
 
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
     run has died in it, and until it is done they count for what the source has. `read`: target tables that are known to
-    be as they were: a catalogue of thousands takes its time.
+    be as they were: a catalogue of thousands takes its time. `chunks`: what is covered; None: as the target has it.
     """
     ref, syncer = source.fence.ref, source.config.syncer
+    chunks = load_chunks(connection, ref) if chunks is None else chunks
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = {name: table for name, table in (read or {}).items() if name in wanted}
     targets |= read_tables(connection, wanted.difference(under_way, targets))
@@ -352,7 +357,7 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    copied = bool(load_chunks(connection, ref))
+    copied = bool(chunks)
     return make_plan(
         schemas,
         targets,
@@ -363,6 +368,7 @@ def plan_for(
         shared=shared,
         held=held,
         copied=copied,
+        coverage=coverages(chunks),
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,

@@ -1,0 +1,152 @@
+"""A reader of a round: a Spark task with one snapshot of the source, which copies chunk after chunk.
+
+All readers of a round show the same location, so it does not matter which of them copies a chunk. A reader takes the
+next chunk that is free: it holds a user lock of the source by the chunk's name, which goes with the reader. What it has
+to know (tables, routes, births, chunks) it reads from the target, where the frontier rests at the round's location.
+
+It ends when no chunk is left, when the round is over, or with its snapshot; the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import pymysql
+
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.copy.copier import copy_chunk
+from airflow_provider_dm.engine.copy.gather import Group
+from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
+from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
+from airflow_provider_dm.engine.copy.writing import sibling_names, verb_for
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
+from airflow_provider_dm.engine.reading.source_session import (
+    SchemaChangedDuringCopy,
+    SourceReadFailed,
+    source_connection,
+)
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks of a reader that has nothing to do at chunks that others are copying."""
+
+
+@dataclass(frozen=True)
+class ReadRound:
+    """The function of one reader. It knows how to log in, so it travels as code, not as an item that Spark spills."""
+
+    group: Group
+    fence: Fence
+    subtask: SubtaskConfig
+    round: int
+    source: Endpoint
+    target: Endpoint
+
+    def __call__(self, number: int) -> ReaderResult:
+        """Read as reader `number`. Raises Fenced, DuplicateDuringCopy, TooManyContested, and what writing raises."""
+        try:
+            with snapshot_reader(self.source, self.group, number) as reader:
+                if reader is None or not reader.wait_until_open():
+                    return ReaderResult(took_part=False)
+                return ReaderResult(self._read(reader))
+        except (SnapshotLost, SourceReadFailed, ServerUnreachable) as lost:
+            log.info("%s: reader %d has lost its snapshot: %s", self.fence.ref.source, number, lost)
+            return ReaderResult(lost=str(lost))
+
+    def _read(self, reader: SnapshotReader) -> int:
+        rows = 0
+        altered: set[TableName] = set()
+        while not reader.is_over:
+            jobs = [job for job in self._jobs() if job.mapping.source.name not in altered]
+            if not jobs:
+                break
+            found = [self._copy(job, reader, altered) for job in jobs]
+            rows += sum(one or 0 for one in found)
+            if not any(one is not None for one in found):
+                time.sleep(LOOK_SECONDS)
+        return rows
+
+    def _copy(self, job: ChunkJob, reader: SnapshotReader, altered: set[TableName]) -> int | None:
+        """Copy a chunk if it is free, and return its rows. A table that is not the round's any more is `altered`."""
+        name = job.mapping.source.name
+        if reader.is_over or name in altered:
+            return None
+        with self._taken(job.chunk) as mine:
+            if not mine:
+                return None
+            try:
+                return copy_chunk(job, reader, self.source, self.target).rows_copied - job.chunk.rows_copied
+            except SchemaChangedDuringCopy as error:
+                log.info("%s is not read on in this round: %s", name, error)
+                altered.add(name)
+                return None
+
+    @contextmanager
+    def _taken(self, chunk: ChunkProgress) -> Iterator[bool]:
+        """Hold a chunk for a block. False: another reader holds it."""
+        key = f"{self.group.token} {self.round} {chunk.number}"
+        name = f"dm-chunk-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        try:
+            ((got,),) = query(source_connection(self.source), "SELECT GET_LOCK(%s, 0)", (name,))
+        except (pymysql.err.Error, OSError) as error:
+            raise SourceReadFailed(self.source.name, 0, str(error)) from error
+        try:
+            yield got == 1
+        finally:
+            if got == 1:
+                with suppress(pymysql.err.Error, OSError, DmError):  # it goes with the connection
+                    query(source_connection(self.source), "SELECT RELEASE_LOCK(%s)", (name,))
+
+    # What there is to copy
+
+    def _jobs(self) -> list[ChunkJob]:
+        """Return the chunks of the round that are not done: whole tables first, as they take longest, then chunks that
+        are begun.
+        """
+        chunks = run_transaction(self.target, lambda tx: load_chunks(tx, self.fence.ref))
+        left = [one for one in chunks if one.round == self.round and not one.done]
+        if not left:
+            return []
+        mappings, feeders = run_transaction(self.target, lambda tx: self._tables(tx, {one.table for one in left}))
+        jobs = [self._job(one, mappings[one.table], feeders) for one in left]
+        return sorted(jobs, key=_urgency)
+
+    def _tables(
+        self, connection: Connection, names: set[TableName]
+    ) -> tuple[dict[TableName, TableMapping], list[Feeder]]:
+        rules = SubtaskRules.of(self.subtask)
+        schemas = [one for one in load_table_schemas(connection, self.fence.ref) if one.table.name in names]
+        there = read_tables(connection, {one.target for one in schemas})
+        mappings = {
+            one.table.name: map_table(one.table, there[one.target], rules.router.extracted(one.table.name))
+            for one in schemas
+        }
+        return mappings, load_feeders(connection, self.fence.ref)
+
+    def _job(self, chunk: ChunkProgress, mapping: TableMapping, feeders: Sequence[Feeder]) -> ChunkJob:
+        same = ((one.source, one.table) for one in feeders if one.target == mapping.target.name)
+        siblings = sibling_names(same, (self.fence.ref.source, mapping.source.name))
+        return ChunkJob(self.fence, chunk, mapping, verb_for(mapping, self.subtask.loader), siblings)
+
+
+def _urgency(job: ChunkJob) -> tuple[bool, bool, int]:
+    whole = KeyOrder.of(job.mapping.source) is None
+    return not whole, job.chunk.last_key is None, job.chunk.number

@@ -1,0 +1,355 @@
+"""The load of one source: its sync, whose coverage grows in rounds.
+
+For each source table the target has exactly the source's rows at the frontier F, restricted to the keys that are
+covered. At the beginning no key is covered, at the end all are.
+
+    FOLLOW   the ordinary sync moves F, DDL included; changes of keys that are not covered are left out
+    ROUND    F rests at a location L, and readers with snapshots at exactly L copy rows
+
+    F:   F0 ── follow ── L1 ────(rests)────┐ follow, DDL ┌─ L2 ─(rests)─┐ … all covered
+         round 1: snapshots, pages, close  └─────────────┘  round 2     └─ …
+
+A round: the readers' tasks are started and open their snapshots under one momentary lock (gather.py), the log is
+applied up to L in this process (the readers hold the slots), the round is opened (target/rounds.py), pages are copied,
+the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if it is
+the same before and behind the lock, by its births, and has the columns and the key at L by which its log is read.
+
+Without a log (task-mode full) F is set to L: what was copied in an earlier round is older then, which is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Final
+
+from airflow_provider_dm.engine.copy.begin import SourceMoved
+from airflow_provider_dm.engine.copy.gather import Gathering, gathering
+from airflow_provider_dm.engine.copy.job import ReaderResult
+from airflow_provider_dm.engine.copy.loading import Loading
+from airflow_provider_dm.engine.copy.read_round import ReadRound
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.writer import TooManyContested
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.rules.mapping import value_signature
+from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.log.locations import GoalLost, in_relay
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.target.frontier import Act, Step, extent, fenced_transaction, read_all_stands
+from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.shard_groups import held_tables
+from airflow_provider_dm.engine.target.subtask import BUCKETS, complete_load, note_location
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS: Final = 600.0
+"""The longest time that a snapshot is open: the source keeps old row versions for it."""
+SHORT_ROUND_SECONDS: Final = 60.0
+"""The same where the slots do not suffice for all sources of the run."""
+LOOK_SECONDS: Final = 0.2
+WAITING_SECONDS: Final = 2.0
+"""Between two looks at rows of other sources that wait for the frontier of this one."""
+MOST_WAITING: Final = 1_000
+IDLE_SECONDS: Final = 1.0
+FAILURES: Final = 6
+"""Rounds in a row that may fail in a way that passes, and without a row."""
+
+WAITS_SECONDS: Final = 600.0
+"""The longest time that a load waits for the end of DDL."""
+
+
+class TablesWait(DmError):
+    """Only tables are left to be copied that are in the middle of a DDL."""
+
+    source: str
+    tables: str
+
+    code = "DM-7029"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
+        "{source}: {tables} cannot be copied yet: other shards have to make the same DDL first, or an online DDL tool "
+        "has renamed them for the moment."
+    )
+    hint = (
+        "Let all shards make the DDL (`dmctl shard-ddl-lock TASK` shows which have not), and run the load with all "
+        "sources of these tables, so that their logs are read; or let the tool end its work. Then run the load again."
+    )
+
+
+Json = dict[str, Any]
+
+NO_BIRTHS: Final = Births({}, frozenset())
+_numbers: Final = count(1)
+"""Of the rounds of this process, which holds one generation of a subtask."""
+
+Follow = Callable[[Location | None], bool]
+"""Apply the log of the source up to a location, in this process, or (None) to its end. False: asked to stop before."""
+
+
+@dataclass
+class SourceLoad:
+    """The load of one source, for one thread. `readers`: the most at once; `short`: other sources wait for slots."""
+
+    loading: Loading
+    target: Endpoint
+    runner: Runner
+    follow: Follow
+    contests: Contests
+    stop: Callable[[], bool]
+    readers: int
+    short: bool = False
+    waiting_since: float | None = field(default=None, init=False)
+    """The time from which no table can be read before its DDL has come to its end; None: it does not wait."""
+    rounds: int = field(default=0, init=False)
+    blocked_seconds: float = field(default=0.0, init=False)
+    longest_seconds: float = field(default=0.0, init=False)
+    locations: set[str] = field(default_factory=set, init=False)
+
+    def run(self) -> bool:
+        """Load until all keys are covered. Return False if it was asked to stop before.
+
+        Raises every DmError that stops a load.
+        """
+        failures = 0
+        while not self.stop():
+            before = self._rows()
+            try:
+                # Behind this no page of an earlier round is accepted, whatever has become of its reader.
+                run_transaction(self.target, lambda tx: close_round(tx, self.loading.source.fence))
+                if not self._follow():
+                    return False
+                if self._is_covered():
+                    return self._complete()
+                self._round()
+                failures = 0
+            except DmError as error:
+                failures = 0 if self._rows() > before else failures + 1
+                if error.reacts() is not Reaction.RETRY or failures >= FAILURES:
+                    raise
+                self._explain(error)
+                log.warning("%s: the load goes on after: %s", self.loading.source.id, error)
+                self._sleep(min(30.0, 2.0**failures / 2))
+        return False
+
+    def to_json(self) -> Json:
+        """Return what a person may want to know of the rounds of this run."""
+        return {
+            "rounds": self.rounds,
+            "writers_blocked_seconds": round(self.blocked_seconds, 3),
+            "longest_round_seconds": round(self.longest_seconds, 3),
+            "written_to_meanwhile": not self.loading.source.reads_log and len(self.locations) > 1,
+        }
+
+    # Between rounds
+
+    def _follow(self) -> bool:
+        return not self.loading.source.reads_log or self.follow(None)
+
+    def _complete(self) -> bool:
+        """Hand the source over. Raises RowsCollide, WrittenToMeanwhile."""
+        source = self.loading.source
+        left = self.contests.confirm(self._sleeps) if self.contests.look() else 0
+        if left and not source.reads_log:
+            why = "rows were moved between the source tables or deleted there while they were copied"
+            raise WrittenToMeanwhile(source.id, left, why)
+        run_transaction(self.target, lambda tx: complete_load(tx, source.fence))
+        return True
+
+    def _explain(self, error: DmError) -> None:
+        """Find out which rows collide, if that is what has failed. Raises RowsCollide."""
+        if isinstance(error, TooManyContested):
+            self.contests.confirm(self._sleeps)
+
+    def _note_waiting(self, *, waits: bool) -> None:
+        """Note whether no table can be read before its DDL has come to its end. Raises TablesWait."""
+        self.waiting_since = (self.waiting_since or time.monotonic()) if waits else None
+        if self.waiting_since is not None and time.monotonic() - self.waiting_since > WAITS_SECONDS:
+            left = sorted({one.table for one in self._chunks() if not one.done})
+            raise TablesWait(self.loading.source.id, ", ".join(map(str, left)))
+
+    # A round
+
+    def _round(self) -> None:
+        source, tables = self.loading.source, self._to_read()
+        before = settled_births(source.endpoint, source.rules.block_allow) if tables else NO_BIRTHS
+        tables = [one for one in tables if one in before.tables]
+        self._note_waiting(waits=not tables)
+        tables = [one for one in tables if one not in before.young]
+        if not tables:
+            self._sleep(IDLE_SECONDS)
+            return
+        with connected(source.endpoint) as connection:
+            there = sorted(existing(connection, tables))
+            definitions = read_tables(connection, there)
+        wanted, number = self._count_readers(), next(_numbers)
+        with (
+            ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # ends behind the readers, which end below
+            gathering(source.endpoint, source.subtask.mydumper.consistency, wanted) as gathered,
+        ):
+            task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
+            readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
+            found = gathered.gather(there, first_round=False)
+            began = time.monotonic()
+            self.blocked_seconds = max(self.blocked_seconds, found.blocked_seconds)
+            at = self._in_log(found.location)
+            after = read_births(source.endpoint, source.rules.block_allow)
+            same = [
+                one
+                for one in there
+                if one in found.tables and before.same(after, [one]) and before.tables[one].server == at.server_uuid
+            ]
+            if not self._go_to(at):
+                return
+            births = {name: str(before.tables[name]) for name in self._as_logged(same, definitions)}
+            if not births:
+                log.info("%s: all tables were altered, none is read at %s", source.id, at)
+                self._sleep(IDLE_SECONDS)
+                return
+            this = Round(number, births)
+            run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, this))
+            self.rounds, self.locations = self.rounds + 1, {*self.locations, at.sort_key}
+            log.info("%s: a round of %d readers at %s", source.id, len(found.readers), at)
+            try:
+                gathered.open()
+                self._wait_for(readers, gathered, began)
+            finally:
+                self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
+
+    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering, began: float) -> None:
+        """Wait until all readers have ended, or end the round. Raises what a reader has raised."""
+        looked = began
+        seconds = SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS
+        left = set(readers)
+        while left:
+            done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+            failed = [one for one in done if one.exception() is not None]
+            now = time.monotonic()
+            if failed or self.stop() or now - began > seconds:
+                break
+            if now - looked > WAITING_SECONDS:
+                looked = now
+                if self._others_wait():
+                    log.info("%s: the round ends early, as rows of others wait", self.loading.source.id)
+                    break
+        gathered.close()
+        wait(readers)
+        for one in readers:
+            one.result()
+
+    def _others_wait(self) -> bool:
+        ref = self.loading.source.fence.ref
+        found = run_transaction(self.target, lambda tx: waiting(tx, ref))
+        return sum(one.rows for one in found if one.source != ref.source) > MOST_WAITING
+
+    def _go_to(self, at: Location) -> bool:
+        """Let the frontier be at a location. Return False if it is not there, and no round can be opened."""
+        source = self.loading.source
+        if source.reads_log:
+            try:
+                if not self.follow(at):
+                    return False
+            except GoalLost as lost:  # another server has taken over, and its log is another one
+                log.info("%s", lost)
+                return False
+        else:
+            self._set_to(at)
+        lowest, furthest = extent(run_transaction(self.target, lambda tx: read_all_stands(tx, source.fence.ref)))
+        if (lowest, furthest) != (at.sort_key, at.sort_key):
+            log.info("%s: the log is applied up to %s, and the snapshots are at %s", source.id, furthest, at)
+            return False
+        return True
+
+    def _set_to(self, at: Location) -> None:
+        """Move the frontier of a source without a log."""
+        fence = self.loading.source.fence
+        lo, _ = extent(run_transaction(self.target, lambda tx: read_all_stands(tx, fence.ref)))
+        if lo == at.sort_key:
+            return
+
+        def body(connection: Connection, _buckets: object) -> None:
+            note_location(connection, fence, at)
+
+        def transactions(body: Callable[[Connection], Any]) -> Any:
+            return run_transaction(self.target, body)
+
+        fenced_transaction(transactions, Step(fence, lo, at.sort_key), Act.ADVANCE, range(BUCKETS), body)
+
+    def _in_log(self, location: Location) -> Location:
+        """Return a location that the source gave as one of the log that is read."""
+        source = self.loading.source
+        if not source.reads_log:
+            return replace(location, suffix=self.loading.start.suffix)
+        with connected(source.endpoint) as connection:
+            now = server_info(connection).server_uuid
+            if now != location.server_uuid:
+                raise SourceMoved(source.id, location.server_uuid, now)
+            return in_relay(location, connection, source.spec, otherwise=self.loading.start.suffix)
+
+    # What there is to read
+
+    def _chunks(self) -> list[ChunkProgress]:
+        ref = self.loading.source.fence.ref
+        return run_transaction(self.target, lambda tx: load_chunks(tx, ref))
+
+    def _rows(self) -> int:
+        return sum(one.rows_copied + one.done for one in self._chunks())
+
+    def _is_covered(self) -> bool:
+        return all(one.done for one in self._chunks())
+
+    def _count_readers(self) -> int:
+        left = sum(not one.done for one in self._chunks())
+        subtask = self.loading.source.subtask
+        return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
+
+    def _to_read(self) -> list[TableName]:
+        """Return the tables that are not covered; those that wait for other shards are read behind their DDL."""
+        ref = self.loading.source.fence.ref
+        held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
+        return sorted({one.table for one in self._chunks() if not one.done} - held)
+
+    def _as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
+        """Return those of the tables that still are to be read at the location. Raises SchemaChangedDuringCopy for one
+        that is not what the log has made of it.
+        """
+        ref, wanted = self.loading.source.fence.ref, set(self._to_read())
+        logged = {
+            one.table.name: one.table for one in run_transaction(self.target, lambda tx: load_table_schemas(tx, ref))
+        }
+        found = [one for one in names if one in wanted and one in logged]
+        for name in found:
+            if _form(definitions[name]) != _form(logged[name]):
+                why = "its columns or its key are not those that its log has led to"
+                raise SchemaChangedDuringCopy(self.loading.source.id, str(name), why)
+        return found
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.stop():
+            time.sleep(min(LOOK_SECONDS, seconds))
+
+    def _sleeps(self, seconds: float) -> bool:
+        self._sleep(seconds)
+        return self.stop()
+
+
+def _form(table: Table) -> object:
+    """Return what rows are read by: columns in their order, and the key."""
+    columns = [(column.name.lower(), value_signature(column)) for column in table.columns]
+    return columns, table.identity and [name.lower() for name in table.identity.columns]
