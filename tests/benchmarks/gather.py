@@ -125,7 +125,7 @@ def gather_once(source: Endpoint, consistency: Consistency) -> Gathered:
         for reader in readers:
             reader.start()
         try:
-            found = it.gather(TABLES, first_round=False)
+            found = it.gather(TABLES)
             it.open()
             views = [seen.get(timeout=60) for _ in found.readers]
         finally:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,10 +28,10 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
-from airflow_provider_dm.engine.copy.snapshot import Held, Lock, read_under_lock
+from airflow_provider_dm.engine.copy.snapshot import Held, Lock, WatermarkNotPermitted, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, binlog_end, current_location, location_at
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -40,6 +41,7 @@ from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)
 
+LOCKLESS: Final = frozenset({Consistency.SNAPSHOT, Consistency.NONE})
 FIRST_SECONDS: Final = 120.0
 """How long the driver waits for the first reader."""
 READY_SECONDS: Final = 2.0
@@ -75,15 +77,13 @@ class Group:
     token: str
     readers: int
     """Readers have the numbers from 0 to `readers` - 1."""
-    lockless: bool = False
-    """The only reader asks the server for the location of its snapshot."""
 
     def name(self, word: str) -> str:
         return f"dm-{self.token}-{word}"
 
-    def bits(self) -> list[str]:
+    def bits(self, number: int) -> list[str]:
         """Return the names by which a reader reports a location: of each bit of the file's number and the position."""
-        return [self.name(f"bit-{bit}") for bit in range(_BITS)]
+        return [self.name(f"bit-{number}-{bit}") for bit in range(_BITS)]
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,14 @@ def typed(source: Endpoint) -> Iterator[None]:
 def gathering(source: Endpoint, consistency: Consistency, readers: int) -> Iterator[Gathering]:
     """Hold the user locks of one gather on the source. When the block ends, or this process, all readers end.
 
-    `consistency` snapshot and none take no lock, but one reader only, and a server that locates snapshots (MariaDB).
+    `consistency` snapshot and none take no lock: only a server that locates snapshots (MariaDB) can do without.
 
     Raises NotSupportedYet, ServerUnreachable, AccessDenied.
     """
     with connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection:
-        lockless = consistency in (Consistency.SNAPSHOT, Consistency.NONE)
-        if lockless and not server_info(connection).capabilities.snapshots_are_located:
+        if consistency in LOCKLESS and not server_info(connection).capabilities.snapshots_are_located:
             raise NotSupportedYet(f"consistency: {consistency} on MySQL", source.name, "Choose auto, lock or flush.")
-        group = Group(secrets.token_hex(8), 1 if lockless else readers, lockless)
+        group = Group(secrets.token_hex(8), readers)
         for word in ("driver", "go"):
             user_lock(connection, group.name(word))
         ((me,),) = query(connection, "SELECT CONNECTION_ID()")
@@ -167,33 +166,60 @@ class Gathering:
     _has_gone: bool = field(default=False, init=False)
     """`go` was released: readers open snapshots, which cannot be taken back."""
 
-    def gather(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
+    def gather(self, tables: Collection[TableName]) -> Gathered:
         """Open the snapshots of all readers that are ready, at one location. Their tasks must have been started.
 
-        `first_round`: under the lock, no XA transaction may be prepared.
-
-        Raises NotGathered, WatermarkBlocked, PreparedAtStart (all: retry), WatermarkNotPermitted, and what
-        `source_error` makes of a lost connection. Then all readers end.
+        Raises NotGathered, WatermarkBlocked (both: retry), WatermarkNotPermitted, and what `source_error` makes of a
+        lost connection. Then all readers end.
         """
         try:
             with typed(self.source):
                 self._wait_for_readers()
-                if self.group.lockless:
-                    return self._located(tables, first_round=first_round)
-                return self._locked(tables, first_round=first_round)
+                if self.consistency in LOCKLESS:
+                    return self._without_lock(tables)
+                return self._under_lock(tables)
         except BaseException:
             with suppress(DmError):
                 self.close()
             raise
 
-    def _locked(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
-        found = read_under_lock(self.source, tables, self._open, self.consistency, refuse_prepared=first_round)
+    def _under_lock(self, tables: Collection[TableName]) -> Gathered:
+        try:
+            found = read_under_lock(self.source, tables, self._open, self.consistency)
+        except WatermarkNotPermitted as missing:
+            if self.consistency is not Consistency.AUTO or not self._server.snapshots_are_located:
+                raise
+            log.warning("%s: snapshots are opened without a lock: %s", self.source.name, missing.happened())
+            return self._without_lock(tables)
         opened = found.value
         self._admit(opened.readers)
         at = opened.at
         if not at.gtid_set:
             at = location_at(self.connection, BinlogSize(at.file, at.position))
         return Gathered(at, frozenset(opened.readers), opened.tables, found.blocked_seconds, found.attempts)
+
+    def _without_lock(self, tables: Collection[TableName]) -> Gathered:
+        """Take the readers whose snapshots are, by chance, at the same location: all of them at a quiet source."""
+        there = frozenset(list_tables(self.connection)).intersection(tables)
+        readers = self._released("placed", LOCATED_SECONDS)
+        places = dict(zip(readers, self._places(readers), strict=True))
+        ((place, _),) = Counter(places.values()).most_common(1)
+        chosen = {number: readers[number] for number, one in places.items() if one == place}
+        self._admit(chosen)
+        number, position = divmod(place, 1 << POSITION_BITS)
+        base = BinlogFile.parse(binlog_end(self.connection).name).base
+        at = location_at(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
+        return Gathered(at, frozenset(chosen), there, 0.0, 0)
+
+    def _places(self, readers: Collection[int]) -> list[int]:
+        """Return where the snapshots of readers are, as they report it."""
+        held = holders(self.connection, [name for number in readers for name in self.group.bits(number)])
+        starts = range(0, len(held), _BITS)
+        return [sum(1 << bit for bit in range(_BITS) if held[start + bit] is not None) for start in starts]
+
+    @property
+    def _server(self) -> Capabilities:
+        return server_info(self.connection).capabilities
 
     def open(self) -> None:
         """Let the readers write pages."""
@@ -238,20 +264,20 @@ class Gathering:
         if self._has_gone:
             raise NotGathered(self.source.name, "the read lock was lost meanwhile")
         before = binlog_end(held.connection)
-        readers = self._released(DONE_SECONDS)
+        readers = self._released("done", DONE_SECONDS)
         at = self._place(held.connection)
         if not _is_steady(before, at, held.lock):
             reason = f"under a lock, the binlog moved from {before.name}:{before.size} to {at}"
             raise NotGathered(self.source.name, reason)
         return _Opened(at, readers, held.tables)
 
-    def _released(self, seconds: float) -> dict[int, int]:
-        """Release `go`, and return the readers that have opened their snapshots since. Raises NotGathered."""
+    def _released(self, word: str, seconds: float) -> dict[int, int]:
+        """Release `go`, and return the readers that take a lock of theirs in time. Raises NotGathered."""
         expected = self._holders("ready").keys()
         self._has_gone = True
         query(self.connection, "SELECT RELEASE_LOCK(%s)", (self.group.name("go"),))
         until = time.monotonic() + seconds
-        while not (expected <= (done := self._holders("done")).keys() or time.monotonic() > until):
+        while not (expected <= (done := self._holders(word)).keys() or time.monotonic() > until):
             time.sleep(0.001)
         if not done:
             raise NotGathered(self.source.name, f"none of {len(expected)} was done in {seconds} s")
@@ -259,29 +285,15 @@ class Gathering:
 
     def _place(self, connection: Connection) -> Location:
         """Return the end of the binlog; without its GTID set where the server computes that, which may take long."""
-        info = server_info(connection)
-        if info.capabilities.gtids_at is None:
+        if self._server.gtids_at is None:
             return current_location(connection)
-        return Location(*binlog_end(connection), server_uuid=info.server_uuid)
+        return Location(*binlog_end(connection))
 
     def _admit(self, readers: dict[int, int]) -> None:
         for connection in readers.values():
             self._take(f"member-{connection}")
         self._take("shut")
         self.members = readers
-
-    def _located(self, tables: Collection[TableName], *, first_round: bool) -> Gathered:
-        """Let the only reader open its snapshot, and return the location that it reports."""
-        there = frozenset(list_tables(self.connection)).intersection(tables)
-        readers = self._released(LOCATED_SECONDS)
-        bits = holders(self.connection, self.group.bits())
-        number, position = divmod(sum(1 << bit for bit, one in enumerate(bits) if one), 1 << POSITION_BITS)
-        if first_round:
-            wait_for_prepared(self.source)
-        self._admit(readers)
-        base = BinlogFile.parse(binlog_end(self.connection).name).base
-        at = location_at(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
-        return Gathered(at, frozenset(readers), there, 0.0, 0)
 
 
 def _is_steady(before: BinlogSize, at: Location, lock: Lock | None) -> bool:

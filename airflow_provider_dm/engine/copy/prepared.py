@@ -52,16 +52,16 @@ def wait_for_prepared(
 ) -> None:
     """Wait until nothing is prepared that is prepared now. Raises PreparedAtStart (retry)."""
     with connected(endpoint) as connection:
-        waited_for, deadline = prepared_now(connection) or frozenset(), time.monotonic() + seconds
+        waited_for, deadline = prepared_now(connection), time.monotonic() + seconds
         while waited_for:
             if time.monotonic() > deadline:
                 raise PreparedAtStart(endpoint.name, tuple(sorted(waited_for)))
             sleep(LOOK_SECONDS)
-            waited_for &= prepared_now(connection) or frozenset()
+            waited_for &= prepared_now(connection)
 
 
-def prepared_now(connection: Connection) -> frozenset[str] | None:
-    """Return the names of what is prepared, as XA COMMIT takes them; None where the account may not ask."""
+def prepared_now(connection: Connection) -> frozenset[str]:
+    """Return the names of what is prepared, as XA COMMIT takes them; none where the account may not ask."""
     asked = server_info(connection).capabilities.lists_prepared
     try:
         rows = query(connection, asked) if asked else []
@@ -69,7 +69,7 @@ def prepared_now(connection: Connection) -> frozenset[str] | None:
         if error.args[0] not in _NOT_PERMITTED:
             raise
         log.warning("whether XA transactions are prepared is not known: %s", error)
-        return None
+        return frozenset()
     return frozenset(_name(int(number), int(gtrid), text(data)) for number, gtrid, _bqual, data in rows)
 
 

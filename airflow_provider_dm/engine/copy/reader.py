@@ -19,7 +19,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.copy.gather import POLL_SECONDS, POSITION_BITS, Group, holders, typed, user_lock
-from airflow_provider_dm.engine.copy.snapshot import located_snapshot
+from airflow_provider_dm.engine.copy.snapshot import snapshot_place
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
@@ -63,7 +63,7 @@ def snapshot_reader(source: Endpoint, group: Group, number: int) -> Iterator[Sna
     ):
         with typed(source):
             ((me,),) = query(connection, "SELECT CONNECTION_ID()")
-            reader = SnapshotReader(source, group, connection, second, int(me), _gives_back(connection, group))
+            reader = SnapshotReader(source, group, connection, second, int(me), _gives_back(connection))
             takes_part = reader._join(number)
         if not takes_part:
             yield None
@@ -153,11 +153,10 @@ class SnapshotReader:
         while query(self.connection, wait) != [(1,)]:
             if self._is_closed():
                 return False
-        if self.group.lockless:
-            self._report(located_snapshot(self.connection))
-        else:
-            query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        query(self.connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         user_lock(self.connection, done)
+        if server_info(self.connection).capabilities.snapshots_are_located:
+            self._report(number, snapshot_place(self.connection))
         return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
 
     def _waited_for(self, word: str) -> bool:
@@ -175,12 +174,12 @@ class SnapshotReader:
     def _holders(self, *words: str) -> list[int | None]:
         return holders(self.connection, [self.group.name(word) for word in words])
 
-    def _report(self, at: BinlogSize) -> None:
+    def _report(self, number: int, at: BinlogSize) -> None:
         """Report the location of the snapshot: its bits, each as a user lock."""
         value = (BinlogFile.parse(at.name).number << POSITION_BITS) | at.size
-        for bit, name in enumerate(self.group.bits()):
-            if value >> bit & 1:
-                user_lock(self.connection, name)
+        names = [name for bit, name in enumerate(self.group.bits(number)) if value >> bit & 1]
+        query(self.connection, f"SELECT {', '.join(['GET_LOCK(%s, 0)'] * len(names))}", tuple(names))
+        user_lock(self.connection, self.group.name(f"placed-{number}"))
 
     def _watch(self) -> None:
         """End the snapshot when the driver has gone, or when DDL waits for it."""
@@ -218,15 +217,10 @@ class SnapshotReader:
             query(self.second, f"KILL {self.me}")
 
 
-def _gives_back(connection: Connection, group: Group) -> bool:
-    """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to make it so.
-
-    There the binlog keeps them; but only a session with a binlog is told where its snapshot is.
-    """
+def _gives_back(connection: Connection) -> bool:
+    """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to make it so."""
     if server_info(connection).flavour is Flavour.MYSQL:
         return True
-    if group.lockless:
-        return False
     try:
         query(connection, "SET SESSION sql_log_bin = 0")
     except pymysql.err.MySQLError as error:

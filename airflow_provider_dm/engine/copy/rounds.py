@@ -204,7 +204,7 @@ class SourceLoad:
         ):
             task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
             readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
-            found = gathered.gather(there, first_round=False)
+            found = gathered.gather(there)
             began = time.monotonic()
             self.blocked_seconds = max(self.blocked_seconds, found.blocked_seconds)
             at = self._in_log(found.location)

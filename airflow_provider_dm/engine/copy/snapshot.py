@@ -24,12 +24,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Event, Timer
-from typing import Final, Generic, TypeVar, assert_never
+from typing import Final, Generic, TypeVar
 
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.prepared import PreparedAtStart, prepared_now
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
@@ -102,6 +101,9 @@ class Lock(Enum):
     TABLES = "LOCK TABLES"
     GLOBAL = "FLUSH TABLES WITH READ LOCK"
 
+    def statement(self, tables: Collection[TableName]) -> str:
+        return f"{self.value} {', '.join(f'{one.quoted()} READ' for one in tables) if self is Lock.TABLES else ''}"
+
     def privileges(self, flavour: Flavour) -> tuple[str, ...]:
         """Return the privileges that the lock takes. On MySQL, PROCESS shows the statements that a flush waits for."""
         if self is Lock.TABLES:
@@ -142,14 +144,12 @@ class ReadUnderLock(Generic[T]):
     attempts: int = 0
 
 
-def located_snapshot(connection: Connection) -> BinlogSize:
-    """Open a snapshot on MariaDB and return its file and position: the server takes both under the lock that orders
-    commits.
+def snapshot_place(connection: Connection) -> BinlogSize:
+    """Return file and position of the snapshot that is open on MariaDB: the server takes both under the lock that
+    orders commits.
     """
-    query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-    found = {
-        text(name).lower(): text(value) for name, value in query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
-    }
+    rows = query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+    found = {text(name).lower(): text(value) for name, value in rows}
     file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
     if not file:
         raise NotSupportedYet("a copy from a server without a binlog", "binlog_snapshot_file is empty", "Set log_bin.")
@@ -161,20 +161,17 @@ def read_under_lock(
     tables: Collection[TableName],
     read: Callable[[Held], T],
     consistency: Consistency = Consistency.AUTO,
-    *,
-    refuse_prepared: bool = False,
 ) -> ReadUnderLock[T]:
     """Call `read` while no transaction that changes `tables` is in commit.
 
     `read` gets the lock. It must be quick, and may be called again. Tables that do not exist are left out.
-    `refuse_prepared`: wait until no XA transaction is prepared under the lock, as no read shows its rows.
 
-    Raises WatermarkBlocked, PreparedAtStart (both: retry), WatermarkNotPermitted.
+    Raises WatermarkBlocked (retry), WatermarkNotPermitted.
     """
     began = time.monotonic()
     with connected(endpoint) as guard:
         flavour = server_info(guard).flavour
-        locker = _Locker(endpoint, guard, flavour, locks_of(consistency, flavour), refuse_prepared)
+        locker = _Locker(endpoint, guard, flavour, locks_of(consistency, flavour))
         for attempt in range(LOCK_ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE_SECONDS)
@@ -185,13 +182,15 @@ def read_under_lock(
                 continue
             log.info("%s: a read lock blocked writers for %.3f s at most", endpoint.name, locker.blocked_seconds)
             return ReadUnderLock(value, locker.blocked_seconds, attempt + 1)
-    if locker.prepared:
-        raise PreparedAtStart(endpoint.name, tuple(sorted(locker.prepared)))
     raise WatermarkBlocked(endpoint.name, "a momentary read lock", time.monotonic() - began)
 
 
 class _NotGranted(Exception):
     """The lock was not granted in time, or was lost before everything was read. No session waits for it any more."""
+
+
+class _Denied(Exception):
+    """The account may not take the lock; the server's words."""
 
 
 @dataclass
@@ -203,34 +202,26 @@ class _Locker:
     flavour: Flavour
     locks: tuple[Lock, ...]
     """The locks that may be taken, the preferred one first."""
-    refuse_prepared: bool
-    prepared: frozenset[str] = frozenset()
-    """The XA transactions for whose end the last attempt waited."""
     denied: dict[Lock, str] = field(default_factory=dict)
     """Locks that the account may not take, and the server's words."""
     blocked_seconds: float = 0.0
 
     def attempt(self, number: int, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
         """Take one lock and call `read`. Raises _NotGranted, WatermarkBlocked, WatermarkNotPermitted."""
-        self._check_none_is_prepared()
         there = sorted(set(list_tables(self.guard)).intersection(tables))
-        lock = self._choose(number) if there else None
-        match lock:
-            case None:
-                with connected(self.endpoint) as connection:
-                    return read(Held(connection, None, frozenset()))
-            case Lock.TABLES:
-                statement = f"LOCK TABLES {', '.join(f'{one.quoted()} READ' for one in there)}"
-                return self._request(lock, statement, there, read)
-            case Lock.GLOBAL:
-                try:
-                    return self._request(lock, "FLUSH TABLES WITH READ LOCK", there, read)
-                except _NotGranted:
-                    if self.flavour is Flavour.MYSQL:
-                        self._check_no_flush_pends()
-                    raise
-            case _:
-                assert_never(lock)
+        if not there:
+            with connected(self.endpoint) as connection:
+                return read(Held(connection, None, frozenset()))
+        while True:
+            lock = self._choose(number)
+            try:
+                return self._request(lock, there, read)
+            except _Denied as denied:
+                self.denied[lock] = str(denied)
+            except _NotGranted:
+                if lock is Lock.GLOBAL and self.flavour is Flavour.MYSQL:
+                    self._check_no_flush_pends()
+                raise
 
     def _choose(self, number: int) -> Lock:
         """Raises _NotGranted where no lock can be requested now; WatermarkNotPermitted."""
@@ -246,23 +237,23 @@ class _Locker:
             self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
         )
 
-    def _request(self, lock: Lock, statement: str, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
+    def _request(self, lock: Lock, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
+        """Raises _NotGranted, _Denied, and what `read` raises."""
         began = time.monotonic()
         try:
             with connected(self.endpoint) as connection:
                 query(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}, wait_timeout = {LOCK_SECONDS}")
                 began = time.monotonic()
                 with self._ended_in_time(connection):
-                    query(connection, statement)
-                self._check_none_is_prepared()
+                    query(connection, lock.statement(tables))
                 value = read(Held(connection, lock, frozenset(tables)))
                 query(connection, "UNLOCK TABLES")  # fails if the server closed the session, and with it the lock
                 return value
         except pymysql.err.MySQLError as error:
             number, reason = (*error.args, 0, "")[:2]
             if number in ACCESS_DENIED:
-                self.denied[lock] = str(reason)
-            elif number not in _NOT_GRANTED:
+                raise _Denied(reason) from error
+            if number not in _NOT_GRANTED:
                 raise
             raise _NotGranted(f"{lock.name}: {number} {reason}") from error
         finally:
@@ -304,18 +295,6 @@ class _Locker:
             self.denied[Lock.GLOBAL] = str(error.args[1])
             return False
         return not self._old_statements()
-
-    def _check_none_is_prepared(self) -> None:
-        """Raises _NotGranted. Where the account may not ask, a LOCK TABLES that is granted is itself the proof."""
-        if not self.refuse_prepared:
-            return
-        found = prepared_now(self.guard)
-        if found is None:
-            self.denied[Lock.GLOBAL] = "XA_RECOVER_ADMIN is missing, so that prepared XA transactions are not known"
-            return
-        self.prepared = found
-        if found:
-            raise _NotGranted("XA transactions are prepared")
 
     def _old_statements(self) -> list[int]:
         """Return the sessions whose statements run for OLD_STATEMENT_SECONDS or longer, and wait for no lock."""

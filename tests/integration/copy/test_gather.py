@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.copy.gather import (
     NotGathered,
     gathering,
 )
-from airflow_provider_dm.engine.copy.prepared import PreparedAtStart
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.snapshot import Lock, WatermarkBlocked, WatermarkNotPermitted
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -157,7 +156,7 @@ def joined(it: Gathering, number: int = 0) -> Iterator[Callable[[], SnapshotRead
 def one_reader(it: Gathering, tables: list[TableName]) -> Iterator[SnapshotReader]:
     """A gather of one reader, open."""
     with joined(it) as reader:
-        it.gather(tables, first_round=False)
+        it.gather(tables)
         it.open()
         found = reader()
         assert found is not None
@@ -193,7 +192,7 @@ def writing(server: Server, tables: list[TableName]) -> Iterator[None]:
 def gathered_by(it: Gathering, tables: list[TableName], numbers: int) -> tuple[Gathered, dict[int, int | None]]:
     with readers_of(it, tables) as readers:
         readers.start(*range(numbers))
-        found = it.gather(tables, first_round=True)
+        found = it.gather(tables)
         it.open()
         return found, readers.reported(numbers)
 
@@ -235,9 +234,9 @@ def test_an_open_transaction_and_a_long_select_delay_no_writer(source: Server, t
         with long_select(source, t), open_transaction(source, u):
             if source.flavour == "mysql":
                 with pytest.raises(WatermarkBlocked, match="End the transactions"):
-                    it.gather(tables, first_round=True)
+                    it.gather(tables)
             else:
-                assert it.gather(tables, first_round=True).readers == {0}
+                assert it.gather(tables).readers == {0}
 
 
 def test_a_gather_succeeds_when_the_transaction_has_ended(
@@ -250,7 +249,7 @@ def test_a_gather_succeeds_when_the_transaction_has_ended(
     with open_transaction(mysql_source, t) as commit, gathering(here, Consistency.AUTO, 1) as it, joined(it):
         monkeypatch.setattr(snapshot, "PAUSE_SECONDS", 0)
         monkeypatch.setattr(snapshot.log, "info", lambda *_: commit())  # a request was refused
-        assert it.gather([t], first_round=False).attempts > 1
+        assert it.gather([t]).attempts > 1
 
 
 def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[TableName]) -> None:
@@ -264,20 +263,33 @@ def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[Ta
     assert rows == dict.fromkeys(range(2), bisect_right(commits(source, since), found.location.position))
 
 
-@pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE])
-def test_mariadb_locates_one_snapshot_without_a_lock(
-    mariadb_source: Server, fresh_schema: FreshSchema, consistency: Consistency
+@pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.AUTO])
+@pytest.mark.parametrize("binlog_admin", ["", ", BINLOG ADMIN"])
+def test_mariadb_locates_snapshots_without_a_lock(
+    mariadb_source: Server, fresh_schema: FreshSchema, consistency: Consistency, binlog_admin: str
 ) -> None:
+    """With `auto`, for accounts that may take no lock."""
     schema = fresh_schema(mariadb_source)
     mariadb_source.sql("CREATE TABLE t (v INT)", database=schema)
-    tables, here = [TableName(schema, "t")], endpoint("one", mariadb_source)
+    tables, here = [TableName(schema, "t")], account(mariadb_source, f"SELECT, BINLOG MONITOR{binlog_admin}")
     since = end_of(here)
     with writing(mariadb_source, tables), gathering(here, consistency, READERS) as it:
-        assert it.group.readers == 1
-        found, rows = gathered_by(it, tables, 1)
+        found, rows = gathered_by(it, tables, READERS)
     assert found.blocked_seconds == 0
-    assert rows == {0: bisect_right(commits(mariadb_source, since), found.location.position)}
+    before = bisect_right(commits(mariadb_source, since), found.location.position)
+    assert rows == {number: before if number in found.readers else None for number in range(READERS)}
     assert found.location.gtid_set
+
+
+def test_without_a_lock_all_snapshots_of_a_quiet_source_are_taken(
+    mariadb_source: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    mariadb_source.sql("CREATE TABLE t (v INT); INSERT INTO t VALUES (1)", database=schema)
+    with gathering(endpoint("one", mariadb_source), Consistency.NONE, READERS) as it:
+        found, rows = gathered_by(it, [TableName(schema, "t")], READERS)
+    assert found.location == end_of(endpoint("one", mariadb_source))
+    assert rows == dict.fromkeys(range(READERS), 1)
 
 
 @pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE])
@@ -289,7 +301,7 @@ def test_mysql_needs_a_lock(mysql_source: Server, consistency: Consistency) -> N
 
 def test_tables_that_do_not_exist_are_left_out(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.LOCK, 1) as it, joined(it):
-        assert it.gather([*tables, TableName("a", "gone")], first_round=False).tables == frozenset(tables)
+        assert it.gather([*tables, TableName("a", "gone")]).tables == frozenset(tables)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +327,7 @@ def test_both_ends_of_a_lock_are_compared(
 def test_a_late_reader_and_a_repeated_task_do_not_take_part(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 3) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
-        found = it.gather(tables, first_round=True)
+        found = it.gather(tables)
         readers.signal(1, signal.SIGKILL)
         while it.left() == {0, 1}:
             pass
@@ -332,7 +344,7 @@ def test_a_frozen_reader_holds_up_nobody(source: Server, tables: list[TableName]
         it._wait_for_readers()
         readers.signal(1, signal.SIGSTOP)
         with writing(source, tables):
-            found = it.gather(tables, first_round=True)
+            found = it.gather(tables)
         it.open()
         assert found.readers == {0}
         assert readers.reported(1).keys() == {0}
@@ -345,7 +357,7 @@ def test_without_readers_there_is_no_lock(
 ) -> None:
     monkeypatch.setattr(gather, "FIRST_SECONDS", 0.1)
     with gathering(endpoint("one", source), Consistency.AUTO, 2) as it, pytest.raises(NotGathered):
-        it.gather(tables, first_round=True)
+        it.gather(tables)
 
 
 def test_a_reader_ends_when_its_driver_has_gone(source: Server, tables: list[TableName]) -> None:
@@ -384,7 +396,7 @@ def test_a_frozen_driver_loses_the_lock(
     """The server ends the lock's session, the snapshots count for nothing, and the next gather succeeds."""
     here = endpoint("one", source)
 
-    def freeze(it: Gathering, _seconds: float) -> dict[int, int]:
+    def freeze(it: Gathering, _word: str, _seconds: float) -> dict[int, int]:
         insert(source, tables[0], 60)  # granted when the server has ended the lock's session
         return it._holders("ready")
 
@@ -392,12 +404,12 @@ def test_a_frozen_driver_loses_the_lock(
         frozen.setattr(Gathering, "_released", freeze)
         frozen.setattr(snapshot, "LOCK_ATTEMPTS", 1)
         with pytest.raises(WatermarkBlocked):  # it is asked again, and the readers could not take part in that
-            it.gather(tables, first_round=True)
+            it.gather(tables)
     with gathering(here, Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
         assert rows_of(reader, tables) == 1
 
 
-# Privileges and prepared transactions
+# Privileges
 
 
 @pytest.mark.parametrize(
@@ -405,7 +417,7 @@ def test_a_frozen_driver_loses_the_lock(
     [
         (Consistency.LOCK, "RELOAD, PROCESS", "LOCK TABLES"),
         (Consistency.FLUSH, "LOCK TABLES, PROCESS", "RELOAD"),
-        (Consistency.AUTO, "PROCESS", "LOCK TABLES"),
+        (Consistency.AUTO, "PROCESS", "LOCK TABLES or RELOAD and PROCESS"),
         (Consistency.LOCK, "LOCK TABLES", ""),
         (Consistency.FLUSH, "RELOAD, PROCESS", ""),
         (Consistency.AUTO, "LOCK TABLES", ""),
@@ -417,33 +429,11 @@ def test_a_lock_that_is_not_permitted_is_named(
 ) -> None:
     here = account(source, f"SELECT, REPLICATION CLIENT, {privileges}")
     with gathering(here, consistency, 1) as it, joined(it):
-        if missing:
+        if missing and (source.flavour == "mysql" or consistency is not Consistency.AUTO):
             with pytest.raises(WatermarkNotPermitted, match=missing):
-                it.gather(tables, first_round=False)
+                it.gather(tables)
         else:
-            assert it.gather(tables, first_round=False).readers == {0}
-
-
-def test_the_first_round_waits_for_prepared_transactions(
-    source: Server, tables: list[TableName], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshot, "LOCK_ATTEMPTS", 4)
-    here = endpoint("one", source)
-    with source.connect() as connection, connection.cursor() as cursor:
-        for statement in ("START", "END", "PREPARE"):
-            if statement == "END":
-                cursor.execute(f"INSERT INTO {tables[0].quoted()} VALUES (1)")
-            cursor.execute(f"XA {statement} 'gather'")
-        try:
-            with gathering(here, Consistency.AUTO, 1) as it, joined(it):
-                with pytest.raises(PreparedAtStart, match="XA COMMIT"):
-                    it.gather(tables, first_round=True)
-            with gathering(here, Consistency.AUTO, 1) as it, joined(it):
-                assert it.gather(tables, first_round=False).readers == {0}
-        finally:
-            cursor.execute("XA COMMIT 'gather'")
-    with gathering(here, Consistency.AUTO, 1) as it, joined(it):
-        assert it.gather(tables, first_round=True).readers == {0}
+            assert it.gather(tables).readers == {0}
 
 
 # DDL beside a snapshot

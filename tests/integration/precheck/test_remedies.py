@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.migration import Stopped
-from airflow_provider_dm.engine.copy.snapshot import WatermarkNotPermitted, read_under_lock
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
@@ -58,21 +55,28 @@ def test_grants_are_given_as_they_are_written(
     assert steps
 
 
-def test_a_source_without_gtids_can_be_locked_after_the_grant(start_own: StartServers, mysql_target: Server) -> None:
-    (server,) = start_own(ServerSpec("bare", "mysql", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")))
-    server.sql("CREATE DATABASE bare; CREATE TABLE bare.t (id INT PRIMARY KEY)")
-    server.create_user("dm_poor", "", privileges="REPLICATION SLAVE, REPLICATION CLIENT")
-    server.sql("GRANT SELECT ON bare.* TO dm_poor")
-    poor, table = endpoint("one", replace(server, user="dm_poor")), TableName("bare", "t")
+@pytest.mark.parametrize("consistency", ["auto", "lock", "flush", "snapshot", "none"])
+def test_the_lock_of_a_copy_is_granted_or_chosen(
+    source: Server, mysql_target: Server, fresh_schema: FreshSchema, consistency: str
+) -> None:
+    """On MariaDB, `auto` warns only: there a copy can do without."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    source.create_user("dm_poor", "", privileges="SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
 
-    def checked() -> CheckResult:
-        return result(check(server, mysql_target, ["bare"], account=("dm_poor", "")), "dump_privilege")
+    def checked(chosen: str) -> CheckResult:
+        instance = {"source-id": "one", "block-allow-list": "ba", "mydumper": {"consistency": chosen}}
+        task = {"mysql-instances": [instance]}
+        return result(check(source, mysql_target, [schema], account=("dm_poor", ""), task=task), "dump_privilege")
 
-    with pytest.raises(WatermarkNotPermitted, match="LOCK TABLES or RELOAD and PROCESS"):
-        read_under_lock(poor, [table], lambda held: held.lock)
-    follow(checked().remedy, server)
-    assert checked().state is State.OK
-    read_under_lock(poor, [table], lambda held: held.lock)
+    before = checked(consistency)
+    if consistency in ("snapshot", "none"):
+        assert before.state is (State.FAIL if source.flavour == "mysql" else State.OK)
+        return
+    lenient = source.flavour == "mariadb" and consistency == "auto"
+    assert before.state is (State.WARN if lenient else State.FAIL)
+    follow(before.remedy, source)
+    assert checked(consistency).state is State.OK
 
 
 def test_a_column_that_is_added_as_it_is_written_takes_every_value(

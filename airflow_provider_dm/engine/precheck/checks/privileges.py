@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from airflow_provider_dm.engine.config.units import Consistency
+from airflow_provider_dm.engine.copy.gather import LOCKLESS
+from airflow_provider_dm.engine.copy.snapshot import Lock, locks_of
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
-from airflow_provider_dm.engine.reading.keyset import KeyOrder
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 DDL = ("CREATE", "ALTER", "DROP", "INDEX")
@@ -15,7 +17,7 @@ DDL = ("CREATE", "ALTER", "DROP", "INDEX")
 
 
 def check_dump(facts: SourceFacts) -> Findings:
-    """Check SELECT on what is copied, and the short locks that some sources need (copy/snapshot.py)."""
+    """Check SELECT on what is copied, and the lock under which it is read (copy/snapshot.py)."""
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
         grants = _grants(facts, ("SELECT",), {name.schema for name in missing})
@@ -33,8 +35,7 @@ def check_dump(facts: SourceFacts) -> Findings:
     if unseen and facts.selected:
         what = f"nothing is to be seen of {named(unseen)}, which do-dbs names"
         yield State.WARN, what, "Where this source has it, grant SELECT on it, else it is left out."
-    server = facts.info.capabilities
-    if facts.copies and server.writes_binlog and not server.snapshots_are_located:
+    if facts.copies and facts.info.capabilities.writes_binlog:
         yield from _locks(facts)
     if not missing and not hidden and facts.selected:
         yield State.OK, f"SELECT on {len(facts.selected)} tables", ""
@@ -61,15 +62,33 @@ def _unseen(facts: SourceFacts) -> list[str]:
 
 
 def _locks(facts: SourceFacts) -> Findings:
-    if all(facts.grants.allow(one) for one in ("RELOAD", "PROCESS")):
+    """Check the momentary lock under which snapshots are opened, as `consistency` chooses it."""
+    consistency, server = facts.subtask.mydumper.consistency, facts.info.capabilities
+    if consistency in LOCKLESS:
+        if not server.snapshots_are_located:
+            what = f"`consistency: {consistency}` is not supported on {server.title}"
+            yield State.FAIL, what, "Choose auto, lock or flush (`consistency` of the mydumper)."
         return
-    gtids = facts.binlog.gtid_mode.upper() == "ON"
-    locked = [table.name for table in facts.tables if not gtids or KeyOrder.of(table) is None]
-    missing = {name.schema for name in locked if not facts.grants.allow("LOCK TABLES", name.schema)}
-    if missing:
-        why = "tables without a usable key are" if gtids else "a source without GTIDs is"
-        what = f"LOCK TABLES is missing on {named(sorted(missing))}: {why} copied under a momentary read lock"
-        yield State.FAIL, what, _grants(facts, ("LOCK TABLES",), missing)
+    locks = locks_of(consistency, facts.info.flavour)
+    missing = [one for lock in locks if (one := _missing(facts, lock)) is not None]
+    if len(missing) < len(locks):
+        return
+    what = f"snapshots are opened under a momentary lock: {' or '.join(what for what, _ in missing)} is missing"
+    if consistency is Consistency.AUTO and server.snapshots_are_located:
+        what = f"{what}. Without it, few readers copy while the source is written to"
+        yield State.WARN, what, missing[-1][1]
+    else:
+        yield State.FAIL, what, missing[0][1]
+
+
+def _missing(facts: SourceFacts, lock: Lock) -> tuple[str, str] | None:
+    """Return the privileges that the lock takes and the account lacks, and the statements that grant them."""
+    if lock is Lock.TABLES:
+        schemas = {name.schema for name in facts.selected if not facts.grants.allow("LOCK TABLES", name.schema)}
+        what = f"LOCK TABLES on {named(sorted(schemas))}"
+        return (what, _grants(facts, ("LOCK TABLES",), schemas)) if schemas else None
+    lacking = [one for one in lock.privileges(facts.info.flavour) if not facts.grants.allow(one)]
+    return (" and ".join(lacking), f"GRANT {', '.join(lacking)} ON *.* TO {facts.account};") if lacking else None
 
 
 def check_replication(facts: SourceFacts) -> Findings:
