@@ -48,6 +48,7 @@ from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _NUMBERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
+_SETS: Final = ("enum", "set")
 _NUMBER: Final = re.compile(r"'(-?[0-9]+(?:\.[0-9]+)?)'")
 _HIDDEN: Final = ("IGNORED", "INVISIBLE")
 """What MariaDB and MySQL call an index that is not used."""
@@ -83,6 +84,10 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     yield from (DropColumn(one.name) for one in gone)
     for number, (name, column) in enumerate(ours.items()):
         before = theirs.get(name)
+        if before != column and column.type.name in _SETS and _has_doubles(column.type.arguments):
+            raise NotTold(
+                f"its column {column.name} has a member twice: its character set lacks what they were made of"
+            )
         if before is None:
             last = theirs.keys().isdisjoint(list(ours)[number:])
             yield AddColumn(_said_column(column, old, new), None if last else _place(new, number))
@@ -92,6 +97,11 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
             yield ChangeColumn(before.name, _said_column(column, old, new), None)
     if [name for name in theirs if name in ours] != [name for name in ours if name in theirs]:
         raise NotTold("whether its columns were moved or have changed names is not told by their order")
+
+
+def _has_doubles(members: tuple[str, ...]) -> bool:
+    """Return whether CONVERT TO has made two members alike (`?`), which no server takes in a statement."""
+    return len(set(members)) < len(members)
 
 
 def _said_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:

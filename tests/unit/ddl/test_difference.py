@@ -43,6 +43,7 @@ LEFT_OPEN = {
     "DROP c, ADD c int": "c is computed, or is so no more",
     "CHANGE a p int, CHANGE p a int": "moved or have changed names",
     "MODIFY e varchar(9) NOT NULL FIRST": "moved or have changed names",
+    "MODIFY e enum('?','?') CHARACTER SET ascii NOT NULL": "column e has a member twice",
     "ADD FOREIGN KEY (a) REFERENCES parent (id)": "foreign keys",
 }
 
