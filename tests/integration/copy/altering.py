@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page, rounds
+from airflow_provider_dm.engine.copy import begin, page, reader, rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
@@ -152,6 +152,7 @@ def _cut_short(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(page.PageReader, "page", slowly)
     patch.setattr(rounds, "ROUND_SECONDS", 0.15)
     patch.setattr(rounds, "LOOK_SECONDS", 0.05)
+    patch.setattr(reader, "WATCH_SECONDS", 0.05)
 
 
 def kit_of(

@@ -36,6 +36,21 @@ def test_ddl_since_a_start_in_the_past(source: Server, target: Server, fresh_sch
     assert {one.name for one in now.failures} == {"table_columns", "table_creation"}
 
 
+def test_a_unique_key_of_the_target_alone(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    """A start in the past may meet two rows that were never there together; a load and an exact start do not."""
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    target.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT UNIQUE)", database=schema)
+    start = location_of(source)
+    source.sql("INSERT INTO t VALUES (1, 1)", database=schema)
+
+    past = check_start(source, target, schema, start)
+
+    assert "unique key v" in result(past, "table_columns", "target", State.FAIL).message
+    assert check_start(source, target, schema, location_of(source)).passed
+    assert check(source, target, [schema]).passed
+
+
 def test_a_source_whose_tables_are_to_come(mysql_source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mysql_source, target)
     mode = {"task-mode": "full"}
