@@ -15,12 +15,13 @@ from airflow_provider_dm import __version__
 from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
-from airflow_provider_dm.cli.parsing import Command, Parser, UsageError, Verbs
-from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS
+from airflow_provider_dm.cli.parsing import Command, HelpFormatter, Parser, UsageError, Verbs, behind_the_verb
+from airflow_provider_dm.cli.verbs import OWN_VERBS, VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
 EPILOG = (
+    "Options may precede or follow the verb. `dmctl VERB --help` shows its options and examples. "
     "exit codes: 0 done, 1 failed, 2 wrong command line, 3 another run has taken over, "
     "4 source and target differ, 5 precheck failed, 6 done but for DDL that waits for other shards, "
     "130 interrupted (the same command continues)"
@@ -29,7 +30,7 @@ EPILOG = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the console script. Returns the exit code; see output.py for what each one means."""
-    words = sys.argv[1:] if argv is None else argv
+    words = behind_the_verb(sys.argv[1:] if argv is None else argv, VERBS, WITH_ACTIONS)
     try:
         return _run(words)
     except UsageError as error:
@@ -67,10 +68,11 @@ def parser(words: Sequence[str]) -> Parser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the answer as one JSON object on stdout")
     shared.add_argument("--verbose", "-v", action="store_true", help="log on stderr what is done")
-    top = Parser("dmctl", description=DESCRIPTION, epilog=EPILOG)
+    top = Parser("dmctl", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
     top.add_argument("--version", action="version", version=f"dmctl {__version__}")
     described = {name: verb.help for name, verb in VERBS.items()}
-    verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described)
+    examples = {name: verb.examples for name, verb in VERBS.items()}
+    verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described, examples)
     asked = next((VERBS[word].room for word in words if word in VERBS), None)
     for room, names in groupby(VERBS, key=lambda name: VERBS[name].room):
         if room == asked:

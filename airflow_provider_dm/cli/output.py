@@ -1,8 +1,9 @@
 """What dmctl prints, and how it ends.
 
 Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest). Without it
-DM's verbs print that object indented, also where they are refused, and our own verbs print text. Progress, warnings and
-errors for people go to stderr, so that stdout can be piped.
+DM's verbs print that object indented, also where they are refused; on a terminal they print tables (tables.py), and an
+error alone. Our own verbs print text. Progress, warnings and errors for people go to stderr, so that stdout can be
+piped.
 """
 
 from __future__ import annotations
@@ -79,8 +80,14 @@ class Output:
             print(text, flush=True)
 
     def document(self, body: Mapping[str, Any]) -> Exit:
-        """Print an answer whose keys, and their order, are DM's; return how the command ends, by its `result`."""
-        print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
+        """Print an answer whose keys, and their order, are DM's; return how the command ends, by its `result`.
+
+        A person at a terminal gets tables of the same content.
+        """
+        if self._on_terminal:
+            self._show(body)
+        else:
+            print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
         return Exit.DONE if body["result"] else Exit.FAILED
 
     def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
@@ -93,9 +100,21 @@ class Output:
         """Print a typed error: as one paragraph, and with --json or for a `document` as DM's answer as well."""
         # One that an app or a relay has reported is shown as itself, not as our report of it.
         said = reported_by(error) or ReportedError.of(error)
-        if self.as_json or document:
+        if self.as_json or (document and not self._on_terminal):
             self.document({"result": False, "msg": str(said), "error": said.to_json(), **(body or {})})
         self.say(f"error {said}")
+
+    @property
+    def _on_terminal(self) -> bool:
+        return not self.as_json and sys.stdout.isatty()
+
+    def _show(self, body: Mapping[str, Any]) -> None:
+        """Print a document as tables, of which no cell is cut off."""
+        from airflow_provider_dm.cli.tables import tables_of
+
+        console = Console(highlight=False)
+        for one in tables_of(body):
+            console.print(one)
 
 
 def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from airflow_provider_dm.cli.output import Exit, Output
 
@@ -20,6 +20,54 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(self.format_usage(), f"{self.prog}: error: {message}")
+
+    # The signature is argparse's, whose namespace may be of any type.
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse options before, between and behind positional words. argparse itself takes a positional that may be
+        missing for missing as soon as an option comes before it.
+        """
+        if self._subparsers is not None or self._intermixed:
+            return super().parse_known_args(args, namespace)
+        self._intermixed = True  # this method is called again, for the options and then for the rest
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._intermixed = False
+
+    _intermixed = False
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """A help that keeps the lines of a text that has several: examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+def behind_the_verb(words: Sequence[str], verbs: Container[str], with_actions: Container[str]) -> list[str]:
+    """Return the words of a command line with the options that precede the verb moved behind it, and behind its action.
+
+    >>> behind_the_verb(["--json", "-s", "a", "binlog", "list", "shop"], {"binlog"}, {"binlog"})
+    ['binlog', 'list', '--json', '-s', 'a', 'shop']
+    """
+    at = _first(words, lambda word: word in verbs)
+    if at is None or words[0] in ("-h", "--help", "--version"):
+        return list(words)
+    before, verb, behind = words[:at], words[at], words[at + 1 :]
+    at = _first(behind, lambda word: not word.startswith("-")) if verb in with_actions else None
+    if at is None:
+        return [verb, *before, *behind]
+    return [verb, behind[at], *before, *behind[:at], *behind[at + 1 :]]
+
+
+def _first(words: Sequence[str], is_meant: Callable[[str], bool]) -> int | None:
+    """Return the index of the first word that is meant and is not the value of an option; None: there is none."""
+    found = (at for at, word in enumerate(words) if is_meant(word) and (not at or words[at - 1] not in VALUE_OPTIONS))
+    return next(found, None)
+
+
+VALUE_OPTIONS: Final = frozenset({"--meta-url", "--work-dir", "--source", "-s", "--password-env", "--source-file"})
+"""Options that precede a verb and whose value may be the name of one."""
 
 
 Command = Callable[[argparse.Namespace, Output], Exit]
@@ -45,16 +93,32 @@ class Verbs:
     subparsers: Subparsers
     shared: argparse.ArgumentParser
     described: Mapping[str, str]
+    examples: Mapping[str, tuple[str, ...]]
 
     def add(self, name: str, command: Command, description: str = "") -> argparse.ArgumentParser:
         """Add a verb; the caller adds its arguments."""
         said = description or self.described[name]
-        parser = self.subparsers.add_parser(name, parents=[self.shared], help=said, description=said)
+        parser = self.subparsers.add_parser(
+            name,
+            parents=[self.shared],
+            help=said,
+            description=said,
+            epilog=_listed(self.examples.get(name, ())),
+            formatter_class=HelpFormatter,
+        )
         parser.set_defaults(command=command)
         return parser
 
     def below(self, name: str, metavar: str) -> Verbs:
         """Add a verb that has verbs of its own."""
         said = self.described[name]
-        parser = self.subparsers.add_parser(name, help=said, description=said)
-        return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {})
+        epilog = _listed(self.examples.get(name, ()))
+        parser = self.subparsers.add_parser(
+            name, help=said, description=said, epilog=epilog, formatter_class=HelpFormatter
+        )
+        return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {}, {})
+
+
+def _listed(examples: tuple[str, ...]) -> str | None:
+    """Return the examples at the end of a help. The `%` of argparse's own formats is doubled."""
+    return "examples:\n" + "\n".join(f"  dmctl {one}" for one in examples).replace("%", "%%") if examples else None

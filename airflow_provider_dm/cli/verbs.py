@@ -13,43 +13,136 @@ from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 
 
 class Verb(NamedTuple):
-    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it."""
+    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it; `examples`: command
+    lines without the name of the program.
+    """
 
     room: str
     help: str
+    examples: tuple[str, ...] = ()
 
 
 OWN_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
 """The verbs that DM does not have. They answer in text unless --json is given."""
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "run": Verb("run", "run a task in the foreground: precheck, full migration, incremental sync, verification"),
+    "run": Verb(
+        "run",
+        "run a task in the foreground: precheck, full migration, incremental sync, verification",
+        (
+            "run task.yaml -s mysql-01.yaml -s mysql-02.yaml",
+            "run task.yaml -s mysql-01.yaml --until forever --json",
+            "run task.yaml -s mysql-01.yaml --master spark://host:7077 --driver-memory 4g",
+        ),
+    ),
     "check-task": Verb(
         "check_task",
         "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing",
+        ("check-task task.yaml -s mysql-01.yaml",),
     ),
-    "query-status": Verb("query_status", "show tasks, subtasks and relays as the metadata DB knows them"),
-    "start-task": Verb("start_task", "start a task that goes on by itself, or let a paused one go on"),
-    "import-checkpoint": Verb("import_checkpoint", "let a task of DM go on here, from DM's checkpoint in the target"),
-    "pause-task": Verb("task_control", "let a task, or all tasks of a source, wait between two epochs"),
-    "resume-task": Verb("task_control", "let what is paused go on"),
-    "stop-task": Verb("task_control", "end a task and forget it: relay files are not kept for it any more"),
+    "query-status": Verb(
+        "query_status",
+        "show tasks, subtasks and relays as the metadata DB knows them",
+        (
+            "query-status",
+            "query-status shop",
+            "query-status -s mysql-01 --json",
+        ),
+    ),
+    "start-task": Verb(
+        "start_task",
+        "start a task that goes on by itself, or let a paused one go on",
+        (
+            "start-task task.yaml -s mysql-01.yaml",
+            "start-task task.yaml -s mysql-01.yaml --remove-meta",
+        ),
+    ),
+    "import-checkpoint": Verb(
+        "import_checkpoint",
+        "let a task of DM go on here, from DM's checkpoint in the target",
+        ("import-checkpoint task.yaml -s mysql-01.yaml",),
+    ),
+    "pause-task": Verb(
+        "task_control",
+        "let a task, or all tasks of a source, wait between two epochs",
+        (
+            "pause-task shop",
+            "pause-task -s mysql-01",
+        ),
+    ),
+    "resume-task": Verb(
+        "task_control",
+        "let what is paused go on",
+        (
+            "resume-task shop",
+            "resume-task shop -s mysql-01",
+        ),
+    ),
+    "stop-task": Verb(
+        "task_control", "end a task and forget it: relay files are not kept for it any more", ("stop-task shop",)
+    ),
     "binlog": Verb(
-        "binlog", "skip, replace or precede a DDL statement that a task cannot go past; show a log's events"
+        "binlog",
+        "skip, replace or precede a DDL statement that a task cannot go past; show a log's events",
+        (
+            "binlog skip shop -s mysql-01",
+            'binlog replace shop "ALTER TABLE shop.orders ADD COLUMN note text"',
+            "binlog events --source-file mysql-01.yaml --from mysql-bin.000003:4711 --rows",
+        ),
     ),
-    "handle-error": Verb("binlog", "DM's old name of `binlog`, with the action behind the task"),
-    "binlog-schema": Verb("binlog_schema", "show and change the tables by which a task reads the source's log"),
-    "operate-schema": Verb("binlog_schema", "DM's old name of `binlog-schema`"),
+    "handle-error": Verb(
+        "binlog", "DM's old name of `binlog`, with the action behind the task", ("handle-error shop -s mysql-01 skip",)
+    ),
+    "binlog-schema": Verb(
+        "binlog_schema",
+        "show and change the tables by which a task reads the source's log",
+        (
+            "binlog-schema list task.yaml",
+            "binlog-schema get task.yaml shop orders",
+            "binlog-schema update task.yaml shop orders orders.sql -s mysql-01",
+        ),
+    ),
+    "operate-schema": Verb(
+        "binlog_schema", "DM's old name of `binlog-schema`", ("operate-schema get task.yaml -d shop -t orders",)
+    ),
     "shard-ddl-lock": Verb(
-        "shard_ddl_lock", "show what shards of merged tables wait for, and `unlock` one that is stuck"
+        "shard_ddl_lock",
+        "show what shards of merged tables wait for, and `unlock` one that is stuck",
+        (
+            "shard-ddl-lock shop",
+            "shard-ddl-lock unlock 'shop-`shop`.`orders`' --owner mysql-02",
+        ),
     ),
-    "show-ddl-locks": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`"),
-    "unlock-ddl-lock": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock unlock`"),
-    "start-relay": Verb("relay", "pull a source's binlog in the foreground (--source-file), or let its relay go on"),
-    "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs"),
-    "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do"),
-    "resume-relay": Verb("relay", "let paused relays go on, and see that they do"),
-    "purge-relay": Verb("purge_relay", "remove relay files that no task needs"),
-    "meta": Verb("meta", "create or upgrade the metadata DB, or check its schema version"),
+    "show-ddl-locks": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`", ("show-ddl-locks shop",)),
+    "unlock-ddl-lock": Verb(
+        "shard_ddl_lock", "DM's old name of `shard-ddl-lock unlock`", ("unlock-ddl-lock 'shop-`shop`.`orders`'",)
+    ),
+    "start-relay": Verb(
+        "relay",
+        "pull a source's binlog in the foreground (--source-file), or let its relay go on",
+        (
+            "start-relay -s mysql-01 --source-file mysql-01.yaml",
+            "start-relay -s mysql-01",
+        ),
+    ),
+    "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs", ("stop-relay -s mysql-01",)),
+    "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do", ("pause-relay -s mysql-01",)),
+    "resume-relay": Verb("relay", "let paused relays go on, and see that they do", ("resume-relay -s mysql-01",)),
+    "purge-relay": Verb(
+        "purge_relay",
+        "remove relay files that no task needs",
+        ("purge-relay -s mysql-01 --filename mysql-bin.000007 --dry-run",),
+    ),
+    "meta": Verb(
+        "meta",
+        "create or upgrade the metadata DB, or check its schema version",
+        (
+            "meta migrate",
+            "meta check",
+        ),
+    ),
     **{name: Verb("unsupported_verbs", f"not yet. {instead}") for name, instead in UNSUPPORTED.items()},
 }
+
+WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-schema", "operate-source", "config"})
+"""The verbs that have verbs of their own."""

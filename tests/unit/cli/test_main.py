@@ -1,9 +1,12 @@
 """The command line in this process: verbs, answers, exit codes."""
 
 import argparse
+import contextlib
 import gc
 import json
 import os
+import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +15,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import _imported, main, parser
+from airflow_provider_dm.cli.parsing import behind_the_verb
 from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
+from airflow_provider_dm.cli.verbs import WITH_ACTIONS as WITH_VERBS
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -30,7 +35,7 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb, (_, said) in VERBS.items():
+    for verb, (_, said, _) in VERBS.items():
         words = [verb, *([WITH_ACTIONS[verb]] if verb in WITH_ACTIONS else []), "--help"]
         with pytest.raises(SystemExit) as ended:
             parser(words).parse_args(words)
@@ -38,6 +43,93 @@ def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture
         out = " ".join(capsys.readouterr().out.split())
         assert "--json" in out
         assert said in out or verb in WITH_ACTIONS
+
+
+@pytest.mark.parametrize("example", [one for verb in VERBS.values() for one in verb.examples])
+def test_every_example_of_a_help_is_a_command_line_that_is_understood(example: str) -> None:
+    words = shlex.split(example)
+    assert parser(words).parse_args(words).verb == words[0]
+
+
+def test_examples_are_in_the_help_of_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb, (room, _, examples) in VERBS.items():
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        said = capsys.readouterr().out
+        assert [one for one in examples if f"  dmctl {one}\n" not in said + "\n"] == []
+        assert examples or room == "unsupported_verbs"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "query-status shop -s mysql-01 --json --work-dir DIR",
+        "--json --work-dir DIR query-status -s mysql-01 shop",
+        "--work-dir DIR -s mysql-01 query-status --json shop",
+        "-s mysql-01 --json query-status --work-dir DIR shop",
+    ],
+)
+def test_options_may_stand_on_either_side_of_the_verb(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.replace("DIR", str(tmp_path)).split()) == 1
+    assert answer(capsys)["msg"] == "task shop has no source or not exist"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--json --work-dir DIR binlog list shop",
+        "binlog --json --work-dir DIR list -s run shop",
+        "--json meta --work-dir DIR check",
+    ],
+)
+def test_options_may_stand_on_either_side_of_an_action(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.replace("DIR", str(tmp_path)).split()) == 1
+    assert answer(capsys)["result"] is False
+
+
+def test_a_value_may_be_the_name_of_a_verb() -> None:
+    assert behind_the_verb(["-s", "run", "query-status"], VERBS, WITH_VERBS) == ["query-status", "-s", "run"]
+
+
+def test_a_positional_word_may_follow_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    found = parser(["binlog-schema"]).parse_args(["binlog-schema", "list", "task.yaml", "-s", "a", "shop", "orders"])
+    assert (found.database, found.table, found.sources) == ("shop", "orders", ["a"])
+
+
+def test_a_person_at_a_terminal_gets_tables_and_a_script_json(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        store.put_subtask("shop", "mysql-01", unit=Unit.SYNC, stage=Stage.PAUSED, applied=Location("bin.000005", 916))
+    words = [sys.executable, "-m", "airflow_provider_dm.cli.main", "query-status", "--meta-url", url]
+
+    piped = subprocess.run([*words, "shop"], check=True, capture_output=True, text=True)
+    shown, of_a_task = on_a_terminal(words), on_a_terminal([*words, "shop"])
+
+    assert json.loads(piped.stdout)["sources"][0]["subTaskStatus"][0]["name"] == "shop"
+    assert shown.split() == ["task", "status", "sources", "shop", "Paused", "mysql-01"]
+    assert of_a_task.splitlines()[1].split()[:3] == ["mysql-01", "shop", "Sync"]
+    assert "(bin.000005, 916)" in of_a_task
+    assert "{" not in shown + of_a_task
+
+
+def on_a_terminal(words: list[str]) -> str:
+    """Return what a command prints on stdout where that is a terminal, without colours."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "150", "TERM": "dumb"}
+    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.DEVNULL, env=environment)
+    os.close(theirs)
+    found = b""
+    with open(ours, "rb", buffering=0) as terminal:
+        with contextlib.suppress(OSError):  # Linux says so that the other side is closed
+            while read := terminal.read(65536):
+                found += read
+    assert process.wait() == 0
+    return found.decode().replace("\r", "")
 
 
 def test_every_module_adds_the_verbs_that_it_is_said_to_have() -> None:

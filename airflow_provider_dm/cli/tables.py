@@ -1,0 +1,122 @@
+"""DM's documents as tables, for people at a terminal. Pure: documents in, `rich` renderables out.
+
+A list of objects is a table with a column for each key that has a value in one of them; the status of subtasks, which
+is nested, gets columns of its own. Everything else is a line `key: value`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Json = Mapping[str, Any]
+
+_STYLES: Final = {
+    "Running": "green",
+    "Finished": "green",
+    "Paused": "yellow",
+    "Stopped": "yellow",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+    "no": "red",
+}
+"""Colours of words that are the whole of a cell."""
+
+_TITLES: Final = {"taskName": "task", "taskStatus": "status", "errorMsg": "found", "instruction": "what to do"}
+_LEFT_OUT: Final = frozenset({"op", "result", "error"})
+"""Keys of a document that its tables, or the error on stderr, show."""
+
+
+def tables_of(body: Json) -> Iterator[RenderableType]:
+    """Yield what a document looks like, from top to bottom."""
+    for key, value in body.items():
+        if key in _LEFT_OUT or value in ("", None):
+            continue
+        if key == "msg":
+            yield Text(str(value))
+        elif key == "sources" and any("subTaskStatus" in one for one in value):
+            yield from _status(value)
+        elif isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+            if value or not body.get("msg"):
+                yield table_of(value) if value else Text(f"no {key}")
+        elif isinstance(value, Mapping):
+            yield Text(", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()))
+        else:
+            yield Text(f"{key}: {_text(value)}")
+    if body.get("result") and all(value in ("", None) for key, value in body.items() if key not in _LEFT_OUT):
+        yield Text("done")
+
+
+def table_of(rows: Sequence[Json]) -> Table:
+    """Return a table of these objects, without the columns that are empty in all of them."""
+    keys = dict.fromkeys(key for one in rows for key, value in one.items() if _text(value))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for key in keys:
+        table.add_column(_TITLES.get(key, key), overflow="fold")
+    for one in rows:
+        texts = [_text(one.get(key)) for key in keys]
+        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in texts))
+    return table
+
+
+def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
+    """Yield the subtasks and relays of sources, then their errors with what to do about each."""
+    yield table_of([row for one in sources for row in _rows(one)])
+    for one in sources:
+        relay = (one.get("sourceStatus") or {}).get("relayStatus") or {}
+        name = str((one.get("sourceStatus") or {}).get("source", ""))
+        for unit in ({"name": "relay", **relay}, *one.get("subTaskStatus", ())):
+            for error in (unit.get("result") or {}).get("errors", ()):
+                said = f"{error['Message']} {error['Workaround']}".strip()
+                yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {said}", style="red")
+            for group in (unit.get("sync") or {}).get("unresolvedGroups", ()):
+                yield Text(f"{name}, {unit['name']}: rows are held back: {group.get('waits', '')}", style="yellow")
+
+
+def _rows(one: Json) -> Iterator[Json]:
+    """Yield a row for each subtask of a source; of a source without any, one for its relay."""
+    status = one.get("sourceStatus") or {}
+    relay = status.get("relayStatus") or {}
+    whole = {"source": status.get("source") or one.get("msg", ""), "relay": relay.get("stage", "")}
+    subtasks: Sequence[Json] = one.get("subTaskStatus") or ({},)
+    for subtask in subtasks:
+        sync = subtask.get("sync") or {}
+        lag = sync.get("secondsBehindMaster")
+        yield {
+            **whole,
+            "task": subtask.get("name", ""),
+            "unit": subtask.get("unit", ""),
+            "stage": subtask.get("stage", ""),
+            "applied": sync.get("syncerBinlog", ""),
+            "source's end": sync.get("masterBinlog") or relay.get("masterBinlog", ""),
+            "lag": "" if lag is None else f"{lag} s",
+            "changes/s": sync.get("recentRps", ""),
+            "synced": sync.get("synced", ""),
+        }
+
+
+def _text(value: Any) -> str:
+    """Return a value as a cell shows it.
+
+    >>> _text(True), _text(None), _text(["a", "b"]), _text({"a": 1})
+    ('yes', '', 'a, b', '{"a": 1}')
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+        case list() | tuple() if all(isinstance(one, str) for one in value):
+            return ", ".join(value)
+        case list() | tuple() | dict():
+            return json.dumps(value, default=str)
+        case _:
+            return str(value)
