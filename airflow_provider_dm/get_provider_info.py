@@ -42,6 +42,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": _modules("triggers.relay", "triggers.shard_ddl", "triggers.sync"),
         "extra-links": ["airflow_provider_dm.links.dm_page.DmPageLink"],
         "plugins": [{"name": "dm", "plugin-class": "airflow_provider_dm.plugins.dm_plugin.DmPlugin"}],
+        "cli": ["airflow_provider_dm.airflow_commands.get_dm_cli_commands"],
         "connection-types": [_DM_DATABASE, _DM_META],
         "config": {"dm": _CONFIG},
     }

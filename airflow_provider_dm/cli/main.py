@@ -21,18 +21,18 @@ from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
 EPILOG = (
-    "Options may precede or follow the verb. `dmctl VERB --help` shows its options and examples. "
+    "Options may precede or follow the verb. `VERB --help` shows its options and examples. "
     "exit codes: 0 done, 1 failed, 2 wrong command line, 3 another run has taken over, "
     "4 source and target differ, 5 precheck failed, 6 done but for DDL that waits for other shards, "
     "130 interrupted (the same command continues)"
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: str = "dmctl") -> int:
     """Run the console script. Returns the exit code; see output.py for what each one means."""
     words = behind_the_verb(sys.argv[1:] if argv is None else argv, VERBS, WITH_ACTIONS)
     try:
-        return _run(words)
+        return _run(words, program)
     except UsageError as error:
         usage, message = error.args
         as_json = "--json" in words
@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.USAGE
 
 
-def _run(words: Sequence[str]) -> int:
-    top = parser(words)
+def _run(words: Sequence[str], program: str) -> int:
+    top = parser(words, program)
     arguments, unknown = top.parse_known_args(words)
     if unknown and arguments.command is not unsupported_verbs.refuse:
         top.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -60,7 +60,7 @@ def _run(words: Sequence[str]) -> int:
         return Exit.INTERRUPTED
 
 
-def parser(words: Sequence[str]) -> Parser:
+def parser(words: Sequence[str], program: str = "dmctl") -> Parser:
     """Return the parser for these words: it knows all verbs, and the arguments of the one that is asked for.
 
     --json and --verbose belong to each of them.
@@ -68,10 +68,10 @@ def parser(words: Sequence[str]) -> Parser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the answer as one JSON object on stdout")
     shared.add_argument("--verbose", "-v", action="store_true", help="log on stderr what is done")
-    top = Parser("dmctl", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
-    top.add_argument("--version", action="version", version=f"dmctl {__version__}")
+    top = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
+    top.add_argument("--version", action="version", version=f"{program} {__version__}")
     described = {name: verb.help for name, verb in VERBS.items()}
-    examples = {name: verb.examples for name, verb in VERBS.items()}
+    examples = {name: tuple(f"{program} {one}" for one in verb.examples) for name, verb in VERBS.items()}
     verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described, examples)
     asked = next((VERBS[word].room for word in words if word in VERBS), None)
     for room, names in groupby(VERBS, key=lambda name: VERBS[name].room):

@@ -121,4 +121,4 @@ class Verbs:
 
 def _listed(examples: tuple[str, ...]) -> str | None:
     """Return the examples at the end of a help. The `%` of argparse's own formats is doubled."""
-    return "examples:\n" + "\n".join(f"  dmctl {one}" for one in examples).replace("%", "%%") if examples else None
+    return "examples:\n  " + "\n  ".join(examples).replace("%", "%%") if examples else None
