@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
-from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -25,7 +24,10 @@ from airflow_provider_dm.engine.rules.row_filter import check_merged, check_over
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.statements import Verb
 
+MOST_ROWS: Final = 500_000
+"""Estimated rows of a table that cannot be paged: more would be one transaction of minutes, all lost when it breaks."""
 MOST_SCANNED: Final = 10_000
 """Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
 
@@ -185,3 +187,16 @@ def _check_source(
 
 def _feeder(source_id: str, name: TableName) -> str:
     return f"{source_id}:{name}"
+
+
+def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
+    """Return how rows of this table are written. Raises NotSupportedYet for on-duplicate-logical
+    ignore.
+    """
+    match loader.on_duplicate_logical:
+        case OnDuplicate.REPLACE:
+            return Verb.REPLACE
+        case OnDuplicate.IGNORE:
+            way_out = "Use replace or error: which of two rows stays would otherwise be a matter of timing."
+            raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), way_out)
+    return Verb.INSERT

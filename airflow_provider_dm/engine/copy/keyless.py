@@ -27,8 +27,6 @@ from airflow_provider_dm.engine.target.statements import Dialect
 
 AS_PLANNED: Final = "as planned"
 """The `last_key` of a chunk that was copied whole."""
-MOST_ROWS: Final = 500_000
-"""Estimated. More would be one transaction of minutes, all lost when it breaks."""
 
 
 @dataclass(frozen=True)

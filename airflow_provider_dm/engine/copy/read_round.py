@@ -21,10 +21,11 @@ import pymysql
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.copy.copier import copy_chunk
+from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.gather import Group
 from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.copy.writing import sibling_names, verb_for
+from airflow_provider_dm.engine.copy.writing import sibling_names
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Literals, Verb
+from airflow_provider_dm.engine.target.statements import Dialect, Literals
 from airflow_provider_dm.engine.target.tuples import write_values
 
 ROWS_OF_A_STATEMENT = 1_000
@@ -47,19 +45,6 @@ class DuplicateDuringCopy(DmError):
         "different tables. If the rows are meant to overwrite each other, set the loader's on-duplicate-logical to "
         "replace."
     )
-
-
-def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
-    """Return how rows of this table are written (module docstring). Raises NotSupportedYet for on-duplicate-logical
-    ignore.
-    """
-    match loader.on_duplicate_logical:
-        case OnDuplicate.REPLACE:
-            return Verb.REPLACE
-        case OnDuplicate.IGNORE:
-            way_out = "Use replace or error: which of two rows stays would otherwise be a matter of timing."
-            raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), way_out)
-    return Verb.INSERT
 
 
 def write_rows_of(

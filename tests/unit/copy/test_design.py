@@ -10,13 +10,13 @@ import pytest
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.copy.design import (
+    MOST_ROWS,
     MOST_SCANNED,
     Design,
     TargetNotEmpty,
     TargetTableGone,
     design,
 )
-from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
