@@ -1,1 +1,1 @@
-"""Whether the target holds the rows of its sources: every row, compared by sums of hashes, found by bisection."""
+"""Comparison of the target with its sources: every row, by sums of hashes; differing rows are found by bisection."""

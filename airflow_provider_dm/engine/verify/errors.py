@@ -1,4 +1,4 @@
-"""How a comparison of rows can end but for equal."""
+"""Errors of a comparison, and its results other than equal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 
 
 class DataDiffers(DmError):
-    """Tables whose rows are not those of their sources. Which rows stands in the result, not here."""
+    """At least one target table has other rows than its source tables. The run's result lists the rows."""
 
     tables: tuple[str, ...]
     """`schema.table (rows in sources / rows in target)`."""
@@ -14,10 +14,10 @@ class DataDiffers(DmError):
     code = "DM-7201"
     scope = Scope.DOWNSTREAM
     what = "the target differs from its sources in: {tables}."
-    hint = "If nobody wrote meanwhile and all changes had arrived, see the run's result for the rows."
+    hint = "If there were no writes meanwhile and all changes had been applied, see the run's result for the rows."
 
 
-class TargetTableMissing(DmError):
+class ComparedTableMissing(DmError):
     target: str
 
     code = "DM-7202"
@@ -43,4 +43,4 @@ class RowsHeldBack(DmError):
     code = "DM-7204"
     scope = Scope.UPSTREAM
     what = "rows are held back by DDL locks, and these tables are not compared: {tables}. No other differs."
-    hint = "See `dmctl shard-ddl-lock TASK` for the shards that are waited for; compare again behind that."
+    hint = "See `dmctl shard-ddl-lock TASK` for the missing shards; compare again after the lock is resolved."

@@ -1,7 +1,7 @@
-"""Rows that are not in the target since a DDL lock holds them back: merged tables that cannot be compared until then.
+"""Merged tables that cannot be compared, because a DDL lock holds back rows of their shards.
 
-The rows of all shards lie in one table, those that are held back among the rest. So where such a table differs nobody
-can tell which of it is a difference, and none of it is shown as one.
+A merged table contains the rows of all its shards. While rows are held back, a real difference cannot be distinguished
+from a held-back row, so the comparison of such a table reports the lock and lists no differing rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class HeldBack:
-    """The DDL lock of a merged table, its shards whose rows are held back, and the DDL that they wait for."""
+    """The DDL lock of a merged table, the shards whose rows it holds back, and the DDL that these shards wait for."""
 
     lock: str
     shards: tuple[str, ...]
@@ -39,21 +39,23 @@ class HeldBack:
 def read_held_back(
     connection: Connection, meta_schema: str, task: str, sources: Iterable[str]
 ) -> dict[TableName, HeldBack]:
-    """Return what is held back of a task, by merged table. Raises AnswerCut."""
+    """Return the locks that hold back rows of a task, by merged table. Raises AnswerCut."""
     names = list(sources)
     if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
-        return {}  # nobody has synced yet
+        return {}  # no sync has started yet
     ref = SubtaskRef(meta_schema, task, names[0])
     found = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
     return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
 
 
 def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
-    """Return the result of a table's comparison; where it differs, and rows are held back, that is said instead."""
+    """Return the result of a table's comparison. If the table differs while rows are held back, report the lock instead
+    of the differing rows.
+    """
     lock = held.get(table["target"])
     if lock is None or table["equal"]:
         return table
     why = f"rows of {', '.join(lock.shards)} are held back by DDL lock {lock.lock}"
-    why += f"; and {table['why']}" if table["why"] else ""  # as far as the lock is not the reason
+    why += f"; and {table['why']}" if table["why"] else ""  # a reason besides the lock
     held_back = {"lock": lock.lock, "shards": list(lock.shards), "DDLs": list(lock.ddls)}
     return {**table, "why": why, "differing": [], "held_back": held_back}

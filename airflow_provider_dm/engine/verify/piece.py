@@ -1,4 +1,4 @@
-"""One piece of one table, read by one task: its sums, or the rows of a focus that are to be looked at."""
+"""One piece of a table, read by one Spark task: the sums of its rows, or the rows whose hashes are in a focus."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from airflow_provider_dm.engine.verify.sums import Focus, Sums, hash_rows, in_fo
 
 
 @dataclass(frozen=True)
-class Piece:
+class TablePiece:
     """Rows of `table` on the server called `server` whose first key column is between `low` and `high`; None: open."""
 
     server: str
     table: Table
     form: RowForm
     key: tuple[int, ...]
-    """Where, in a row as `form` selects it, the columns stand that name a row to a person."""
+    """Positions, in a row as `form` selects it, of the columns by which reports identify the row."""
     low: int | None = None
     high: int | None = None
 
     def packed_rows(self, connection: Connection) -> Generator[tuple[int, list[bytes]], None, None]:
-        """Yield (columns, packets) of all its rows, as many as the server counts in the same snapshot.
+        """Yield (number of columns, packets) of all rows, and check their number against COUNT(*) in the same snapshot.
 
-        Raises AnswerCut, behind the last packet, and pymysql's errors. Left before its end, it closes the connection.
+        Raises AnswerCut after the last packet, and pymysql's errors. Closes the connection if it is not exhausted.
         """
         rows = counted = 0
         finished = False
@@ -45,7 +45,7 @@ class Piece:
             query(connection, "ROLLBACK")
             finished = True
         finally:
-            if not finished and connection.open:  # or others would read from this snapshot
+            if not finished and connection.open:  # otherwise later reads would use this snapshot
                 connection.close()
         if rows != counted:
             raise AnswerCut(f"rows of {self.table.name}", rows, int(counted))
@@ -69,12 +69,12 @@ class FoundRow:
 
 @dataclass(frozen=True)
 class SumPieces:
-    """A task: (piece, focus) -> sums. Knows how to log in, so it travels as code."""
+    """A Spark task: (piece, focus) -> sums. It contains the endpoints, so it is serialized with the job's code."""
 
     servers: dict[str, Endpoint]
 
-    def __call__(self, work: tuple[Piece, Focus]) -> Sums:
-        """Return the sums of the piece's rows that are in the focus. Raises what reading raises."""
+    def __call__(self, work: tuple[TablePiece, Focus]) -> Sums:
+        """Return the sums of the piece's rows that are in the focus. Raises the errors of `with_retries`."""
         piece, focus = work
         endpoint = self.servers[piece.server]
 
@@ -90,14 +90,14 @@ class SumPieces:
 
 @dataclass(frozen=True)
 class FindRows:
-    """A task: (piece, focus) -> its rows, for foci that hold few."""
+    """A Spark task: (piece, focus) -> the rows in the focus, for foci that contain few rows."""
 
     servers: dict[str, Endpoint]
     most: int
 
-    def __call__(self, work: tuple[Piece, Focus]) -> list[FoundRow]:
-        """Return the piece's rows that are in the focus, up to the batch that brings them to `most` or more. Raises
-        what reading raises.
+    def __call__(self, work: tuple[TablePiece, Focus]) -> list[FoundRow]:
+        """Return the piece's rows that are in the focus. Reading stops after the batch in which their number reaches
+        `most`. Raises the errors of `with_retries`.
         """
         piece, focus = work
         endpoint = self.servers[piece.server]

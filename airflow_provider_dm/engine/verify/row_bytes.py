@@ -1,15 +1,15 @@
-r"""A row as bytes that are the same on both sides exactly when the row is.
+r"""Canonical bytes of a row: equal on both sides if and only if the rows are equal.
 
-The text protocol's packet is such a form already: of each cell a length or the mark of NULL, then its bytes. So where
-no column needs a change, a row is hashed as it travels (`packed`), and otherwise its cells are made canonical and
-packed again; test_row_bytes holds the two to each other.
+A packet of the text protocol already has this form: for each cell a length or the mark of NULL, then its bytes. If no
+column needs a conversion, the packet is hashed as received; otherwise its cells are converted and packed again
+(`packed`). test_row_bytes checks that both forms agree.
 
-Cells need a change where both sides may write one value in two ways: ZEROFILL, FLOAT and ENUM (the codec's business), a
-DECIMAL or a time whose target has more digits behind the point, a BIT that was widened. Text whose charset is not the
-other side's is converted to UTF-8 by its own server, so a latin1 source and a utf8mb4 target compare equal; within one
-charset bytes are compared, as a character without a meaning would become the same `?` as any other.
+Conversions are needed where the two sides may write the same value differently: ZEROFILL, FLOAT and ENUM (done by the
+codec), a DECIMAL or temporal value with a different number of decimals, a BIT of a different length. If the charsets of
+a text differ, each server converts its own text to UTF-8, so a latin1 source and a utf8mb4 target compare equal. Within
+one charset the bytes are compared, because a conversion replaces every invalid character by the same `?`.
 
-What is not compared: collations, defaults, indexes, and what the target has beyond the source's columns."""
+Not compared: collations, defaults, indexes, and target columns that the source does not have."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 @dataclass(frozen=True)
 class RowForm:
-    """The way one table of a mapping is read: the SELECT list, and for each column what makes it canonical, in turn."""
+    """How one table of a mapping is read: the SELECT list, and each column's conversions to its canonical form."""
 
     select: str
     transforms: tuple[tuple[Transform, ...], ...]
 
     def packer(self) -> Callable[[bytes], bytes]:
-        """Return the function packet as it came -> canonical packet."""
+        """Return a function that converts a received packet to a canonical packet."""
         changed = [(number, change) for number, changes in enumerate(self.transforms) for change in changes]
         if not changed:
             return bytes
@@ -54,17 +54,17 @@ class RowForm:
 
 
 def source_form(mapping: TableMapping) -> RowForm:
-    """Return how the source's rows are read."""
+    """Return the form in which the source's rows are read."""
     return _form(mapping.source, mapping.source.columns, mapping.target_columns)
 
 
 def target_form(mapping: TableMapping) -> RowForm:
-    """Return how the target's rows are read: the same columns, in the source's order."""
+    """Return the form in which the target's rows are read: the mapped columns, in the source's order."""
     return _form(mapping.target, mapping.target_columns, mapping.source.columns)
 
 
 def packed(cells: Cells) -> bytes:
-    r"""Pack cells as the text protocol does.
+    r"""Pack cells in the format of the text protocol.
 
     >>> packed((b"12", None, b""))
     b'\x0212\xfb\x00'
@@ -85,7 +85,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
 
 
 def _common_form(column: Column, other: Column) -> Transform | None:
-    """Return what both sides are reduced to where their types differ in what they show of one value."""
+    """Return the conversion that both sides need because their column types show the same value differently."""
     scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
     if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
         return time_key

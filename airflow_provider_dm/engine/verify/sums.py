@@ -1,9 +1,10 @@
-"""Sums of row hashes in classes: the multiset of a table's rows in a few kilobytes, that add up over pieces and shards.
+"""Sums of row hashes by class: a fingerprint, of a few kilobytes, of a table's rows; pieces and shards add up.
 
-Of each row a keyed 128-bit hash is taken; both halves are added modulo 2^64, and the rows counted. Not XOR: equal
-duplicates would cancel out. The low bits of the first half put a row into one of 256 classes, the next 8 bits into a
-class of that class, and so on: a `Focus` names one. Equal sums of all classes mean equal tables but for a chance of
-about 2^-128; an unequal class is read again, one level deeper, until it is small enough to be looked at row by row.
+Each row has a keyed 128-bit hash; the rows are counted and both halves of their hashes added modulo 2^64. XOR would be
+wrong: equal duplicates would cancel out. The low 8 bits of the first half assign a row to one of 256 classes, the next
+8 bits to a class within that class, and so on: a `Focus` names one class. If the sums of all classes are equal, so are
+the tables, except with a probability of about 2^-128. An unequal class is read again one level deeper, until it is
+small enough to compare its rows one by one.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Focus:
     value: int = 0
 
     def inside(self, number: int) -> Focus:
-        """Return the focus on one class of this one."""
+        """Return the focus on class `number` inside this focus."""
         return Focus(self.level + 1, self.value | number << self.level * LEVEL_BITS)
 
 
 @dataclass(eq=False)
 class Sums:
-    """Rows and hashes of each class. Adds up; modulo 2^64 by the arithmetic of uint64."""
+    """Number of rows, and sums of both hash halves, for each class. The sums wrap at 2^64, as uint64 does."""
 
     counts: Words
     first: Words
@@ -52,7 +53,7 @@ class Sums:
         return int(self.counts.sum())
 
     def add(self, hashes: Words, focus: Focus) -> None:
-        """Add rows given by `hash_rows`; those outside of the focus are left out."""
+        """Add rows given by `hash_rows`; ignore rows outside the focus."""
         hashes = hashes[in_focus(hashes, focus)]
         classes = ((hashes[:, 0] >> np.uint64(focus.level * LEVEL_BITS)) & np.uint64(CLASSES - 1)).astype(np.intp)
         self.counts += np.bincount(classes, minlength=CLASSES).astype(np.uint64)
@@ -65,13 +66,13 @@ class Sums:
         self.second += other.second
 
     def unequal(self, other: Sums) -> list[int]:
-        """Return the classes in which the two differ."""
+        """Return the numbers of the classes in which the two differ."""
         differs = (self.counts != other.counts) | (self.first != other.first) | (self.second != other.second)
         return [int(number) for number in np.flatnonzero(differs)]
 
 
 def total(parts: Iterable[Sums]) -> Sums:
-    """Return the sums of all pieces of a side."""
+    """Return the sum over all pieces of one side."""
     whole = Sums.zero()
     for part in parts:
         whole.add_all(part)
@@ -79,14 +80,14 @@ def total(parts: Iterable[Sums]) -> Sums:
 
 
 def hash_rows(rows: Iterable[bytes]) -> Words:
-    """Return two words for each row."""
+    """Return the hash of each row as two words."""
     digest = xxhash.xxh3_128_digest
     joined = b"".join([digest(row, SEED) for row in rows])
     return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
 def in_focus(hashes: Words, focus: Focus) -> NDArray[np.bool_]:
-    """Tell which of the rows are in the focus."""
+    """Return a mask of the rows that are in the focus."""
     mask = (1 << focus.level * LEVEL_BITS) - 1
     found: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)
     return found

@@ -1,13 +1,12 @@
-"""The comparison of all tables of a task: pieces to the runner, sums added up, unequal classes bisected to rows.
+"""Comparison of all tables of a task: pieces are summed by the runner, unequal classes are bisected down to rows.
 
-Every row of every mapped table is read once on both sides. Pieces need not match between the sides: sums add up over
-whatever the pieces were. Source tables that are merged add up to their target. It makes sense while nobody writes:
-after the cut-over, or at a quiet source whose changes have all arrived.
+Every row of every mapped table is read once on each side. The pieces of the two sides need not match, because the sums
+of any set of pieces add up. The sums of merged source tables add up to those of their target table. The result is valid
+only if nothing is written meanwhile: after the cut-over, or while the source is idle and all its changes are applied.
 
-Compared is what the sources have now: a table that was created since the load is, one that was dropped is not. A target
-table that is not there, or has other columns, differs as one with other rows does: DDL that has not arrived yet. Its
-rows are compared by the definition that the task has of the table where the sync stands, if the source still has those
-columns."""
+The source's current tables are compared: tables created since the load are included, dropped tables are not. A target
+table that is missing or has other columns counts as different, since DDL has not been applied yet. If the source still
+has the columns that the task's sync knows for the table, rows are compared by that definition."""
 
 from __future__ import annotations
 
@@ -41,9 +40,9 @@ from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
-from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack, SourceAltered, TargetTableMissing
+from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
 from airflow_provider_dm.engine.verify.held_back import HeldBack, attributed, read_held_back
-from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
+from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, SumPieces, TablePiece
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
 
@@ -54,19 +53,19 @@ TARGET: Final = ""
 MOST_SHOWN: Final = 20
 MOST_SHOWN_BYTES: Final = 64
 FEW_ROWS: Final = 20_000
-"""So many rows of an unequal class are looked at one by one."""
+"""An unequal class of at most this size is compared row by row."""
 MOST_FOCI: Final = 4
 DEEPEST: Final = 4
 ATTEMPTS: Final = 3
-"""The attempts at a comparison during which tables were altered."""
+"""Maximum number of comparisons if tables are altered meanwhile."""
 
 Json = dict[str, Any]
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-class Runs(Protocol):
-    """The part of a Runner that is needed here."""
+class PieceRunner(Protocol):
+    """The part of a Runner that this module needs."""
 
     @property
     def slots(self) -> int: ...
@@ -76,17 +75,17 @@ class Runs(Protocol):
 
 @dataclass
 class Compared:
-    """One target table, its mappings by source-id, and the pieces of both sides."""
+    """One target table, its mappings with their source ids, and the pieces of both sides."""
 
     mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
-    here: list[Piece] = field(default_factory=list)
-    there: list[Piece] = field(default_factory=list)
+    source_pieces: list[TablePiece] = field(default_factory=list)
+    target_pieces: list[TablePiece] = field(default_factory=list)
     why: str = ""
-    """What the target lacks of the source's definition of today: rows are compared by an older one."""
+    """Why the target does not fit the source's current definition; the rows are then compared by an older one."""
 
     @property
     def mapping(self) -> TableMapping:
-        """The first one: all fit the same target, column by column."""
+        """Return the first mapping. All of them have the same target and columns."""
         return self.mappings[0][1]
 
     @property
@@ -94,14 +93,15 @@ class Compared:
         return self.mapping.target.name
 
 
-def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
-    """Compare the sources' rows with the target's. Returns {"verified", "rows", "seconds", "tables": [{"target",
+def verify(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> Json:
+    """Compare the sources' rows with the target's and return {"verified", "rows", "seconds", "tables": [{"target",
     "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
-    "in_target"}], "why"}]}; `rows` are the target's. "why": what keeps a table from being compared as it is now. Where
-    that is a DDL lock there is "held_back": {"lock", "shards", "DDLs"} as well, and no row is shown as differing.
+    "in_target"}], "why"}]}. "rows" counts the target's rows; "why" is the reason why a table cannot be compared by its
+    current definition. If the reason is a DDL lock, the table also has "held_back": {"lock", "shards", "DDLs"}, and no
+    row is listed as differing.
 
-    At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing where the target has none
-    of the tables, SourceAltered (retry), and what reading raises.
+    At most MOST_SHOWN differing rows are listed per table. Raises ComparedTableMissing if the target has none of the
+    tables, SourceAltered (retry), and the errors of reading.
     """
     began = time.monotonic()
     tables = _compared_at_last(spec, runner, environ)
@@ -113,7 +113,7 @@ def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
     }
 
 
-def _compared_at_last(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[Json]:
+def _compared_at_last(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
     attempt = 1
     while True:
         try:
@@ -121,11 +121,11 @@ def _compared_at_last(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -
         except (SchemaChangedDuringCopy, TableNotFound) as error:
             if attempt == ATTEMPTS:
                 raise SourceAltered(error.happened()) from error
-            log.warning("compared anew: %s", error)
+            log.warning("the comparison starts again: %s", error)
             attempt += 1
 
 
-def _compared(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[Json]:
+def _compared(spec: JobSpec, runner: PieceRunner, environ: Mapping[str, str]) -> list[Json]:
     servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
     target = spec.target.resolve(environ)
 
@@ -135,32 +135,32 @@ def _compared(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[J
     before = locks()
     compared, misfits = _plan(spec, servers, target, runner.slots)
     everywhere = servers | {TARGET: target}
-    sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
+    sums = _sum_up([side for one in compared for side in (one.source_pieces, one.target_pieces)], runner, everywhere)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
     found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
     found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
-    held = {str(name): one for name, one in {**before, **locks()}.items()}  # it may have come, or gone, meanwhile
+    held = {str(name): one for name, one in {**before, **locks()}.items()}  # locks may appear or disappear meanwhile
     return [attributed(table, held) for table in found]
 
 
 def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
-    """Return the error that a result amounts to, if any: rows that are held back count where nothing else differs."""
+    """Return the error for a result that is not equal, or None. RowsHeldBack only if nothing else differs."""
     unequal = [table for table in result["tables"] if not table["equal"]]
     bad = [table for table in unequal if "held_back" not in table]
     if unequal and not bad:
         held = (f"{table['target']} ({table['held_back']['lock']})" for table in unequal)
         return RowsHeldBack(tuple(held))
-    told = [
+    shown = [
         f"{table['target']} ({table.get('why') or '{source_rows} / {target_rows} rows'.format_map(table)})"
         for table in bad
     ]
-    return DataDiffers(tuple(told)) if bad else None
+    return DataDiffers(tuple(shown)) if bad else None
 
 
 def _plan(
     spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int
 ) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
-    """Return what is compared; and of target tables that cannot be, the tables that go there, and why."""
+    """Return the tables to compare, and for each target table that cannot be compared its source tables and why."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
     there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     compared: dict[TableName, Compared] = {}
@@ -173,21 +173,21 @@ def _plan(
             entry.mappings.append((source_id, mapping))
         for size in _chunked(servers[source_id], [(mappings[one.table.name].source, one.rows) for one in known], slots):
             mapping = mappings[size.table]
-            piece = Piece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
-            compared[mapping.target.name].here.append(piece)
+            piece = TablePiece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
+            compared[mapping.target.name].source_pieces.append(piece)
     for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
         entry = compared[size.table]
         mapping = entry.mapping
-        piece = Piece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
-        entry.there.append(piece)
+        piece = TablePiece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
+        entry.target_pieces.append(piece)
     return list(compared.values()), paired.misfits
 
 
 @dataclass(frozen=True)
 class _Paired:
-    """The mapping of each source table, but of those whose target is one of `misfits`.
+    """The mapping of each source table, except of those whose target is one of `misfits`.
 
-    `why`: of targets whose rows are compared by an older definition of a source's table.
+    `why`: for each target that does not fit the current definition of a source table, the reason.
     """
 
     mappings: Mapping[tuple[str, TableName], TableMapping]
@@ -205,31 +205,31 @@ def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobS
             sources[one.target].append(f"{source_id}:{one.table.name}")
             try:
                 mappings[source_id, one.table.name] = _mapping(one, one.table, there)
-            except (TargetTableMissing, TargetTableMismatch) as error:
+            except (ComparedTableMissing, TargetTableMismatch) as error:
                 if not there.tables:
                     raise
                 why.setdefault(one.target, error.happened())
                 try:
                     known = _known_to_task(spec, source_id, one.table, target)
                     mappings[source_id, one.table.name] = _mapping(one, known, there)
-                except (TargetTableMissing, TargetTableMismatch):
+                except (ComparedTableMissing, TargetTableMismatch):
                     misfits.setdefault(one.target, error.happened())
     return _Paired(mappings, why, {name: (sources[name], reason) for name, reason in misfits.items()})
 
 
 def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) -> Table:
-    """Return the table as the task knows it where its sync stands, if that can be read of what is there now."""
+    """Return the table as the task knows it at the sync's location, if `now` can be read by it; else `now`."""
     ref, connection = SubtaskRef(spec.task.meta_schema, spec.task.name, source_id), target_connection(target)
     if not begun_subtasks(connection, ref.meta_schema, ref.task, [source_id]):
         return now
     for schema in load_table_schemas(connection, ref):
         if schema.table.name == now.name:
-            return readable(schema.table, now)
+            return readable_definition(schema.table, now)
     return now
 
 
-def readable(known: Table, now: Table) -> Table:
-    """Return an older definition of a table, with the keys of today; if columns of it are gone, today's definition."""
+def readable_definition(known: Table, now: Table) -> Table:
+    """Return the older definition with the current keys; if some of its columns are gone, the current definition."""
     there = {name: value_signature(column) for name, column in now.by_name.items()}
     if any(there.get(name) != value_signature(column) for name, column in known.by_name.items()):
         return now
@@ -246,7 +246,7 @@ def _misfit(target: TableName, sources: list[str], why: str) -> Json:
 
 def _mapping(one: SourceTable, source: Table, there: TargetSurvey) -> TableMapping:
     if one.target not in there.tables:
-        raise TargetTableMissing(str(one.target))
+        raise ComparedTableMissing(str(one.target))
     return map_table(source, there.tables[one.target], one.extracted)
 
 
@@ -255,7 +255,7 @@ def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int
 
 
 def _key(mapping: TableMapping) -> tuple[int, ...]:
-    """Return the positions of the columns that name a row to a person: the target's key, or all columns."""
+    """Return the positions of the columns by which reports identify a row: the target's key, or all columns."""
     return mapping.key_places or tuple(range(len(mapping.source.columns)))
 
 
@@ -263,23 +263,23 @@ def _key(mapping: TableMapping) -> tuple[int, ...]:
 
 
 def _sum_up(
-    sides: Sequence[Sequence[Piece]],
-    runner: Runs,
+    sides: Sequence[Sequence[TablePiece]],
+    runner: PieceRunner,
     servers: dict[str, Endpoint],
     focus: Focus = Focus(),  # noqa: B008
 ) -> list[Sums]:
-    """Return the sums of each side. All pieces of all sides are given to the runner at once."""
+    """Return the sums of each side. All pieces of all sides are submitted to the runner at once."""
     work = [(piece, focus) for side in sides for piece in side]
     done = iter(runner.run(SumPieces(servers), work))
     return [total([next(done) for _ in side]) for side in sides]
 
 
-def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> Json:
+def _report(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> Json:
     unequal = here.unequal(there)
     if unequal:
         log.error("%s differs from its sources in %d of %d classes of rows", one.target, len(unequal), CLASSES)
     if one.why:
-        log.error("%s is compared by an older definition: %s", one.target, one.why)
+        log.error("%s is compared by an older definition of the table: %s", one.target, one.why)
     return {
         "target": str(one.target),
         "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
@@ -295,10 +295,10 @@ def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[
 # Rows
 
 
-def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Json]:
-    """Return the differing rows of some unequal classes, by key. A row that was changed counts once on either side."""
+def _differing(one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]) -> list[Json]:
+    """Return the differing rows of some unequal classes, by key. A changed row counts once on either side."""
     foci = _small_foci(one, here, there, runner, servers)
-    work = [(piece, focus) for focus in foci for piece in one.here + one.there]
+    work = [(piece, focus) for focus in foci for piece in one.source_pieces + one.target_pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
     for (piece, _), found in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
         (theirs if piece.server == TARGET else ours).update(found)
@@ -314,10 +314,12 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: di
     ]
 
 
-def _small_foci(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Focus]:
-    """Return unequal classes small enough to look at: the smallest ones, going down where all are large.
+def _small_foci(
+    one: Compared, here: Sums, there: Sums, runner: PieceRunner, servers: dict[str, Endpoint]
+) -> list[Focus]:
+    """Return unequal classes small enough to compare row by row: the smallest first, descending into large ones.
 
-    More than one, because the row before a change and the row after it lie in two classes.
+    More than one is needed, because the old and the new version of a changed row are in different classes.
     """
     small: list[Focus] = []
     large = [(Focus(), here, there)]
@@ -329,7 +331,7 @@ def _small_foci(one: Compared, here: Sums, there: Sums, runner: Runs, servers: d
             if sizes[number] <= FEW_ROWS or inner.level == DEEPEST:
                 small.append(inner)
             else:
-                ours, theirs = _sum_up((one.here, one.there), runner, servers, inner)
+                ours, theirs = _sum_up((one.source_pieces, one.target_pieces), runner, servers, inner)
                 large.append((inner, ours, theirs))
     return small
 

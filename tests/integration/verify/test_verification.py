@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify import verification
-from airflow_provider_dm.engine.verify.errors import TargetTableMissing
+from airflow_provider_dm.engine.verify.errors import ComparedTableMissing
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -88,7 +88,7 @@ def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fres
         task={"routes": {"merge": route}},
         instance={"route-rules": ["merge"]},
     )
-    with pytest.raises(TargetTableMissing):
+    with pytest.raises(ComparedTableMissing):
         verified(migration)
     migration.finish()
     mysql_target.sql(

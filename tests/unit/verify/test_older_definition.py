@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.verify.verification import readable
+from airflow_provider_dm.engine.verify.verification import readable_definition
 
 ID = Column("id", 0, "int", "int", nullable=False)
 V = Column("v", 1, "varchar", "varchar(9)", nullable=True, charset="utf8mb4")
@@ -14,16 +14,16 @@ KNOWN = Table(TableName("shop", "t"), (ID, V), (PRIMARY,))
 
 
 def test_a_column_more_is_left_out() -> None:
-    assert readable(KNOWN, replace(KNOWN, columns=(ID, V, W))) == KNOWN
+    assert readable_definition(KNOWN, replace(KNOWN, columns=(ID, V, W))) == KNOWN
 
 
 def test_pages_are_read_by_a_key_of_today() -> None:
     by_w, by_v = Index("w", ("w",), prefixes=(None,)), Index("V", ("V",), prefixes=(None,))
     now = replace(KNOWN, columns=(ID, V, W), unique_keys=(by_w, by_v))
-    assert readable(KNOWN, now) == replace(KNOWN, unique_keys=(by_v,))
+    assert readable_definition(KNOWN, now) == replace(KNOWN, unique_keys=(by_v,))
 
 
 def test_what_the_source_has_no_more_cannot_be_compared() -> None:
     for columns in ((ID,), (ID, replace(V, charset="latin1")), (ID, replace(V, data_type="text")), (ID, W)):
         now = replace(KNOWN, columns=columns)
-        assert readable(KNOWN, now) is now
+        assert readable_definition(KNOWN, now) is now
