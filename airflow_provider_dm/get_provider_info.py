@@ -54,8 +54,12 @@ def _modules(*names: str) -> list[dict[str, Any]]:
     ]
 
 
+def _field(label: str, description: str, kind: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": [kind, "null"], **schema}}
+
+
 def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
-    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
+    return _field(label, description, "string", **schema)
 
 
 _TLS: dict[str, Any] = {
@@ -67,6 +71,60 @@ _TLS: dict[str, Any] = {
     "tls_ca": _text("TLS CA file", "Path, on every worker, of the CA that signed the server's certificate."),
     "tls_cert": _text("TLS certificate file", "Path, on every worker, of this client's certificate."),
     "tls_key": _text("TLS key file", "Path, on every worker, of this client's private key."),
+}
+
+# The rest of a source.yaml, by DM's names. The target's connection needs none of it.
+_SOURCE: dict[str, Any] = {
+    "enable-relay": _field(
+        "Source: keep a relay log",
+        "One for all tasks of the source, written by DmRelayOperator or `dmctl start-relay`. Off: each task has its own.",
+        "boolean",
+        default=True,
+    ),
+    "enable-gtid": _field(
+        "Source: find places by GTID",
+        "Needed where another server may take over from this one.",
+        "boolean",
+        default=False,
+    ),
+    "relay-dir": _text(
+        "Source: relay directory", "Empty: below [dm] work_dir. [dm] relay_dir overrides it for all sources."
+    ),
+    "relay-binlog-name": _text(
+        "Source: first binlog file", "Where a new relay log begins. Empty: where tasks need it."
+    ),
+    "relay-binlog-gtid": _text("Source: first GTID set", "The same by GTID, with `find places by GTID`."),
+    "server-id": _field(
+        "Source: server id of the relay",
+        "Must differ from all servers and replicas of the source. Empty or 0: one is picked.",
+        "integer",
+        minimum=0,
+        maximum=4294967295,
+    ),
+    "spool-limit-mb": _field(
+        "Source: private log limit (MiB)",
+        "How far a log that a task pulls for itself may be ahead of the task. Empty: 4096.",
+        "integer",
+        minimum=1,
+    ),
+    "case-sensitive": _field(
+        "Source: case-sensitive rules", "Whether patterns of the task's rules regard upper and lower case.", "boolean"
+    ),
+    "purge": _field(
+        "Source: purge of relay files",
+        'When files that no task needs are removed: {"interval": 3600, "expires": 0, "remain-space": 15}.',
+        "object",
+    ),
+    "checker": _field(
+        "Source: retries",
+        'Pauses between retries: {"backoff-min": "1s", "backoff-max": "5m", "backoff-factor": 2}.',
+        "object",
+    ),
+    "filters": _field(
+        "Source: binlog event filters",
+        'Rules for every task of the source: [{"schema-pattern": "a*", "events": ["drop table"], "action": "Ignore"}].',
+        "array",
+    ),
 }
 
 _DM_DATABASE: dict[str, Any] = {
@@ -87,11 +145,12 @@ _DM_DATABASE: dict[str, Any] = {
             default="auto",
         ),
         **_TLS,
-        "session": {
-            "label": "Session variables",
-            "description": 'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.',
-            "schema": {"type": ["object", "null"]},
-        },
+        "session": _field(
+            "Session variables",
+            'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.',
+            "object",
+        ),
+        **_SOURCE,
     },
 }
 
@@ -145,6 +204,16 @@ _CONFIG: dict[str, Any] = {
             "type": "string",
             "example": "/var/lib/dm",
             "default": "dm",
+        },
+        "relay_dir": {
+            "description": (
+                "Folder of this machine for the relay logs of all sources, each in a folder with its id; overrides the "
+                "sources' relay-dir. Relative paths are below AIRFLOW_HOME. Empty: each source's own relay-dir."
+            ),
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "/data/relay",
+            "default": "",
         },
         "poll_interval": {
             "description": "Seconds between two looks at a relay's or run's state.",

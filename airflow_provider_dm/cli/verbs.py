@@ -40,6 +40,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing",
         ("check-task task.yaml -s mysql-01.yaml",),
     ),
+    "doctor": Verb(
+        "doctor",
+        "check this machine, the metadata DB and, with files, sources and task; name the remedy of each failure",
+        ("doctor", "doctor -s mysql-01.yaml", "doctor task.yaml -s mysql-01.yaml -s mysql-02.yaml"),
+    ),
     "query-status": Verb(
         "query_status",
         "show tasks, subtasks and relays as the metadata DB knows them",

@@ -6,6 +6,8 @@ by `engine.mysql.connection`, whoever opens it. Messages name host and user, nev
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +16,7 @@ from airflow.sdk import BaseHook
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.mysql.connection import Connection as Session
     from airflow_provider_dm.engine.mysql.connection import ServerInfo
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
@@ -22,10 +25,24 @@ DEFAULT_PORT: Final = 3306
 CONNECTION_TYPES: Final = ("dm_database", "mysql")
 TLS: Final = "tls"
 TLS_FILES: Final = ("tls_ca", "tls_cert", "tls_key")
+SOURCE_OPTIONS: Final = (
+    "enable-gtid",
+    "enable-relay",
+    "relay-dir",
+    "relay-binlog-name",
+    "relay-binlog-gtid",
+    "server-id",
+    "spool-limit-mb",
+    "case-sensitive",
+    "purge",
+    "checker",
+    "filters",
+)
+"""Keys of source.yaml that a connection's extra holds under the same names; its login is the connection itself."""
 
 
 class DmDatabaseHook(BaseHook):
-    """One source or target of a migration.
+    """One source or target of a migration. A source's connection also holds the options of its ``source.yaml``.
 
     :param dm_database_conn_id: connection of type ``dm_database`` (or ``mysql``)
     :param name: what messages call the server; the connection id by default
@@ -74,7 +91,9 @@ class DmDatabaseHook(BaseHook):
             said = str(extra_of(self.connection).get("flavour") or "auto")
             flavour = None if said == "auto" else said
             # The form tests under a random connection id, which would tell a person nothing.
-            return describe_server(endpoint_of(self.connection, "the server"), flavour)
+            return describe_server(
+                endpoint_of(self.connection, "the server"), flavour, source_of(self.connection, "any")
+            )
         except Exception as error:  # noqa: BLE001  the button shows it
             return False, str(error)
 
@@ -103,6 +122,31 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         tls=tls_of(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),
     )
+
+
+def source_of(connection: Connection, source_id: str) -> SourceConfig:
+    """Return the source that a connection describes: with a relay log unless its extra has `enable-relay: false`.
+
+    Raises ConfigError, ConnectionUnusable.
+    """
+    from airflow_provider_dm.engine.config.yaml_file import source_of as source_of_document
+    from airflow_provider_dm.hooks import settings
+
+    extra = extra_of(connection) if connection.conn_type == DmDatabaseHook.conn_type else {}
+    given = {key: _as_json(extra[key]) for key in SOURCE_OPTIONS if extra.get(key) not in (None, "")}
+    flavour = extra.get("flavour")
+    if flavour in ("mysql", "mariadb"):
+        given["flavor"] = flavour
+    document = {"source-id": source_id, "enable-relay": True, **given}
+    return settings.with_relay_dir(source_of_document(document, f"the connection {connection.conn_id}"))
+
+
+def _as_json(value: Any) -> Any:
+    """Return an option as JSON has it: the form and a connection's URI may hold an object or a list as text."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:

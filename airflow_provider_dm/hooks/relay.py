@@ -43,7 +43,8 @@ class RelayLogHook(BaseHook):
         """Return where the relay log of this source lies on this machine."""
         from airflow_provider_dm.launch.workdir import shared_relay
 
-        return shared_relay(settings.work_root(), source_id, self.relay_dir or "")
+        relay_dir = settings.relay_dir_of(source_id) or self.relay_dir or ""
+        return shared_relay(settings.work_root(), source_id, relay_dir)
 
     def list_files(self, source_id: str) -> list[RelayFile]:
         """List all binlog files of the relay log on this machine, oldest first. Raises RelayDirectoryUnusable."""
@@ -101,7 +102,8 @@ class RelayLogHook(BaseHook):
         from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
         from airflow_provider_dm.launch.workdir import shared_relay
 
-        root = shared_relay(settings.work_root(), config.source_id, self.relay_dir or config.relay_dir)
+        relay_dir = settings.relay_dir_of(config.source_id) or self.relay_dir or config.relay_dir
+        root = shared_relay(settings.work_root(), config.source_id, relay_dir)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return plan_by_hand(store, config.source_id, root, *requests_for(config.purge, root))
 

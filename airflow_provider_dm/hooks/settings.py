@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.get_provider_info import get_provider_info
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.config.source import SourceConfig
 
 SECTION: Final = "dm"
 _AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
@@ -32,10 +35,31 @@ def poll_seconds() -> float:
 
 def work_root() -> Path:
     """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
-    configured = Path(option("work_dir")).expanduser()
+    return _below_home(option("work_dir"))
+
+
+def _below_home(configured: str) -> Path:
+    """Return a path, absolute: a relative one is below AIRFLOW_HOME."""
     # AIRFLOW_HOME as Airflow itself has it, without importing what it imports.
     home = Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()
-    return configured if configured.is_absolute() else home / configured
+    return home / Path(configured).expanduser()
+
+
+def relay_dir_of(source_id: str) -> str:
+    """Return the source's folder below `[dm] relay_dir`; "" where the option is not set.
+
+    As that of a DM-worker it overrides the `relay-dir` of sources.
+    """
+    from airflow_provider_dm.launch.workdir import quoted
+
+    root = option("relay_dir")
+    return str(_below_home(root) / quoted(source_id)) if root else ""
+
+
+def with_relay_dir(source: SourceConfig) -> SourceConfig:
+    """Return the source with the relay directory that `[dm] relay_dir` decides, if it is set."""
+    overriding = relay_dir_of(source.source_id)
+    return source.model_copy(update={"relay_dir": overriding}) if overriding else source
 
 
 def environment_of_apps() -> dict[str, str]:

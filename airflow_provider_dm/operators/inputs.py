@@ -4,8 +4,9 @@ The rules of precedence, once for all operators:
 - A source's login is the Airflow connection that `source_conn_ids` names for it; else `from` of its source.yaml; else
   the Airflow connection whose id is the source-id.
 - The target's login is `target_conn_id`; else `target-database` of the task.
-- A source without source.yaml keeps a relay log in the work directory, as if it had `enable-relay: true`: the directory
-  that `DmRelayOperator` writes for it.
+- The options of a source without source.yaml are those of its connection. Unless they have `enable-relay: false`, it
+  keeps a relay log, which `DmRelayOperator` writes for it.
+- `[dm] relay_dir` overrides the `relay-dir` of every source.
 
 A password is never an argument: Airflow shows DAG files and rendered arguments to every viewer.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from airflow.sdk import BaseHook
@@ -26,8 +28,10 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig, UnknownSource
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, text_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.hooks import database
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
+from airflow_provider_dm.hooks.settings import with_relay_dir
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
 
@@ -69,11 +73,12 @@ def read_inputs(
     PasswordInDag, ArgumentUnusable.
     """
     config = read_task(task, files)
-    configs = chosen_sources(config, [read_source(source, files) for source in listed(sources, "sources")])
+    conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
+    given = [read_source(source, files, conn_ids) for source in listed(sources, "sources")]
+    configs = chosen_sources(config, given, conn_ids)
     config.require_supported()
     for one in configs:
         one.require_supported()
-    conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
     endpoints = tuple(source_endpoint(one, conn_ids.get(one.source_id)) for one in configs)
     return Inputs(config, configs, endpoints, target_endpoint(config, target_conn_id))
 
@@ -100,21 +105,37 @@ def sources_of(task: TaskConfig, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given) or tuple(task.source_ids)
 
 
-def read_source(document: Document, files: Files) -> SourceConfig:
-    """Read a source: its id, the path of a source.yaml, or what that would hold. Raises ConfigError, PasswordInDag."""
+def read_source(document: Document, files: Files, conn_ids: Mapping[str, str] = MappingProxyType({})) -> SourceConfig:
+    """Read a source: its id, the path of a source.yaml, or what that would hold. `conn_ids`: the connections of sources
+    that do not have their id. Raises ConfigError, PasswordInDag, ConnectionUnusable.
+    """
     if not isinstance(document, str):
         refuse_passwords(document)
-        return source_of(document, "the operator's argument `source`")
+        return with_relay_dir(source_of(document, "the operator's argument `source`"))
     text(document, "source")
     if document.endswith(_YAML) or "/" in document:
-        return parse_source(files.text(document), str(files.folder / document))
-    return SourceConfig(source_id=document, enable_relay=True)
+        return with_relay_dir(parse_source(files.text(document), str(files.folder / document)))
+    return connection_source(conn_ids.get(document, document), document)
 
 
-def chosen_sources(task: TaskConfig, given: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
-    """Return those that were given, in the order of the task; none given: all.
+def connection_source(conn_id: str, source_id: str) -> SourceConfig:
+    """Return the source that a connection describes; without one, a source with a relay log and no other option.
 
-    Raises UnknownSource, SourceFilesDiffer.
+    Raises ConfigError, ConnectionUnusable.
+    """
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return with_relay_dir(SourceConfig(source_id=source_id, enable_relay=True))
+    return database.source_of(connection, source_id)
+
+
+def chosen_sources(
+    task: TaskConfig, given: Sequence[SourceConfig], conn_ids: Mapping[str, str] = MappingProxyType({})
+) -> tuple[SourceConfig, ...]:
+    """Return the given sources in the order of the task; all of the task, by their connections, where none are given.
+
+    Raises UnknownSource, SourceFilesDiffer, ConfigError, ConnectionUnusable.
     """
     by_id: dict[str, SourceConfig] = {}
     for source in given:
@@ -124,7 +145,7 @@ def chosen_sources(task: TaskConfig, given: Sequence[SourceConfig]) -> tuple[Sou
             raise SourceFilesDiffer(task.name, f"`sources` has source {source.source_id} twice")
         by_id[source.source_id] = source
     if not by_id:
-        return tuple(SourceConfig(source_id=source_id, enable_relay=True) for source_id in task.source_ids)
+        return tuple(connection_source(conn_ids.get(source, source), source) for source in task.source_ids)
     return tuple(by_id[source_id] for source_id in task.source_ids if source_id in by_id)
 
 

@@ -251,7 +251,8 @@ class DmRelayOperator(BaseOperator):
 
         if self.until not in get_args(Until):
             raise ArgumentUnusable("until", f"{self.until!r} is none of {', '.join(get_args(Until))}")
-        config = read_source(self.source, files_of(self, context))
+        conn_ids = {self.source: self.source_conn_id} if isinstance(self.source, str) and self.source_conn_id else {}
+        config = read_source(self.source, files_of(self, context), conn_ids)
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,17 +12,22 @@ import pytest
 from airflow.sdk import Connection
 from sqlalchemy.engine import make_url
 
+from airflow_provider_dm.engine.config.base import kebab
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.yaml_file import source_of as source_of_document
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.purge import PurgeUnclear
+from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
-from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of
+from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of, source_of
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, url_of
 from airflow_provider_dm.hooks.relay import RelayLogHook
+from airflow_provider_dm.operators.inputs import Files, read_source
 from testbed import Server
 from tests.dm_tables import DmTable
 
@@ -81,16 +87,106 @@ def test_the_test_button_names_version_and_roles(source: Server, connection: Def
     ok, said = DmDatabaseHook("replica").test_connection()
     assert ok
     assert source.version.split("-")[0] in said
-    assert "As a source: ready. As a target: ready." in said
+    assert said.endswith("Ready as a source. Ready as a target.")
 
 
-def test_the_test_button_names_grants_that_lack(source: Server, connection: Define) -> None:
-    source.create_user("reader", CANARY, privileges="SELECT")
-    connection("replica", **database(source) | {"login": "reader", "password": CANARY})
-    ok, said = DmDatabaseHook("replica").test_connection()
+def button(server: Server, connection: Define, *grants: str) -> str:
+    """Return what the Test button reports for an account with these grants."""
+    server.create_user("button", CANARY, privileges="USAGE")
+    try:
+        for grant in grants:
+            server.sql(f"GRANT {grant} TO button")
+        connection("replica", **database(server) | {"login": "button", "password": CANARY})
+        ok, said = DmDatabaseHook("replica").test_connection()
+    finally:
+        server.sql("DROP USER button")
     assert ok
-    assert "As a source: not granted globally: REPLICATION SLAVE, REPLICATION CLIENT." in said
-    assert "As a target: not granted globally: INSERT" in said
+    assert CANARY not in said
+    return said
+
+
+def test_the_test_button_names_what_is_missing_for_a_source(source: Server, connection: Define) -> None:
+    said = button(source, connection, "SELECT ON app.*")
+    assert re.search(
+        r"Not as a source: [A-Z, ]*REPLICATION SLAVE is missing: GRANT [A-Z, ]*SLAVE ON \*\.\* TO 'button'@'%';", said
+    )
+
+
+def test_the_test_button_accepts_the_documented_grants_of_a_source(source: Server, connection: Define) -> None:
+    said = button(source, connection, "SELECT ON app.*", "REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+    assert "Ready as a source. Not as a target: INSERT, UPDATE, DELETE, CREATE is missing." in said
+
+
+def test_the_test_button_accepts_the_documented_grants_of_a_target(mysql_target: Server, connection: Define) -> None:
+    of_rows = "SELECT, INSERT, UPDATE, DELETE, CREATE"
+    said = button(mysql_target, connection, f"{of_rows}, ALTER, DROP, INDEX ON app.*", f"{of_rows} ON dm_meta.*")
+    assert "Ready as a target in app, dm_meta. Not as a source: " in said
+
+
+def test_the_test_button_names_an_option_that_cannot_be(source: Server, connection: Define) -> None:
+    connection("replica", **database(source, extra={"server-id": "many"}))
+    ok, said = DmDatabaseHook("replica").test_connection()
+    assert not ok
+    assert "server-id" in said
+
+
+# a source in its connection
+
+
+def test_a_connection_holds_the_whole_source(connection: Define) -> None:
+    """Every key of source.yaml but those of the login has a field of the form, and the two mean the same."""
+    options = {
+        "enable-gtid": True,
+        "enable-relay": False,
+        "relay-dir": "/data/one",
+        "relay-binlog-name": "mysql-bin.000007",
+        "relay-binlog-gtid": "",
+        "server-id": 7,
+        "spool-limit-mb": 99,
+        "case-sensitive": True,
+        "purge": {"expires": 24},
+        "checker": {"backoff-max": "1m"},
+        "filters": [{"schema-pattern": "a*", "events": ["drop table"], "action": "Ignore"}],
+    }
+    of_form = {"flavour", "tls", "tls_ca", "tls_cert", "tls_key", "session"}
+    (fields,) = [
+        one["conn-fields"] for one in get_provider_info()["connection-types"] if one["connection-type"] == "dm_database"
+    ]
+    assert set(fields) == set(options) | of_form
+    without_effect = {"charset", "meta-dir", "auto-fix-gtid", "tracer"}
+    of_file = {kebab(name) for name in SourceConfig.model_fields} - {"source-id", "from-", "flavor", "enable"}
+    assert set(options) == of_file - without_effect
+    given = Connection(conn_id="one", conn_type="dm_database", host="h", login="l", extra=json.dumps(options))
+    assert source_of(given, "one") == source_of_document({"source-id": "one", **options})
+
+
+def test_the_flavour_of_a_connection_is_the_sources(connection: Define) -> None:
+    given = Connection(conn_id="one", conn_type="dm_database", host="h", extra='{"flavour": "mariadb"}')
+    assert source_of(given, "one").flavor == "mariadb"
+
+
+def test_options_of_a_uri_are_text(connection: Define) -> None:
+    uri = "dm-database://dm:secret@db1:3306/?enable-relay=false&server-id=7&purge=%7B%22expires%22%3A+24%7D"
+    found = source_of(Connection.from_uri(uri, conn_id="one"), "one")
+    assert (found.enable_relay, found.server_id, found.purge.expires) == (False, 7, 24)
+
+
+def test_relay_dir_of_the_configuration_overrides_that_of_sources(
+    connection: Define, monkeypatch: pytest.MonkeyPatch, work_dir: Path, tmp_path: Path
+) -> None:
+    connection("of/connection", conn_type="dm_database", host="h", login="l", extra={"relay-dir": "/data/one"})
+    (tmp_path / "file.yaml").write_text("source-id: of-file\nenable-relay: true\nrelay-dir: /data/two\n")
+    given = (str(tmp_path / "file.yaml"), {"source-id": "of-dict"}, "of-nothing", "of-conn")
+
+    def relay_dirs() -> list[str]:
+        files = Files(tmp_path)
+        return [read_source(one, files, {"of-conn": "of/connection"}).relay_dir for one in given]
+
+    assert relay_dirs() == ["/data/two", "", "", "/data/one"]
+    assert RelayLogHook(relay_dir="/data/three").directory("a") == Path("/data/three")
+    monkeypatch.setenv("AIRFLOW__DM__RELAY_DIR", "/relays")
+    assert relay_dirs() == ["/relays/of-file", "/relays/of-dict", "/relays/of-nothing", "/relays/of-conn"]
+    assert RelayLogHook(relay_dir="/data/three").directory("a") == Path("/relays/a")
 
 
 def test_a_wrong_password_is_told_without_it(source: Server, connection: Define) -> None:

@@ -34,13 +34,16 @@ class Grant:
     table: str | None
     revoked: bool = False
 
+    def names(self, privilege: str) -> bool:
+        """Return True if the line is about this privilege, wherever it holds."""
+        wanted = {privilege} | _ALSO_BY.get(privilege, frozenset()) | _EVERYTHING
+        return bool(wanted & self.privileges)
+
     def covers(self, privilege: str, schema: str | None, table: str | None) -> bool:
         """Tell whether this line gives (or takes) the privilege on all of `schema`.`table`; None asks for
         everything.
         """
-        if not (
-            _EVERYTHING & self.privileges or ({privilege} | _ALSO_BY.get(privilege, frozenset())) & self.privileges
-        ):
+        if not self.names(privilege):
             return False
         if self.schema is not None and (schema is None or not _pattern(self.schema).fullmatch(schema)):
             return False
@@ -65,6 +68,15 @@ class Grants:
         given = any(line.covers(privilege, schema, table) for line in self.lines if not line.revoked)
         taken = any(line.covers(privilege, schema, table) for line in self.lines if line.revoked)
         return given and not taken
+
+    def schemas(self, privilege: str) -> tuple[str, ...]:
+        """Return the patterns of schemas in which the account has `privilege` on some table; "*" for all schemas.
+
+        >>> Grants.parse(["GRANT SELECT ON `shop`.* TO `dm`", "GRANT USAGE ON *.* TO `dm`"]).schemas("SELECT")
+        ('shop',)
+        """
+        given = dict.fromkeys(one.schema for one in self.lines if not one.revoked and one.names(privilege))
+        return ("*",) if None in given else tuple(one for one in given if one is not None)
 
 
 def _parse(line: str) -> Grant | None:

@@ -81,6 +81,34 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
 )
 
 
+OF_A_SERVER: Final = frozenset(
+    {
+        "version",
+        "server_id",
+        "binlog_enable",
+        "binlog_format",
+        "binlog_row_image",
+        "binlog_retention",
+        "replication_privilege",
+    }
+)
+"""The checks of a source that need no task."""
+
+
+def check_source(config: SourceConfig, endpoint: Endpoint) -> tuple[CheckResult, ...]:
+    """Check whether a server and its account can be a source of some task. Never raises for what it finds."""
+    instances = [{"source-id": config.source_id}]
+    any_task = TaskConfig.model_validate({"name": "any", "task-mode": "all", "mysql-instances": instances})
+    with ExitStack() as open_connections:
+        results: list[CheckResult] = []
+        connection = _connect(config.source_id, endpoint, open_connections, results)
+        if connection is not None:
+            checks = [check for check in SOURCE_CHECKS if check.name in OF_A_SERVER]
+            checks.append(Check("select_privilege", "dump_privilege", privileges.check_select))
+            results += _checked(config.source_id, SourceFacts(endpoint, connection, any_task, config), checks)
+    return tuple(results)
+
+
 def run_precheck(
     task: TaskConfig,
     sources: Sequence[tuple[SourceConfig, Endpoint]],

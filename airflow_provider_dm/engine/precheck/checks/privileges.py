@@ -101,6 +101,15 @@ def check_replication(facts: SourceFacts) -> Findings:
     return verdict(missing, State.FAIL, f"{named(missing)} is missing", remedy, fine=", ".join(wanted.values()))
 
 
+def check_select(facts: SourceFacts) -> Findings:
+    """Check SELECT on any table at all: which tables a task reads is not known here."""
+    remedy = f"GRANT SELECT ON `SCHEMA`.* TO {facts.account}; for each schema that a task reads."
+    scopes = [named([str(one) for one in facts.grants.schemas("SELECT")])]
+    return verdict(
+        not any(scopes), State.FAIL, "SELECT is missing on all schemas", remedy, fine=f"SELECT on {scopes[0]}"
+    )
+
+
 def check_target(facts: TargetFacts) -> Findings:
     """Check the privileges to write rows and progress, and to create what is not there."""
     schemas = {name.schema for name in facts.wanted}

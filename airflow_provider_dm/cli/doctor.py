@@ -1,0 +1,84 @@
+"""`doctor`: can a task run on this machine? Every check that fails names its remedy; none of them changes anything.
+
+doctor                              Java, pyspark, work directory, disk, ports, metadata DB
+doctor -s SOURCE.yaml …             also logins, grants and binlog settings of sources, and their relay disks
+doctor TASK.yaml -s SOURCE.yaml …   also the whole precheck of the task, and its metrics port
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.check_task import to_json
+from airflow_provider_dm.cli.inputs import add_password_argument, named_variables, read_inputs, source_endpoint
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, PrecheckReport, State, said
+from airflow_provider_dm.engine.precheck.run import check_source, run_precheck
+from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE
+from airflow_provider_dm.launch.machine import check_disk, check_metrics_port, checked, machine_results
+from airflow_provider_dm.launch.starts import with_starts
+from airflow_provider_dm.launch.workdir import shared_relay
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("doctor", doctor)
+    parser.add_argument("task", metavar="TASK.yaml", type=Path, nargs="?", help="also run the precheck of this task")
+    parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", default=[], dest="sources")
+    add_password_argument(parser)
+    meta.add_arguments(parser)
+
+
+def doctor(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Print DM's document of check-task with every check; exit code 5 when one failed."""
+    report = PrecheckReport("", tuple(_results(arguments)))
+    failed = len(report.failures)
+    msg = f"{failed} of {len(report.results)} checks failed" if failed else "check pass!!!"
+    output.document({"result": report.passed, "msg": msg, **to_json(report)})
+    return Exit.DONE if report.passed else Exit.PRECHECK
+
+
+def _results(arguments: argparse.Namespace) -> Iterator[CheckResult]:
+    root = meta.root_of(arguments)
+    yield from machine_results(root)
+    yield checked("metadata_db", "metadata DB", lambda: _check_metadata_db(arguments))
+    try:
+        yield from _of_files(arguments, root)
+    except DmError as error:
+        yield CheckResult("files", "files", State.FAIL, *said(error))
+
+
+def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult]:
+    """Yield the results of the files that were given. Raises what reading them raises."""
+    for config in (load_source(file) for file in arguments.sources):
+        if config.enable_relay:
+            yield checked("relay_disk", config.source_id, partial(_check_relay_disk, config, root))
+        if arguments.task is None:
+            endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
+            yield from check_source(config, endpoint)
+    if arguments.task is not None:
+        inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
+        if inputs.task.metrics_addr:
+            yield checked("ports", inputs.task.name, lambda: check_metrics_port(inputs.task.metrics_addr))
+        inputs = with_starts(inputs)
+        yield from run_precheck(inputs.task, inputs.pairs, inputs.target, inputs.relay_dirs(root)).results
+
+
+def _check_metadata_db(arguments: argparse.Namespace) -> Finding:
+    """Check that the metadata DB answers with this release's schema. Raises MetaSchemaDiffers, MetaUnreachable, …"""
+    with meta.open_store(arguments):
+        return State.OK, "answers, with the schema of this release", ""
+
+
+def _check_relay_disk(config: SourceConfig, root: Path) -> Finding:
+    remedy = f"Free some, give source {config.source_id} a relay-dir on another disk, or lower purge.remain-space."
+    directory = shared_relay(root, config.source_id, config.relay_dir)
+    return check_disk(directory, config.purge.remain_space * GIGABYTE, remedy)
