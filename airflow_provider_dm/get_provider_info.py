@@ -77,7 +77,7 @@ _TLS: dict[str, Any] = {
 _SOURCE: dict[str, Any] = {
     "enable-relay": _field(
         "Source: keep a relay log",
-        "One for all tasks of the source, written by DmRelayOperator or `dmctl start-relay`. Off: each task has its own.",
+        "One for all tasks of the source, by DmRelayOperator or `dmctl start-relay`. Off: each task has its own.",
         "boolean",
         default=True,
     ),

@@ -11,9 +11,7 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "operate-source": "Give the source files to each command.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
-    "config": "Configuration is in your files.",
     "transfer-source": "Sources are not bound to workers here.",
     "list-member": "There are no members: every run is a process of its own.",
     "offline-member": "There are no members: every run is a process of its own.",
@@ -21,6 +19,8 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "encrypt": "Use `password-env`, `password-file` or an Airflow connection.",
     "decrypt": "Use `password-env`, `password-file` or an Airflow connection.",
 }
+
+IN_FILES: Final = "Configuration is in your files and in Airflow's connections."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -31,4 +31,4 @@ def add_verbs(verbs: Verbs) -> None:
 
 def refuse(arguments: argparse.Namespace, _output: Output) -> NoReturn:
     """Raise NotSupportedYet for the verb."""
-    raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", UNSUPPORTED[arguments.verb])
+    raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", UNSUPPORTED.get(arguments.verb, IN_FILES))

@@ -138,6 +138,14 @@ VERBS: Final[Mapping[str, Verb]] = {
         "remove relay files that no task needs",
         ("purge-relay -s mysql-01 --filename mysql-bin.000007 --dry-run",),
     ),
+    "operate-source": Verb(
+        "operate_source",
+        "write source files as Airflow connections, or delete these",
+        ("operate-source create mysql-01.yaml mysql-02.yaml", "operate-source show", "operate-source stop mysql-01"),
+    ),
+    "config": Verb(
+        "operate_source", "import the configuration that DM's `config export` wrote", ("config import --dir configs",)
+    ),
     "meta": Verb(
         "meta",
         "create or upgrade the metadata DB, or check its schema version",

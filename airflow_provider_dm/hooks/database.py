@@ -25,20 +25,6 @@ DEFAULT_PORT: Final = 3306
 CONNECTION_TYPES: Final = ("dm_database", "mysql")
 TLS: Final = "tls"
 TLS_FILES: Final = ("tls_ca", "tls_cert", "tls_key")
-SOURCE_OPTIONS: Final = (
-    "enable-gtid",
-    "enable-relay",
-    "relay-dir",
-    "relay-binlog-name",
-    "relay-binlog-gtid",
-    "server-id",
-    "spool-limit-mb",
-    "case-sensitive",
-    "purge",
-    "checker",
-    "filters",
-)
-"""Keys of source.yaml that a connection's extra holds under the same names; its login is the connection itself."""
 
 
 class DmDatabaseHook(BaseHook):
@@ -129,11 +115,12 @@ def source_of(connection: Connection, source_id: str) -> SourceConfig:
 
     Raises ConfigError, ConnectionUnusable.
     """
+    from airflow_provider_dm.engine.config.source import IN_A_CONNECTION
     from airflow_provider_dm.engine.config.yaml_file import source_of as source_of_document
     from airflow_provider_dm.hooks import settings
 
     extra = extra_of(connection) if connection.conn_type == DmDatabaseHook.conn_type else {}
-    given = {key: _as_json(extra[key]) for key in SOURCE_OPTIONS if extra.get(key) not in (None, "")}
+    given = {key: _as_json(extra[key]) for key in IN_A_CONNECTION if extra.get(key) not in (None, "")}
     flavour = extra.get("flavour")
     if flavour in ("mysql", "mariadb"):
         given["flavor"] = flavour

@@ -3,6 +3,7 @@
 Airflow reads its home when it is imported, so the environment is set here, before any test module. Nothing of the
 user's own Airflow is seen."""
 
+import base64
 import os
 import shutil
 import sys
@@ -27,6 +28,7 @@ os.environ |= {
     "AIRFLOW_HOME": str(HOME),
     "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__FERNET_KEY": base64.urlsafe_b64encode(os.urandom(32)).decode(),  # of this process and its children
     "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
     "AIRFLOW__CORE__DAGS_FOLDER": str(HOME / "dags"),

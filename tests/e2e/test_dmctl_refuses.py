@@ -197,9 +197,9 @@ def test_a_task_file_that_is_not_there(dmctl: Dmctl, tmp_path: Path) -> None:
 
 
 def test_a_verb_that_is_not_there_yet_says_what_to_use(dmctl: Dmctl) -> None:
-    ended = dmctl("operate-source", "create", "source.yaml")
+    ended = dmctl("transfer-source", "mysql-01", "worker-1")
 
     assert (ended.code, ended.answer["result"]) == (1, False)
     for text in (ended.err, ended.answer["msg"]):
         assert "[DM-1900 " in text
-        assert "source files" in text
+        assert "not bound to workers" in text

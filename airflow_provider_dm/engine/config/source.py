@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -10,6 +10,21 @@ from airflow_provider_dm.engine.config.base import DmModel, Seconds
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.rule_models import FilterRule
 from airflow_provider_dm.engine.errors import NotSupportedYet, raise_first
+
+IN_A_CONNECTION: Final = (
+    "enable-gtid",
+    "enable-relay",
+    "relay-dir",
+    "relay-binlog-name",
+    "relay-binlog-gtid",
+    "server-id",
+    "spool-limit-mb",
+    "case-sensitive",
+    "purge",
+    "checker",
+    "filters",
+)
+"""Keys that the extra of an Airflow connection of type dm_database holds; its login is the connection itself."""
 
 
 class PurgeConfig(DmModel):

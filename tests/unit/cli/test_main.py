@@ -24,7 +24,14 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 
-WITH_ACTIONS = {"meta": "migrate", "binlog": "skip", "binlog-schema": "list", "operate-schema": "get"}
+WITH_ACTIONS = {
+    "meta": "migrate",
+    "binlog": "skip",
+    "binlog-schema": "list",
+    "operate-schema": "get",
+    "operate-source": "create",
+    "config": "import",
+}
 """Verbs that have verbs of their own, and one of these."""
 
 

@@ -1,0 +1,105 @@
+"""Sources as Airflow connections, written by Airflow's own program: this process does not import Airflow.
+
+`airflow connections import` reads them from a file that only its user can read, and that is removed at once: no command
+line has a password. Airflow encrypts it with its Fernet key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import util
+from typing import Any, Final
+
+from airflow_provider_dm.engine.config.source import IN_A_CONNECTION, SourceConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+
+TYPE: Final = "dm_database"
+
+
+class AirflowMissing(DmError):
+    verb: str
+
+    code = "DM-1316"
+    what = "{verb} writes Airflow connections, and Airflow is not installed beside dmctl."
+    hint = "Run it in Airflow's environment, or give the source files to each command (`-s SOURCE.yaml`)."
+
+
+class AirflowRefuses(DmError):
+    """Airflow's program failed; `output` is the end of what it printed."""
+
+    command: str
+    output: str
+
+    code = "DM-1317"
+    what = "`airflow {command}` failed: {output}"
+    hint = "Check AIRFLOW_HOME and `airflow db check`, then run the same again."
+
+
+def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:
+    """Return the connection that means the same as a source.yaml, in the form of `airflow connections import`."""
+    given = source.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    extra = {key: given[key] for key in IN_A_CONNECTION if key in given} | {"enable-relay": source.enable_relay}
+    tls = endpoint.tls
+    files = {} if tls is None else {"tls": True, "tls_ca": tls.ca, "tls_cert": tls.cert, "tls_key": tls.key}
+    session = {"session": dict(endpoint.session)} if endpoint.session else {}
+    flavour = {"flavour": source.flavor} if source.flavor else {}
+    return {
+        "conn_type": TYPE,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "login": endpoint.user,
+        "password": endpoint.password.reveal(),
+        "extra": {key: value for key, value in (extra | files | session | flavour).items() if value is not None},
+    }
+
+
+def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *, overwrite: bool) -> dict[str, str]:
+    """Write connections by id; return for each why it was not written, or "". Raises AirflowMissing, AirflowRefuses."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # of mode 600
+        json.dump(connections, file)
+        file.flush()
+        printed = _airflow(["connections", "import", file.name, *(["--overwrite"] if overwrite else [])], verb)
+    return {name: "" if f"Imported connection {name}" in printed else _why_not(name, printed) for name in connections}
+
+
+def delete_connection(name: str, verb: str) -> str:
+    """Delete a connection; return why it was not deleted, or "". Raises AirflowMissing."""
+    try:
+        _airflow(["connections", "delete", name], verb)
+    except AirflowRefuses as error:
+        return str(error)
+    return ""
+
+
+def list_connections(verb: str) -> list[str]:
+    """Return the ids of connections of this type. Raises AirflowMissing, AirflowRefuses."""
+    printed = _airflow(["connections", "list", "--output", "json"], verb)
+    found = json.loads(printed[printed.index("[") :])
+    return sorted(str(one["conn_id"]) for one in found if one.get("conn_type") == TYPE)
+
+
+def _why_not(name: str, printed: str) -> str:
+    lines = [line for line in printed.splitlines() if line.startswith("Could not import connection") and name in line]
+    return lines[0] if lines else f"Airflow has not reported connection {name} as imported"
+
+
+def _airflow(words: Sequence[str], verb: str) -> str:
+    """Run Airflow's program and return its stdout."""
+    if util.find_spec("airflow") is None:
+        raise AirflowMissing(verb)
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "COLUMNS": "500"},
+    )
+    if done.returncode:
+        raise AirflowRefuses(" ".join(words[:2]), (done.stderr + done.stdout).strip()[-500:])
+    return done.stdout
