@@ -29,7 +29,6 @@ from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
-from airflow_provider_dm.launch.idle import idle_result, note_idle
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.submit import SparkAppFailed
@@ -193,11 +192,10 @@ def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, 
 
 
 def _sync(context: RunContext, summary: Summary, until: str) -> None:
-    supervisor = context.supervisor
-    if (idle := idle_result(supervisor.inputs, supervisor.store, until)) is not None:
-        note_idle(supervisor.store, supervisor.inputs.task.name, supervisor.holder, idle)
-        summary.seconds.setdefault("incremental_sync", idle["seconds"])
-        _add_sync(summary, idle)
+    if (idle := context.supervisor.idle(until)) is not None:
+        _, result = idle
+        summary.seconds.setdefault("incremental_sync", result["seconds"])
+        _add_sync(summary, result)
         return
     try:
         result = _run(context, summary, "incremental_sync", until)

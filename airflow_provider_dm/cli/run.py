@@ -20,6 +20,7 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.config.start import checked_time
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
@@ -28,11 +29,10 @@ from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
-from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
-from airflow_provider_dm.launch.starts import tell_needs, with_starts
+from airflow_provider_dm.launch.starts import with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
-from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -91,16 +91,19 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
     try:
         inputs = with_starts(inputs, arguments.start_time)
         require_precheck(inputs, directory.root, output)
-        tell_needs(inputs, store)
-        upstreams = inputs.upstreams(directory, arguments.until)
+        supervisor = Supervisor.prepared(
+            inputs,
+            directory=directory,
+            until=arguments.until,
+            store=store,
+            meta_url=url,
+            holder=local_holder(inputs.task.name, directory.root),
+            settings=SparkSettings(arguments.master, arguments.driver_memory, dict(arguments.spark_conf)),
+        )
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
-        holder = local_holder(inputs.task.name, directory.root)
-        wait_for_others(store, inputs.task.name, inputs.task.source_ids, holder)
-        want_running(store, inputs.task.name, inputs.task.source_ids)
-        settings = SparkSettings(arguments.master, arguments.driver_memory, dict(arguments.spark_conf))
-        supervisor = Supervisor(inputs, upstreams, store, url, holder, settings)
-        with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
+        supervisor.take(withdrawn=(Stage.PAUSED, Stage.STOPPED))
+        with interrupts() as seen, Relays(supervisor.upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)
             migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
             locks = locks_document(store, inputs.task.name)["locks"]
@@ -108,7 +111,7 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
         summary.seconds["total"] = time.monotonic() - began
         output.failure(error, summary.to_json(inputs.task))
         return _exit_of(error)
-    forget_private(upstreams, store.list_subtasks(task=inputs.task.name))
+    supervisor.finish()
     summary.seconds["total"] = time.monotonic() - began
     status = WAITING_FOR_LOCK if summary.waiting else "finished"
     body = {"status": status, **summary.to_json(inputs.task), "ddl_locks": locks}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -37,7 +36,9 @@ class Audience:
 class Narrator:
     """The narrator of one run, asked by the launcher's loop."""
 
-    spec: JobSpec
+    app: str
+    task: str
+    run_id: str
     store: MetaStore
     audience: Audience
     _began_at: float = field(default_factory=time.monotonic)
@@ -52,7 +53,7 @@ class Narrator:
             return
         self._shown_at = now
         try:
-            run, subtasks = self.store.get_run(self.spec.run_id), self.store.list_subtasks(task=self.spec.task.name)
+            run, subtasks = self.store.get_run(self.run_id), self.store.list_subtasks(task=self.task)
         except DmError as error:
             doing, reasons = "", [f"the metadata DB does not answer ({error.code})"]
         else:
@@ -60,11 +61,11 @@ class Narrator:
         # A reason that has ended and comes back is a new one.
         self._since = {one: self._since.get(one, now) for one in reasons}
         waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
-        self.audience.progress(f"{PHASES[self.spec.app]}: {', '.join(filter(None, [doing, *waits]))}")
+        self.audience.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")
 
     def end(self, result: Json) -> None:
         """Show the table of what the run has done."""
-        for line in closing_table(self.spec.app, result):
+        for line in closing_table(self.app, result):
             self.audience.say(line)
 
     def _doing(self, run: Run | None, now: float) -> str:

@@ -222,12 +222,12 @@ class Relays:
         return next(iter(list(self._troubles.values())), None)
 
     def _want_running(self) -> None:
-        """Take a `stop-relay` or `pause-relay` of the past back. That comes before any relay starts, as each obeys the
-        wish that it finds: it would end at once, and that be taken for somebody's wish of now.
+        """Withdraw a `stop-relay` of the past before any relay starts: the relay would end at once, as if it were asked
+        to now. A person's `pause-relay` counts until `resume-relay`.
         """
         with MetaStore.open(self._meta_url) as store:
             for upstream, _, _ in self._kept:
-                if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
+                if store.relay_desired(upstream.source_id) is Stage.STOPPED:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
 
     def _watch(self) -> None:

@@ -10,7 +10,8 @@ at once, and its higher generation fences whatever the attempt before it left ru
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.config.job import HolderSpec
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
-    from airflow_provider_dm.launch.job import App
+    from airflow_provider_dm.launch.job import App, Job
     from airflow_provider_dm.launch.submit import Outcome
+    from airflow_provider_dm.launch.supervisor import Supervisor
     from airflow_provider_dm.operators.inputs import Document, Files
 
 RUN_ID_KEY: Final = "dm_run_id"
@@ -135,8 +137,8 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the app to its end; gives its result with the run's id. Raises AirflowException, AirflowFailException."""
-        with translated():
-            return self.accept(self._run(context))
+        with translated(), self._supervisor(context) as supervisor:
+            return self._run(context, supervisor)
 
     def on_kill(self) -> None:
         """End the Spark app and everything it started, within three seconds."""
@@ -165,76 +167,93 @@ class DmSparkAppOperator(DmTaskOperator):
 
     # One run
 
-    def _run(self, context: Context) -> dict[str, Any]:
+    @contextmanager
+    def _supervisor(self, context: Context) -> Iterator[Supervisor]:
+        """Yield the task as it is run: all that can be wrong before anything runs is wrong here."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.idle import idle_result, note_idle
-        from airflow_provider_dm.launch.job import checked_until
-        from airflow_provider_dm.launch.narration import Audience, closing_table
-        from airflow_provider_dm.launch.relays import Relays, forget_private
-        from airflow_provider_dm.launch.starts import tell_needs
-        from airflow_provider_dm.launch.submit import SparkAppFailed
         from airflow_provider_dm.launch.supervisor import Supervisor
-        from airflow_provider_dm.launch.task_control import wait_for_others, want_running
         from airflow_provider_dm.launch.workdir import TaskDir
+
+        inputs, until, spark = self.read_inputs(context), self._until(), self.hook.settings()
+        metadata = DmMetadataHook(self.dm_meta_conn_id)
+        with metadata.get_store() as store:
+            supervisor = Supervisor.prepared(
+                inputs,
+                directory=TaskDir.of(inputs.task.name, settings.work_root()),
+                until=until,
+                store=store,
+                meta_url=metadata.url(),
+                holder=holder_of(context["ti"]),
+                settings=spark,
+            )
+            if self.writes:
+                # The first attempt withdraws a stop, a retry obeys it. A pause ends only when a person resumes.
+                first = supervisor.holder.attempt == "1"
+                supervisor.take(withdrawn=(Stage.STOPPED,) if first else ())
+            yield supervisor
+
+    def _until(self) -> str:
+        from airflow_provider_dm.launch.job import checked_until
         from airflow_provider_dm.operators.arguments import text
 
-        inputs = self.read_inputs(context)  # step 1: everything that can be wrong before anything runs
-        until, spark = checked_until(text(self.until, "until")), self.hook.settings()
-        metadata = DmMetadataHook(self.dm_meta_conn_id)
-        directory = TaskDir.of(inputs.task.name, settings.work_root())
-        upstreams, meta_url = inputs.upstreams(directory, until), metadata.url()
-        with metadata.get_store() as store:
-            tell_needs(inputs, store)
-            holder, source_ids = holder_of(context["ti"]), [one.source_id for one in upstreams]
-            if self.writes:
-                wait_for_others(store, inputs.task.name, source_ids, holder)
-                if holder.attempt == "1":  # a retry obeys a stop; a pause ends only when a person resumes
-                    want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
-            say = partial(self.log.info, "%s")
-            if self.app == "incremental_sync" and (idle := idle_result(inputs, store, until)) is not None:
-                push_dm_page(context, task=inputs.task.name)
-                run_id = note_idle(store, inputs.task.name, holder, idle)
-                context["ti"].xcom_push(key=RUN_ID_KEY, value=run_id)
-                for line in closing_table(self.app, idle):
-                    say(line)
-                return {**idle, RUN_ID_KEY: run_id}
-            supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, spark)
-            job = supervisor.job(self.app, until)
-            mask(*job.secrets.variables.values())
-            context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
-            push_dm_page(context, task=inputs.task.name)
-            run_dir = directory.run(job.spec.run_id)
-            needed = upstreams if self.writes else ()
-            with Relays(
-                needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
-            ) as relays:  # step 2
-                app = self.hook.start(job, run_dir=run_dir)
-                try:
-                    outcome = supervisor.watch(app, relays, Audience(say, say))
-                except SparkAppFailed:
-                    for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
-                        say(line)
-                    raise
-                finally:
-                    self.hook.end()
-            # A stop that was obeyed, and the end: who clears the task wants it to go on.
-            if not outcome.finished and not self.hook.stop_asked:
-                want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
-            result = self._result_of(outcome)
-            if self.app == "incremental_sync":
-                # step 3: a later run begins at its checkpoint
-                forget_private(upstreams, store.list_subtasks(task=inputs.task.name))
-        directory.forget_old_runs()
-        return {**result, RUN_ID_KEY: job.spec.run_id}
+        return checked_until(text(self.until, "until"))
 
-    def _result_of(self, outcome: Outcome) -> dict[str, Any]:
+    def _job(self, context: Context, supervisor: Supervisor) -> tuple[Job, Path]:
+        """Return what the app is started with, and the directory of its run."""
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.launch.workdir import TaskDir
+
+        job = supervisor.job(self.app, self._until())
+        mask(*job.secrets.variables.values())
+        self._push(context, supervisor, job.spec.run_id)
+        directory = TaskDir.of(job.spec.task.name, settings.work_root())
+        directory.forget_old_runs()
+        return job, directory.run(job.spec.run_id)
+
+    def _push(self, context: Context, supervisor: Supervisor, run_id: str) -> None:
+        context["ti"].xcom_push(key=RUN_ID_KEY, value=run_id)
+        push_dm_page(context, task=supervisor.inputs.task.name)
+
+    def _run(self, context: Context, supervisor: Supervisor) -> dict[str, Any]:
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.launch.narration import Audience
+        from airflow_provider_dm.launch.relays import Relays
+        from airflow_provider_dm.launch.submit import SparkAppFailed
+
+        job, run_dir = self._job(context, supervisor)
+        say = partial(self.log.info, "%s")
+        needed, environ = supervisor.upstreams if self.writes else (), settings.environment_of_apps()
+        with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir, environ=environ) as relays:
+            app = self.hook.start(job, run_dir=run_dir)
+            try:
+                outcome = supervisor.watch(app, relays, Audience(say, say))
+            except SparkAppFailed:
+                for line in ("::group::The end of Spark's output", *app.tail().splitlines(), "::endgroup::"):
+                    say(line)
+                raise
+            finally:
+                self.hook.end()
+        # A stop that was obeyed, and the end: who clears the task wants it to go on.
+        if not outcome.finished and not self.hook.stop_asked:
+            supervisor.withdraw((Stage.STOPPED,))
+        result = self._result_of(outcome, job.spec.run_id)
+        if self.app == "incremental_sync":
+            supervisor.finish()
+        return result
+
+    def _result_of(self, outcome: Outcome, run_id: str) -> dict[str, Any]:
+        """Return what a run that does not work any more means for the task, in either mode.
+
+        Raises AirflowException, AirflowFailException, and as `accept`.
+        """
         from airflow_provider_dm.hooks.errors import StoppedOnRequest
 
         if outcome.finished:
-            return outcome.result
-        if self.hook.stop_asked:
+            return self.accept({**outcome.result, RUN_ID_KEY: run_id})
+        if "hook" in self.__dict__ and self.hook.stop_asked:
             raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
         raise as_airflow(StoppedOnRequest(self.app))
 

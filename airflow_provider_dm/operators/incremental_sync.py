@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_provider_dm.operators.base import DmSparkAppOperator
+from airflow.sdk import conf
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider_dm.operators.base import RUN_ID_KEY, DmSparkAppOperator
+from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.launch.detached import Launcher
+    from airflow_provider_dm.launch.supervisor import Supervisor
     from airflow_provider_dm.operators.inputs import Document
 
 
@@ -35,6 +44,15 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets (dict[str,
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
+    :param deferrable: start the sync as a process of its own and wait in the triggerer, which must reach the metadata
+        DB (bool, default [operators] default_deferrable)
+
+    Deferrable, the sync outlives the task's process, and no worker slot is used while it works. It ends with its goal,
+    with an error, when a person asks for that, or when the deferred task is marked or cleared; after
+    ``execution_timeout`` it is asked to stop, and the task fails. A sync whose machine or launcher is gone fails the
+    attempt, and the next one takes the task over: give the task retries, and a queue that one worker serves.
+
+    A person's pause is kept, whatever becomes of the task: the sync waits until a person resumes it.
 
     Where nothing else is left to do than to wait for the DDL that other shards of a merged table have not made, the
     task succeeds with the status ``waiting for lock``. Rows are held back then, and the next run goes on;
@@ -59,6 +77,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str = "1g",
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -73,6 +92,85 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             **kwargs,
         )
         self.until = until
+        self.deferrable = deferrable
+        self._launcher: Launcher | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the sync to its end, or defer. Raises AirflowException (retry), AirflowFailException."""
+        with translated(), self._supervisor(context) as supervisor:
+            if (idle := supervisor.idle(self._until())) is not None:
+                run_id, result = idle
+                self._push(context, supervisor, run_id)
+                self._show(result)
+                return {**result, RUN_ID_KEY: run_id}
+            if self.deferrable:
+                self._launch_and_defer(context, supervisor)
+            return self._run(context, supervisor)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of the run that the trigger has watched. Raises AirflowException, AirflowFailException."""
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.run_state import RunGone, outcome_of, run_state
+
+        run_id = str(event.get("run_id"))
+        with translated():
+            match event.get("status"):
+                case "ended":
+                    with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                        state = run_state(store.get_run(run_id), launcher_ended=True, waited_seconds=0.0)
+                    outcome = outcome_of(state, self.app, run_id)
+                    self._show(outcome.result)
+                    return self._result_of(outcome, run_id)
+                case "gone":
+                    raise RunGone(self.app, run_id, str(event.get("message")))
+                case "timeout":
+                    raise AirflowException(f"{self.app} (run {run_id}) did not end in time; its progress is saved")
+                case unknown:
+                    raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
+
+    def on_kill(self) -> None:
+        """End what was started, within three seconds; a launcher that the trigger watches is left to the trigger."""
+        super().on_kill()
+        if self._launcher is not None:
+            self._launcher.kill()
+
+    def _launch_and_defer(self, context: Context, supervisor: Supervisor) -> NoReturn:
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.launch.detached import Launcher, wait_for_predecessor
+        from airflow_provider_dm.triggers.run import RunWatchTrigger
+
+        task, holder = supervisor.inputs.task.name, supervisor.holder
+        wait_for_predecessor(supervisor.store, task, supervisor.source_ids, holder.identity)
+        job, run_dir = self._job(context, supervisor)
+        launcher = self._launcher = Launcher.start(
+            job,
+            supervisor.upstreams,
+            run_dir=run_dir,
+            settings=supervisor.settings,
+            environ=settings.environment_of_apps(),
+        )
+        self.log.info("run %s goes on by itself; its log is %s", job.spec.run_id, launcher.log_path)
+        limit, now = self.execution_timeout, time.time()
+        trigger = RunWatchTrigger(
+            task_name=task,
+            sources=supervisor.source_ids,
+            app=self.app,
+            run_id=job.spec.run_id,
+            launcher=launcher.process,
+            launched_at=now,
+            deadline=None if limit is None else now + limit.total_seconds(),
+            dm_meta_conn_id=self.dm_meta_conn_id,
+            poll_interval=settings.poll_seconds(),
+        )
+        self._launcher = None  # from here on the trigger answers for it
+        self.defer(trigger=trigger, method_name="execute_complete")
+        raise AssertionError("defer raises")
+
+    def _show(self, result: Mapping[str, Any]) -> None:
+        from airflow_provider_dm.launch.narration import closing_table
+
+        for line in closing_table(self.app, result) if result else ():
+            self.log.info("%s", line)
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
         """Say for what the sync waits, if it does."""

@@ -78,6 +78,25 @@ class MetadataTrigger(BaseTrigger):
     async def _wait(self) -> Event:
         """Look until there is something to tell, and give that."""
 
+    async def _task_state(self) -> str | None:
+        """Return the state of the task instance of this trigger; None where it is not scheduled, or gone."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        ti = self.task_instance
+        if ti is None:
+            return None
+        mapped = ti.map_index if ti.map_index >= 0 else None
+        found = await asyncio.to_thread(
+            RuntimeTaskInstance.get_task_states,
+            dag_id=ti.dag_id,
+            task_ids=[ti.task_id],
+            run_ids=[ti.run_id],
+            map_index=mapped,
+        )
+        states = found.get(ti.run_id) or {}
+        state = states.get(ti.task_id if mapped is None else f"{ti.task_id}_{mapped}")
+        return None if state is None else str(getattr(state, "value", state))
+
     def _as_event(self, event: Event) -> TriggerEvent:
         return TriggerEvent(event)
 

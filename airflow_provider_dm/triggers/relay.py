@@ -42,7 +42,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
     end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, goal_of, progress_to
+        from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, progress_to
 
         goal = goal_of(self.goal)
         async for progress in self._looks(
@@ -51,7 +51,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
             match progress or Behind("the metadata DB does not answer"):
                 case CaughtUp(at):
                     return {"status": "caught-up", "value": str(at)}
-                case Broken(why):
+                case RelayEnded(why):
                     return {"status": "broken", "message": why}
                 case Behind(why) if time.time() >= self.deadline:
                     return {"status": "timeout", "message": f"the relay of {self.source_id} did not catch up: {why}"}
@@ -103,35 +103,16 @@ class RelayWatchTrigger(MetadataTrigger):
         if not self.stop_on_kill:
             self.log.info("the relay of %s was not started by this task; it goes on", self.source_id)
             return
-        if (state := await self._state()) in ("deferred", "running"):
+        if (state := await self._task_state()) in ("deferred", "running"):
             self.log.info("the task is %s elsewhere; the relay of %s goes on", state, self.source_id)
             return
         await self._want(Stage.STOPPED)
         self.log.info("asked the relay of %s to stop, as the task is %s now", self.source_id, state)
-        if await self._state() in ("deferred", "running"):  # the next attempt came between: it wants the relay
+        if await self._task_state() in ("deferred", "running"):  # the next attempt came between: it wants the relay
             await self._want(Stage.RUNNING)
 
     async def _want(self, stage: Stage) -> None:
         await asyncio.wait_for(self._look(lambda store: store.set_relay_desired(self.source_id, stage)), STOP_SECONDS)
-
-    async def _state(self) -> str | None:
-        """Return the state of the task instance of this trigger; None where it is not scheduled, or gone."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-        ti = self.task_instance
-        if ti is None:
-            return None
-        mapped = ti.map_index if ti.map_index >= 0 else None
-        found = await asyncio.to_thread(
-            RuntimeTaskInstance.get_task_states,
-            dag_id=ti.dag_id,
-            task_ids=[ti.task_id],
-            run_ids=[ti.run_id],
-            map_index=mapped,
-        )
-        states = found.get(ti.run_id) or {}
-        state = states.get(ti.task_id if mapped is None else f"{ti.task_id}_{mapped}")
-        return None if state is None else str(getattr(state, "value", state))
 
     async def _wait(self) -> Event:
         from airflow_provider_dm.engine.relay.health import Life, doing

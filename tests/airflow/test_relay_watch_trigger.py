@@ -140,7 +140,7 @@ class OfTask(RelayWatchTrigger):
 
     states: tuple[str | None, ...] = ()
 
-    async def _state(self) -> str | None:
+    async def _task_state(self) -> str | None:
         first, *rest = self.states
         self.states = (*rest,) if rest else (first,)
         return first

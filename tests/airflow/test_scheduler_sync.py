@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import arguments, files_with, running, sync_task, wait_for
+from tests.airflow.support import arguments, files_with, restart_triggerer, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 CANARY = "c4nary-of-the-sync"
@@ -106,4 +106,47 @@ def test_the_driver_dies_with_its_task_and_the_retry_takes_over(airflow: Airflow
 
     assert most[0] == 1
     assert equal(pair)
+    assert files_with(CANARY, airflow.home) == []
+
+
+def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_person(
+    airflow: Airflow, pair: tuple[Server, Server]
+) -> None:
+    file = task_file(airflow, pair[0])
+    run = airflow.api.trigger("sync_deferred", {"task": file})
+    airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=90)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=120)
+    (first,) = drivers(airflow)
+
+    # The triggerer is restarted: the sync does not notice.
+    restart_triggerer(airflow)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=60)
+    assert drivers(airflow) == [first]
+
+    # kill -9 to the launcher: the driver goes, and the next attempt goes on. It is paused by a person then.
+    (launcher,) = running(airflow, b"launch.detached")
+    os.kill(launcher, signal.SIGKILL)
+    wait_for(lambda: first not in drivers(airflow), seconds=60)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=180)
+    assert airflow.api.task("sync_deferred", run, "sync").try_number == 2
+    assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
+    with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
+        store.set_subtask_desired("scheduled_sync", "sync_source", Stage.PAUSED)
+
+        # A person marks the task as failed: nothing of it runs any more, and what the person wanted stays.
+        airflow.api.set_task_state("sync_deferred", run, "sync", "failed")
+        wait_for(lambda: not running(airflow, b"launch.detached"), seconds=90)
+        assert drivers(airflow) == []
+        wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED, seconds=30)
+        assert airflow.api.wait_for_run("sync_deferred", run, seconds=60) == "failed"
+
+        # A time limit: the sync that is paused ends behind it, and is paused still.
+        run = airflow.api.trigger("sync_for_a_while", {"task": file})
+        assert airflow.api.wait_for_run("sync_for_a_while", run, seconds=180) == "failed"
+        assert "did not end in time; its progress is saved" in airflow.api.log("sync_for_a_while", run, "sync")
+        wait_for(lambda: not running(airflow, b"launch.detached"), seconds=30)
+        assert store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED
     assert files_with(CANARY, airflow.home) == []

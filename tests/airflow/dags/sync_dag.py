@@ -1,16 +1,26 @@
-"""A sync that runs until somebody ends it. Run, and killed, by test_scheduler_sync.py."""
+"""Syncs that run until they are ended, in a worker and deferred. Run, and killed, by test_scheduler_sync.py."""
+
+from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import DAG, Param
 
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 
+COMMON: dict[str, Any] = {
+    "task": "{{ params.task }}",
+    "target_conn_id": "sync_target",
+    "spark_conn_id": "sync_spark",
+    "until": "forever",
+    "retry_delay": 1,
+}
+
 with DAG("sync_for_ever", schedule=None, params={"task": Param("", type="string")}, catchup=False):
-    DmIncrementalSyncOperator(
-        task_id="sync",
-        task="{{ params.task }}",
-        target_conn_id="sync_target",
-        spark_conn_id="sync_spark",
-        until="forever",
-        retries=3,
-        retry_delay=1,
-    )
+    DmIncrementalSyncOperator(task_id="sync", retries=3, **COMMON)
+
+with DAG("sync_deferred", schedule=None, params={"task": Param("", type="string")}, catchup=False):
+    DmIncrementalSyncOperator(task_id="sync", retries=1, deferrable=True, **COMMON)
+
+with DAG("sync_for_a_while", schedule=None, params={"task": Param("", type="string")}, catchup=False):
+    limit = timedelta(seconds=40)
+    DmIncrementalSyncOperator(task_id="sync", retries=0, deferrable=True, execution_timeout=limit, **COMMON)

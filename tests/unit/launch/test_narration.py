@@ -34,14 +34,19 @@ def shown() -> list[str]:
 
 @pytest.fixture
 def narrator(job: Job, store: MetaStore, shown: list[str]) -> Narrator:
-    return Narrator(job.spec, store, Audience(shown.append, shown.append, every_seconds=0.0))
+    return Narrator(
+        job.spec.app,
+        job.spec.task.name,
+        job.spec.run_id,
+        store,
+        Audience(shown.append, shown.append, every_seconds=0.0),
+    )
 
 
 def begin(narrator: Narrator, progress: dict[str, Any]) -> None:
-    spec = narrator.spec
-    if narrator.store.get_run(spec.run_id) is None:
-        narrator.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=HOLDER)
-    narrator.store.heartbeat_run(spec.run_id, progress)
+    if narrator.store.get_run(narrator.run_id) is None:
+        narrator.store.start_run(narrator.run_id, task=narrator.task, app=narrator.app, holder=HOLDER)
+    narrator.store.heartbeat_run(narrator.run_id, progress)
 
 
 def test_a_sync_is_shown_from_its_start_to_its_pause(narrator: Narrator, store: MetaStore, shown: list[str]) -> None:

@@ -1,0 +1,216 @@
+"""A run that outlives the process that starts it: an app and its relays below a launcher of their own.
+
+    python -m airflow_provider_dm.launch.detached SPEC.json
+
+The launcher is a process in a session of its own on this machine. It starts the relays and the app, watches them, and
+ends with them. The run's row in the metadata DB has the outcome, also where the app never began. Nothing else is
+needed to watch the run from elsewhere (`launch.run_state`). When the launcher is killed, its app and relays end.
+
+A stop that was obeyed is withdrawn: a pause that a person had asked for before it counts again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.config.job import JobSpec, SpecFile
+from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.meta.model import Holder, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.processes import identity_of, this_process
+from airflow_provider_dm.engine.relay.spec import SpoolSpec
+from airflow_provider_dm.engine.reported import LogFormatter
+from airflow_provider_dm.launch.job import Job, Upstream
+from airflow_provider_dm.launch.narration import Audience
+from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.status import lives
+from airflow_provider_dm.launch.submit import SparkApp
+from airflow_provider_dm.launch.supervisor import watch
+from airflow_provider_dm.launch.task_control import want_running
+
+LOG: Final = "launcher.log"
+STOP_SECONDS: Final = 10.0
+"""The time for an app to finish its epoch when a relay that it needs has failed."""
+WISHES_SECONDS: Final = 2.0
+PREDECESSOR_SECONDS: Final = 30.0
+
+log = logging.getLogger("airflow_provider_dm.launch.detached")
+
+
+class DetachedSpec(SpecFile):
+    """What a launcher is started with, without secrets: the app's job, its relays and how Spark is run."""
+
+    job: JobSpec
+    spools: dict[str, SpoolSpec]
+    """By source: the limits of relay logs that this task alone reads."""
+    run_dir: str
+    master: str | None
+    driver_memory: str
+    conf: dict[str, str]
+
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """Return the sources with their logins. Raises SecretMissing."""
+        return tuple(
+            Upstream(
+                one.config,
+                one.endpoint.resolve(),
+                Path(one.relay_dir),
+                None if one.fallback_dir is None else Path(one.fallback_dir),
+                self.spools.get(one.config.source_id),
+            )
+            for one in self.job.sources
+        )
+
+    @property
+    def settings(self) -> SparkSettings:
+        return SparkSettings(self.master, self.driver_memory, self.conf)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher that runs. `process`: its identity, as `processes.identity_of` returns it."""
+
+    process: str
+    log_path: Path
+    _child: subprocess.Popen[bytes] = field(repr=False)
+
+    @classmethod
+    def start(
+        cls,
+        job: Job,
+        upstreams: Sequence[Upstream],
+        *,
+        run_dir: Path,
+        settings: SparkSettings,
+        environ: Mapping[str, str],
+    ) -> Launcher:
+        """Start a launcher, which inherits `environ`. Its log is below `run_dir`."""
+        spec = DetachedSpec(
+            job=job.spec,
+            spools={one.source_id: one.spool for one in upstreams if one.spool is not None},
+            run_dir=str(run_dir),
+            master=settings.master,
+            driver_memory=settings.driver_memory,
+            conf=dict(settings.conf),
+        )
+        path, log_path = run_dir / "launcher.json", run_dir / LOG
+        spec.write(path)
+        output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=run_dir,
+                env={**environ, **job.secrets.variables},
+                start_new_session=True,
+            )
+        finally:
+            os.close(output)
+        return cls(identity_of(child.pid), log_path, child)
+
+    def kill(self) -> None:
+        """Kill the launcher; its app and relays notice that and end."""
+        self._child.kill()
+
+
+def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], identity: str) -> None:
+    """Wait until an earlier attempt's run that was asked to stop has ended, and withdraw that stop.
+
+    A stop that no run of ours obeys is a person's, and stays.
+    """
+    deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
+    while time.monotonic() < deadline:
+        wished = {one.desired for one in store.list_subtasks(task=task) if one.source in sources}
+        live = any(
+            lives(one) for one in store.list_runs(task=task, identity=identity) if one.holder.identity == identity
+        )
+        seen = seen or live
+        if Stage.STOPPED not in wished or not live:
+            break
+        time.sleep(0.5)
+    if seen:
+        want_running(store, task, sources, instead_of=(Stage.STOPPED,))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the app that the spec file in `argv` describes. Return 0 where the run's row has the outcome."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    spec = DetachedSpec.read(Path(argv[0]))
+    variables = {name: value for name, value in os.environ.items() if name.startswith("DM_SECRET_")}
+    job = Job(spec.job.model_copy(update={"launcher_pid": os.getpid()}), SecretEnvironment(variables))
+    with MetaStore.open(job.spec.meta_url.resolve("the metadata DB")) as store:
+        try:
+            _run(spec, job, store)
+        except Exception as error:
+            log.error("run %s: %s", job.spec.run_id, error, exc_info=not isinstance(error, DmError))
+            _note(store, job.spec, error)
+    return 0
+
+
+def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
+    upstreams, run_dir = spec.upstreams(), Path(spec.run_dir)
+    wishes = _Wishes(store, job.spec.task.name)
+    meta_url = job.spec.meta_url.resolve("the metadata DB")
+    with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
+        app = SparkApp.start(job, run_dir=run_dir, settings=spec.settings)
+        try:
+            outcome = watch(app, relays, store, Audience(log.info, log.info), wishes.look)
+        finally:
+            app.stop(STOP_SECONDS)
+    if not outcome.finished:
+        wishes.restore()
+    forget_private(upstreams, store.list_subtasks(task=job.spec.task.name))
+
+
+def _note(store: MetaStore, spec: JobSpec, error: Exception) -> None:
+    """Write an error to the run's row, unless the app has written its own outcome."""
+    run = store.get_run(spec.run_id)
+    if run is None:
+        holder = Holder(**spec.holder.model_dump(), process=this_process())
+        store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=holder)
+    if run is None or run.finished_at is None:
+        store.finish_run(spec.run_id, stage=Stage.PAUSED, error=describe(error))
+
+
+@dataclass
+class _Wishes:
+    """The stages that people wanted of the task's sources before a stop."""
+
+    store: MetaStore
+    task: str
+    before: dict[str, Stage] = field(default_factory=dict)
+    _read_at: float = 0.0
+
+    def look(self) -> None:
+        if time.monotonic() - self._read_at < WISHES_SECONDS:
+            return
+        self._read_at = time.monotonic()
+        try:
+            found = self.store.list_subtasks(task=self.task)
+        except DmError as error:
+            log.warning("the metadata DB does not answer: %s", error)
+            return
+        self.before |= {one.source: one.desired for one in found if one.desired not in (None, Stage.STOPPED)}
+
+    def restore(self) -> None:
+        for one in self.store.list_subtasks(task=self.task):
+            if one.desired is Stage.STOPPED:
+                self.store.set_subtask_desired(self.task, one.source, self.before.get(one.source, Stage.RUNNING))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""The trigger that watches the run of a deferred task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.launch.run_state import RunState
+
+LINE_SECONDS: Final = 60.0
+KILL_SECONDS: Final = 25.0
+"""Airflow gives `on_kill` thirty seconds."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RunWatchTrigger(MetadataTrigger):
+    """A trigger that fires when a run does not work any more, or its time is over; a paused run works.
+
+    When the time is over, or a person ends the deferred task, the run is asked to stop.
+
+    :param task_name: the task's name
+    :param sources: the sources that the run works on
+    :param app: the run's app
+    :param run_id: the run
+    :param launcher: identity of the process that launched it
+    :param launched_at: when it was launched, in seconds since the epoch
+    :param deadline: when it is asked to stop, in seconds since the epoch; None: never
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+
+    Events: ``{"status": "ended" | "timeout", "run_id"}``, ``{"status": "gone", "run_id", "message"}``,
+    ``{"status": "error", "message"}``.
+    """
+
+    task_name: str
+    sources: list[str]
+    app: str
+    run_id: str
+    launcher: str
+    launched_at: float
+    deadline: float | None
+
+    async def on_kill(self) -> None:
+        """Ask the run to stop, as a person has ended the deferred task, unless another attempt watches it already."""
+        if (state := await self._task_state()) in ("deferred", "running"):
+            self.log.info("the task is %s elsewhere; run %s goes on", state, self.run_id)
+            return
+        self.log.info("asking run %s to stop, as the task is %s now", self.run_id, state)
+        await self._stop(time.time() + KILL_SECONDS)
+
+    async def _wait(self) -> Event:
+        from airflow_provider_dm.launch.narration import Audience, Narrator
+        from airflow_provider_dm.launch.run_state import Gone, Working
+
+        narrator: Narrator | None = None
+
+        def look(store: MetaStore) -> RunState:
+            nonlocal narrator
+            narrator = narrator or Narrator(
+                self.app, self.task_name, self.run_id, store, Audience(self.log.info, self.log.info, LINE_SECONDS)
+            )
+            narrator.look()
+            return self._state_in(store)
+
+        silent = False
+        async for state in self._looks(look):
+            if self.deadline is not None and time.time() >= self.deadline:
+                await self._stop(time.time() + KILL_SECONDS)
+                return {"status": "timeout", "run_id": self.run_id}
+            match state:
+                case None | Working():
+                    silent = False
+                case Gone(why) if silent:
+                    return {"status": "gone", "run_id": self.run_id, "message": why}
+                case Gone():  # a metadata DB that was away shows old reports at first
+                    silent = True
+                case _:
+                    return {"status": "ended", "run_id": self.run_id}
+        raise AssertionError("looks have no end")
+
+    async def _stop(self, deadline: float) -> None:
+        """Ask the run to stop until it has ended; a source that has not reported yet cannot be asked before."""
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.launch.run_state import Working
+
+        def ask(store: MetaStore) -> bool:
+            if not isinstance(self._state_in(store), Working):
+                return True
+            for one in store.list_subtasks(task=self.task_name):
+                if one.source in self.sources and one.desired is not Stage.STOPPED:
+                    store.set_subtask_desired(self.task_name, one.source, Stage.STOPPED)
+            return False
+
+        while True:
+            if await self._look(ask) or time.time() >= deadline:
+                return
+            await asyncio.sleep(1.0)
+
+    def _state_in(self, store: MetaStore) -> RunState:
+        from airflow_provider_dm.engine.processes import has_ended
+        from airflow_provider_dm.launch.run_state import run_state
+
+        ended = has_ended(self.launcher)  # before the row is read: a launcher writes the outcome, then ends
+        waited = time.time() - self.launched_at
+        return run_state(store.get_run(self.run_id), launcher_ended=ended, waited_seconds=waited)
