@@ -163,7 +163,7 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
     if len(app.spec.sources) > 1:
         runner.lane(source_id)
     gate = app.gates[source_id]
-    app.report(source_id, progress.to_json)
+    app.report(source_id, progress.beat)
 
     def run() -> SyncResult:
         # Without Spark there is nothing to go on with; another app has another one.

@@ -26,9 +26,15 @@ from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import OperatorKind
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch.binlog_operators import Answer, At, operator_json, revert_operators, set_operators
+from airflow_provider_dm.launch.binlog_operators import (
+    At,
+    OperatorOutcome,
+    operator_json,
+    revert_operators,
+    set_operators,
+)
 from airflow_provider_dm.launch.status import host_of, last_run
-from airflow_provider_dm.launch.task_control import TaskUnknown, known_subtasks
+from airflow_provider_dm.launch.task_control import TaskUnknown, chosen_subtasks
 
 Json = dict[str, Any]
 
@@ -92,7 +98,7 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
     """
     sqls = _texts(getattr(arguments, "sql", []))
 
-    def act(store: MetaStore) -> list[Answer]:
+    def act(store: MetaStore) -> list[OperatorOutcome]:
         return set_operators(store, arguments.task, arguments.sources, _at(arguments), kind, sqls)
 
     return _answered(arguments, output, kind.value, act)
@@ -106,7 +112,7 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
     """Take back what waits at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
 
-    def act(store: MetaStore) -> list[Answer]:
+    def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))
 
     return _answered(arguments, output, REVERT, act)
@@ -116,7 +122,7 @@ def _list(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print what is asked for of each source, oldest first."""
     with meta.open_store(arguments) as store:
         try:
-            subtasks = known_subtasks(store, arguments.task, arguments.sources)
+            subtasks = chosen_subtasks(store, arguments.task, arguments.sources)
         except TaskUnknown as unknown:
             return output.sources("List", [], unknown.message())
         found = {one.source: store.operators(one.task, one.source, passed=arguments.passed) for one in subtasks}
@@ -132,7 +138,9 @@ def _at(arguments: argparse.Namespace) -> At:
     return At(arguments.binlog_pos, arguments.sql_pattern)
 
 
-def _answered(arguments: argparse.Namespace, output: Output, op: str, act: Callable[[MetaStore], list[Answer]]) -> Exit:
+def _answered(
+    arguments: argparse.Namespace, output: Output, op: str, act: Callable[[MetaStore], list[OperatorOutcome]]
+) -> Exit:
     """Print what was done on each source."""
     with meta.open_store(arguments) as store:
         try:
@@ -143,7 +151,7 @@ def _answered(arguments: argparse.Namespace, output: Output, op: str, act: Calla
     return output.sources(op.capitalize(), [_shown(one, host) for one in answers])
 
 
-def _shown(answer: Answer, host: str) -> Json:
+def _shown(answer: OperatorOutcome, host: str) -> Json:
     if isinstance(answer.result, DmError):
         return source_answer(answer.source, host, str(answer.result))
     return {**source_answer(answer.source, host), "operator": operator_json(answer.result)}

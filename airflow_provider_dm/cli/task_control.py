@@ -20,7 +20,7 @@ from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.launch.task_control import Answer, operate, refusal
+from airflow_provider_dm.launch.task_control import ControlOutcome, operate, refusal
 
 
 class TaskNotNamed(DmError):
@@ -62,6 +62,6 @@ def _unknown(task: str | None, sources: Sequence[str]) -> str:
     return f"no task is known{of_sources}" if task is None else f"no task {task} is known{of_sources}"
 
 
-def _shown(answer: Answer, *, with_task: bool) -> dict[str, Any]:
+def _shown(answer: ControlOutcome, *, with_task: bool) -> dict[str, Any]:
     said = source_answer(answer.source, answer.host, answer.trouble)
     return {"task": answer.task, **said} if with_task else said

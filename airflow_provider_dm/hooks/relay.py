@@ -165,13 +165,13 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Broken:
+class RelayEnded:
     """The verdict that it will not get there by itself: it ended with an error, or has another history."""
 
     why: str
 
 
-RelayProgress = CaughtUp | Behind | Broken
+RelayProgress = CaughtUp | Behind | RelayEnded
 
 
 def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
@@ -188,7 +188,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     server_uuid = status.sub_dir.rpartition(".")[0]
     held = status.relay is not None and holds(replace(status.relay, server_uuid=server_uuid), goal)
     if held is None:
-        return Broken(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
+        return RelayEnded(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
     if held and status.relay is not None:
         return CaughtUp(status.relay)
     where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"
@@ -202,6 +202,6 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
             return Behind(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:
-            return Broken(f"{where}; it stopped: {said(status.error)}")
+            return RelayEnded(f"{where}; it stopped: {said(status.error)}")
         case unknown:
             assert_never(unknown)

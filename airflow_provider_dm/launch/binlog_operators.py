@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.sync.ddl.operators import (
     paused_place,
     sql_pattern,
 )
-from airflow_provider_dm.launch.task_control import known_subtasks
+from airflow_provider_dm.launch.task_control import chosen_subtasks
 
 
 class OtherSourceRefused(DmError):
@@ -39,7 +39,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OperatorOutcome:
     """The outcome on one source: the operator that was set or reverted, or the reason why nothing was done."""
 
     source: str
@@ -48,7 +48,7 @@ class Answer:
 
 def set_operators(
     store: MetaStore, task: str, sources: Sequence[str], at: At, kind: OperatorKind, sqls: Sequence[str]
-) -> list[Answer]:
+) -> list[OperatorOutcome]:
     """Store one operator for each source that is meant, or, where one cannot be stored, none at all.
 
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
@@ -63,7 +63,7 @@ def set_operators(
     return _at_places(store, task, sources, at, act)
 
 
-def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[Answer]:
+def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
     """Remove the operator that waits at a place of each source that is meant.
 
     Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
@@ -75,7 +75,7 @@ def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At
     return _at_places(store, task, sources, at, act)
 
 
-def accepted(answers: Sequence[Answer]) -> dict[str, Operator]:
+def accepted(answers: Sequence[OperatorOutcome]) -> dict[str, Operator]:
     """Return the operator of each source. Raises the error of the first source that has refused."""
     refused = [one.result for one in answers if isinstance(one.result, DmError)]
     raise_first(one for one in refused if not isinstance(one, OtherSourceRefused))
@@ -88,10 +88,10 @@ def _at_places(
     sources: Sequence[str],
     at: At,
     act: Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]],
-) -> list[Answer]:
+) -> list[OperatorOutcome]:
     """Find the place of each source, then act on all of them. Without `sources`: the sources that have an error."""
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
-    subtasks = known_subtasks(store, task, sources)
+    subtasks = chosen_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:
         raise BinlogPosInvalid(at.binlog_pos, "it is a place of one source's log, and the source is not named")
     found = [(one, _place(at, one, pattern)) for one in subtasks]
@@ -100,10 +100,10 @@ def _at_places(
     places = [(one, place) for one, place in found if not isinstance(place, DmError)]
     if len(places) < len(found):
         return [
-            Answer(one.source, place if isinstance(place, DmError) else OtherSourceRefused(task, one.source))
+            OperatorOutcome(one.source, place if isinstance(place, DmError) else OtherSourceRefused(task, one.source))
             for one, place in found
         ]
-    return [Answer(one.source, operator) for (one, _), operator in zip(places, act(places), strict=True)]
+    return [OperatorOutcome(one.source, operator) for (one, _), operator in zip(places, act(places), strict=True)]
 
 
 def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:

@@ -186,7 +186,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position)
-        and not holds_back(subtask, shown),
+        and not holds_back(subtask, run),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
         # None: nobody knows.
@@ -213,14 +213,19 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     }
 
 
-def holds_back(subtask: SubtaskStatus, shown: Json) -> bool:
-    """Return True if rows before `applied` may be missing in the target. `shown`: the progress of the task's last run;
-    where no sync has looked for held rows in it yet, the log that the source still needs decides.
+def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:
+    """Return True if rows before `applied` may be missing in the target. `run`: the task's last that loads or syncs.
+
+    A sync that has not looked for held rows yet may hold some: rows that wait for their places need nothing of the log.
+    Without a sync the log that the source still needs decides.
     """
+    shown = progress_of(subtask, run)
     groups = shown.get("unresolved_groups")
-    if groups is None:
-        return subtask.needed is not None and subtask.needed != subtask.applied
-    return bool(groups or shown.get("contested_rows"))
+    if groups is not None:
+        return bool(groups or shown.get("contested_rows"))
+    if run is not None and run.app == "incremental_sync":
+        return True
+    return subtask.needed is not None and subtask.needed != subtask.applied
 
 
 def _group_json(group: Json) -> Json:

@@ -5,7 +5,8 @@
     Passed        everything before a location of the source's log is applied
     NothingHeld   no row that was read is held back: by DDL that shards have not made, or by another row at its place
 
-A sync that pauses, retries or does not run is waited for; one that an error has ended is not. `judge` is pure.
+A sync that pauses, retries or does not run is waited for. One that an error has ended is not, unless the error is older
+than the waiting: the task that waits may begin before the one that runs the sync again. `judge` is pure.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class NotYet:
 
 
 @dataclass(frozen=True)
-class Broken:
+class SyncEnded:
     """An error has ended the sync, and only a person can go on."""
 
     why: str
 
 
-SyncState = Met | NotYet | Broken
+SyncState = Met | NotYet | SyncEnded
 
 
 def condition_json(condition: Condition) -> dict[str, Any]:
@@ -75,23 +76,33 @@ def condition_of(value: Mapping[str, Any]) -> Condition:
     return _KINDS[value["kind"]](**{name: one for name, one in value.items() if name != "kind"})
 
 
-def state_in(store: MetaStore, task: str, sources: Sequence[str], condition: Condition) -> SyncState:
+def state_in(
+    store: MetaStore, task: str, sources: Sequence[str], condition: Condition, *, waited_seconds: float
+) -> SyncState:
     """Return the state of a task's sync, on these sources or on all. Raises what reading raises."""
     run = last_run(store, task)
     known = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
     missing = sorted(set(sources) - {one.source for one in known})
     if missing or not known:
         return NotYet(f"the metadata DB knows no sync of task {task} on {', '.join(missing) or 'any source'} yet")
-    return judge(known, run, condition)
+    return judge(known, run, condition, waited_seconds=waited_seconds)
 
 
-def judge(subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition) -> SyncState:
+def judge(
+    subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, *, waited_seconds: float
+) -> SyncState:
     """Return the state of a sync. `run`: the newest of the task that loads or syncs."""
+    is_current = run is not None and (lives(run) or run.heartbeat_age_seconds <= waited_seconds)
     values, whys = {}, []
     for one in subtasks:
         error = subtask_error(one, run)
         if error and RESUMES_IN_SECONDS not in error:
-            return Broken(f"{one.source} is paused by an error: {ReportedError.read(error)}")
+            why = f"{one.source} is paused by an error: {ReportedError.read(error)}"
+            # An app that begins has not replaced the error of the run before yet.
+            if is_current and run is not None and one.updated_at >= run.started_at:
+                return SyncEnded(why)
+            whys.append(f"another run is awaited, as {why}")
+            continue
         met, value = _met(one, run, condition) if one.unit is Unit.SYNC else (False, f"its unit is {one.unit.value}")
         values[one.source] = value
         if not met:
@@ -117,7 +128,7 @@ def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[boo
         case NothingHeld():
             if progress_of(one, run).get("unresolved_groups") is None:
                 return False, "it has not looked for rows that are held back yet"
-            if holds_back(one, progress_of(one, run)):
+            if holds_back(one, run):
                 held = aged(one, run, "held_back_seconds")
                 return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"
             return True, None

@@ -64,7 +64,7 @@ class ControlNotObeyed(DmError):
     hint = "The wish is stored, and the run that is at work or the next one obeys it; ask again to wait for that."
 
 
-def known_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:
+def chosen_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:
     """Return the task's subtasks on these sources; without `sources` all of them. Raises TaskUnknown."""
     found = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
     unknown = sorted(set(sources) - {one.source for one in found})
@@ -74,7 +74,7 @@ def known_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[
 
 
 @dataclass(frozen=True)
-class Answer:
+class ControlOutcome:
     """Outcome of an order to one source of a task; `trouble` is empty where it has come true."""
 
     task: str
@@ -111,7 +111,7 @@ def want_running(
             store.set_subtask_desired(task, source, Stage.RUNNING)
 
 
-def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[Answer]:
+def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[ControlOutcome]:
     """Let these subtasks wait, go on, or end and be forgotten; return when they do."""
     for one in subtasks:  # the wish for all first
         store.set_subtask_desired(one.task, one.source, wish)
@@ -132,7 +132,7 @@ def control(store: MetaStore, task: str, sources: Sequence[str], wish: Stage) ->
 
     Raises TaskUnknown, ControlRefused, ControlNotObeyed.
     """
-    chosen = known_subtasks(store, task, sources)
+    chosen = chosen_subtasks(store, task, sources)
     if reason := refusal(chosen, store.list_subtasks(task=task)):
         raise ControlRefused(task, reason)
     answers = operate(store, chosen, wish)
@@ -158,7 +158,7 @@ def live_run(store: MetaStore, task: str) -> Run | None:
     return next(filter(lives, store.list_runs(task=task)), None)
 
 
-def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> Answer:
+def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> ControlOutcome:
     while True:
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
@@ -167,9 +167,9 @@ def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float
         trouble = _trouble(now, run, wish, others=others)
         host = host_of(run or last_run(store, asked.task))
         if trouble is None:
-            return Answer(asked.task, asked.source, host)
+            return ControlOutcome(asked.task, asked.source, host)
         if run is None or time.monotonic() > deadline:
-            return Answer(asked.task, asked.source, host, trouble)
+            return ControlOutcome(asked.task, asked.source, host, trouble)
         time.sleep(_LOOK_SECONDS)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
@@ -50,6 +51,7 @@ class DmBinlogOperator(BaseOperator):
         "dm_meta_conn_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sql": "sql"}
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -90,6 +92,7 @@ class DmBinlogOperator(BaseOperator):
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             action = chosen(self.action, "action", get_args(Action))
             task, sources = task_name(self.task, files_of(self, context)), texts(self.sources, "sources")
+            push_dm_page(context, task=task)
             at = At(self.binlog_pos or None, self.sql_pattern or None)
             if action == "revert":
                 answers = revert_operators(store, task, sources, at)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
@@ -38,6 +39,7 @@ class DmCheckpointOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "action", "sources", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -71,6 +73,7 @@ class DmCheckpointOperator(BaseOperator):
         with translated():
             action = chosen(self.action, "action", get_args(Action))
             config = read_task(self.task, files_of(self, context))
+            push_dm_page(context, task=config.name)
             sources = sources_of(config, texts(self.sources, "sources"))
             target = target_endpoint(config, self.target_conn_id)
             with connected(target) as session:

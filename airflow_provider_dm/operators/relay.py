@@ -99,8 +99,8 @@ class DmRelayOperator(BaseOperator):
             push_dm_page(context, source=upstream.source_id)
             attempt = holder_of(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                # A retry does not undo the pause that a person ordered meanwhile.
-                if attempt == "1" or store.relay_desired(upstream.source_id) is not Stage.PAUSED:
+                # A person's pause ends only when a person resumes the relay.
+                if store.relay_desired(upstream.source_id) is not Stage.PAUSED:
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
@@ -286,6 +286,7 @@ class DmRelayStopOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source_ids", "dm_meta_conn_id")
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -309,6 +310,8 @@ class DmRelayStopOperator(BaseOperator):
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             source_ids = texts(self.source_ids, "source_ids")
+            if len(source_ids) == 1:
+                push_dm_page(context, source=source_ids[0])
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
@@ -32,6 +33,7 @@ class DmRelayPurgeOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source", "dm_meta_conn_id")
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(self, *, source: Document, dm_meta_conn_id: str | None = None, **kwargs: Any) -> None:
@@ -46,6 +48,7 @@ class DmRelayPurgeOperator(BaseOperator):
 
         with translated():
             config = read_source(self.source, files_of(self, context))
+            push_dm_page(context, source=config.source_id)
             hook = RelayLogHook(self.dm_meta_conn_id)
             plan = hook.plan_purge_by_policy(config)
             purged = hook.purge(plan)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class DmShardDdlLockOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -74,6 +76,7 @@ class DmShardDdlLockOperator(BaseOperator):
                 action = Action(self.action)
                 owner = self.lock_owner or None
                 lock = unlock(store, self.lock_id, owner=owner, action=action, force=self.force, number=number)
+        push_dm_page(context, task=lock.task)
         self.log.info("%s: %s it, at its next look or its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
         return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish")}

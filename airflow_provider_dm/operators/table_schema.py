@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
@@ -47,6 +48,7 @@ class DmTableSchemaOperator(BaseOperator):
         *("sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id"),
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sql": "sql", "source_conn_ids": "json"}
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -90,6 +92,7 @@ class DmTableSchemaOperator(BaseOperator):
             action = chosen(self.action, "action", get_args(Action))
             origin = chosen(self.origin, "origin", get_args(Origin))
             config = read_task(self.task, files_of(self, context))
+            push_dm_page(context, task=config.name)
             sources = sources_of(config, texts(self.sources, "sources"))
             conn_ids = texts_by_name(self.source_conn_ids, "source_conn_ids", config.source_ids)
             name = TableName(text(self.database, "database"), text(self.table, "table"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.operators.base import files_of
 from airflow_provider_dm.operators.errors import translated
 
@@ -37,6 +38,7 @@ class DmTaskControlOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "action", "sources", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    operator_extra_links = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -66,6 +68,7 @@ class DmTaskControlOperator(BaseOperator):
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             wish = wishes[chosen(self.action, "action", get_args(Action))]
             task = task_name(self.task, files_of(self, context))
+            push_dm_page(context, task=task)
             sources = control(store, task, texts(self.sources, "sources"), wish)
         self.log.info("task %s: %s on %s", task, wish.value, ", ".join(sources))
         return {"task": task, "action": self.action, "sources": list(sources)}

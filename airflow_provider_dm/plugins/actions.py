@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_
 from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.binlog_operators import At, accepted, set_operators
 from airflow_provider_dm.launch.ddl_locks import unlock
-from airflow_provider_dm.launch.task_control import control, known_subtasks, live_run
+from airflow_provider_dm.launch.task_control import chosen_subtasks, control, live_run
 
 Json = dict[str, Any]
 
@@ -102,7 +102,7 @@ def at_statement(store: MetaStore, order: AtStatement) -> str:
     Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `set_stage`.
     """
     sqls = [order.sql] if order.sql.strip() else []
-    (subtask,) = known_subtasks(store, order.task, [order.source])
+    (subtask,) = chosen_subtasks(store, order.task, [order.source])
     # A text names no sub-directory of the relay log, and the task may stand in front of another one.
     at = At() if order.place == str(subtask.error_at) else At(order.place)
     accepted(set_operators(store, order.task, [order.source], at, OperatorKind(order.kind), sqls))

@@ -80,7 +80,7 @@ class RelayCatchUpSensor(MetadataSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises RelayBroken."""
-        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp
+        from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded
 
         with translated():
             progress = self._progress(context)
@@ -90,7 +90,7 @@ class RelayCatchUpSensor(MetadataSensor):
             case Behind(why):
                 self.log.info("%s", why)
                 return PokeReturnValue(is_done=False)
-            case Broken(why):
+            case RelayEnded(why):
                 raise RelayBroken(why)
 
     def _progress(self, context: Context) -> RelayProgress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
 GOAL_KEY: Final = "dm_checkpoint_goal"
+BEGAN_KEY: Final = "dm_waits_since"
 
 
 class SyncBroken(AirflowFailException):
@@ -32,38 +34,50 @@ class _SyncSensor(MetadataSensor):
 
     good = "met"
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": SyncBroken}
-    task: Document
-    sources: Sequence[str] | None
+    template_fields: Sequence[str] = ("task", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+
+    def __init__(self, *, task: Document, dm_meta_conn_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
+        self.task = task
+        self._began_at: float | None = None
 
     @abstractmethod
     def _condition(self, context: Context) -> Condition:
         """Return what is waited for."""
 
+    @abstractmethod
     def _sources(self) -> list[str]:
         """Return the sources that are waited for; none: all."""
-        from airflow_provider_dm.operators.arguments import texts
 
-        return list(texts(self.sources, "sources"))
+    def _since(self, context: Context) -> float:
+        """Return when this attempt began to wait, in seconds since the epoch: errors before do not count."""
+        if self._began_at is None:
+            self._began_at = float(self._kept(context, BEGAN_KEY, lambda: str(time.time())))
+        return self._began_at
 
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.launch.sync_state import condition_json
         from airflow_provider_dm.triggers.sync import SyncStateTrigger
 
-        condition = condition_json(self._condition(context))
         return SyncStateTrigger(
-            task_name=self._task_name(context), sources=self._sources(), condition=condition, **common
+            task_name=self._task_name(context),
+            sources=self._sources(),
+            condition=condition_json(self._condition(context)),
+            began_at=self._since(context),
+            **common,
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises SyncBroken."""
-        from airflow_provider_dm.launch.sync_state import Broken, Met, NotYet
+        from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded
 
         with translated():
             state = self._state(context)
         match state:
             case Met(value):
                 return PokeReturnValue(is_done=True, xcom_value=value)
-            case Broken(why):
+            case SyncEnded(why):
                 raise SyncBroken(why)
             case NotYet(why):
                 self.log.info("%s", why)
@@ -75,8 +89,9 @@ class _SyncSensor(MetadataSensor):
         from airflow_provider_dm.launch.sync_state import NotYet, state_in
 
         task, condition = self._task_name(context), self._condition(context)
+        waited = time.time() - self._since(context)
         with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return state_in(store, task, self._sources(), condition)
+            return state_in(store, task, self._sources(), condition, waited_seconds=waited)
         return NotYet("the metadata DB does not answer")
 
     def _task_name(self, context: Context) -> str:
@@ -86,7 +101,29 @@ class _SyncSensor(MetadataSensor):
         return task_name(self.task, files_of(self, context))
 
 
-class SyncLagSensor(_SyncSensor):
+class _SourcesSensor(_SyncSensor):
+    """The base of those that wait for several sources."""
+
+    template_fields: Sequence[str] = (*_SyncSensor.template_fields, "sources")
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        sources: Sequence[str] | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(task=task, dm_meta_conn_id=dm_meta_conn_id, **kwargs)
+        self.sources = sources
+
+    def _sources(self) -> list[str]:
+        from airflow_provider_dm.operators.arguments import texts
+
+        return list(texts(self.sources, "sources"))
+
+
+class SyncLagSensor(_SourcesSensor):
     """A sensor that waits until the lag of a task's sync is small on every source.
 
     The lag is the age of the oldest commit of the source whose rows may be missing in the target; rows that are held
@@ -106,9 +143,6 @@ class SyncLagSensor(_SyncSensor):
     Returns the lag in seconds, by source.
     """
 
-    template_fields: Sequence[str] = ("task", "sources", "dm_meta_conn_id")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-
     def __init__(
         self,
         *,
@@ -118,10 +152,8 @@ class SyncLagSensor(_SyncSensor):
         dm_meta_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
-        self.task = task
+        super().__init__(task=task, sources=sources, dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.max_lag = max_lag
-        self.sources = sources
 
     def _condition(self, context: Context) -> Condition:
         from airflow_provider_dm.launch.sync_state import LagAtMost
@@ -153,8 +185,7 @@ class CheckpointPassedSensor(_SyncSensor):
     Returns the location that is applied, by source.
     """
 
-    template_fields: Sequence[str] = ("task", "source_id", "location", "source_conn_id", "dm_meta_conn_id")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    template_fields: Sequence[str] = (*_SyncSensor.template_fields, "source_id", "location", "source_conn_id")
 
     def __init__(
         self,
@@ -166,8 +197,7 @@ class CheckpointPassedSensor(_SyncSensor):
         dm_meta_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
-        self.task = task
+        super().__init__(task=task, dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.source_id = source_id
         self.location = location
         self.source_conn_id = source_conn_id
@@ -189,7 +219,7 @@ class CheckpointPassedSensor(_SyncSensor):
         return Passed(self._goal)
 
 
-class NoRowsHeldBackSensor(_SyncSensor):
+class NoRowsHeldBackSensor(_SourcesSensor):
     """A sensor that waits until a task's sync holds no row back on any source.
 
     Rows are held back behind a DDL that not all shards of a merged table have made, and while another row holds their
@@ -208,21 +238,6 @@ class NoRowsHeldBackSensor(_SyncSensor):
 
     Returns the sources, each with null.
     """
-
-    template_fields: Sequence[str] = ("task", "sources", "dm_meta_conn_id")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
-
-    def __init__(
-        self,
-        *,
-        task: Document,
-        sources: Sequence[str] | None = None,
-        dm_meta_conn_id: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
-        self.task = task
-        self.sources = sources
 
     def _condition(self, context: Context) -> Condition:
         from airflow_provider_dm.launch.sync_state import NothingHeld

@@ -35,6 +35,9 @@ class DmMigrationTaskGroup(TaskGroup):
         (str | None, default None, templated)
     :param spark_conn_id: Airflow connection of type ``spark``; ``[dm] spark_master`` is the master where it does not
         exist (str, default 'spark_default', templated)
+    :param spark_conf: Spark configuration, which goes before the provider's own; it must not hold secrets
+        (dict[str, str] | None, default None, templated)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
     :param verify: compare every row at the end (bool, default True)
 
     Other arguments are those of Airflow's ``TaskGroup``.
@@ -50,6 +53,8 @@ class DmMigrationTaskGroup(TaskGroup):
         target_conn_id: str | None = None,
         dm_meta_conn_id: str | None = None,
         spark_conn_id: str = "spark_default",
+        spark_conf: Mapping[str, str] | None = None,
+        driver_memory: str = "1g",
         verify: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -61,7 +66,12 @@ class DmMigrationTaskGroup(TaskGroup):
             "target_conn_id": target_conn_id,
             "dm_meta_conn_id": dm_meta_conn_id,
         }
-        spark = {**common, "spark_conn_id": spark_conn_id}
+        spark = {
+            **common,
+            "spark_conn_id": spark_conn_id,
+            "spark_conf": spark_conf,
+            "driver_memory": driver_memory,
+        }
         with self:
             precheck = DmPrecheckOperator(task_id="precheck", **common)
             copy = DmFullMigrationOperator(task_id="full_migration", **spark)

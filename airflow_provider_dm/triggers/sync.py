@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.launch.sync_state import SyncState
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -18,6 +22,7 @@ class SyncStateTrigger(MetadataTrigger):
     :param task_name: the task's name
     :param sources: the sources that are waited for; empty: all that are known
     :param condition: what is waited for, as `launch.sync_state.condition_json` writes it
+    :param began_at: since when the task waits, in seconds since the epoch: errors before do not count
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker
 
@@ -29,20 +34,24 @@ class SyncStateTrigger(MetadataTrigger):
     task_name: str
     sources: list[str]
     condition: dict[str, Any]
+    began_at: float
     deadline: float
     end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.launch.sync_state import Broken, Met, NotYet, condition_of, state_in
+        from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded, condition_of, state_in
 
         condition = condition_of(self.condition)
-        async for seen in self._looks(
-            lambda store: state_in(store, self.task_name, self.sources, condition), deadline=self.deadline
-        ):
+
+        def look(store: MetaStore) -> SyncState:
+            waited = time.time() - self.began_at
+            return state_in(store, self.task_name, self.sources, condition, waited_seconds=waited)
+
+        async for seen in self._looks(look, deadline=self.deadline):
             match seen or NotYet("the metadata DB does not answer"):
                 case Met(value):
                     return {"status": "met", "value": value}
-                case Broken(why):
+                case SyncEnded(why):
                     return {"status": "broken", "message": why}
                 case NotYet(why) if time.time() >= self.deadline:
                     return {"status": "timeout", "message": why}

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -15,6 +16,11 @@ from playwright.sync_api import Browser, BrowserContext
 
 from testbed import Server
 from testbed.airflow import Airflow
+
+
+def context() -> Any:
+    """Return what an operator's `execute` takes, where no Airflow runs it: XComs go nowhere."""
+    return {"ti": SimpleNamespace(xcom_push=lambda **_: None)}
 
 
 def arguments(pid: int) -> bytes:

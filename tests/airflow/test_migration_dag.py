@@ -15,6 +15,7 @@ from airflow_provider_dm.operators.precheck import DmPrecheckOperator
 from airflow_provider_dm.operators.table_schema import DmTableSchemaOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from testbed import Server
+from tests.airflow.support import context
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 CANARY = "c4nary-of-the-migration"
@@ -133,7 +134,7 @@ def a_table_is_read_by_another_definition(task: dict[str, Any], database: str) -
     def run(action: Any, **arguments: Any) -> str:
         common: dict[str, Any] = {"task": task, "target_conn_id": "dm_target", "database": database, "table": "orders"}
         made = DmTableSchemaOperator(task_id="x", **common, sources=["shard_01"], action=action, **arguments)
-        return str(made.execute({})["sources"]["shard_01"])
+        return str(made.execute(context())["sources"]["shard_01"])
 
     assert "`note` varchar(40)" in run("get")
     longer = run("update", sql=f"CREATE TABLE {database}.orders (id BIGINT PRIMARY KEY, note VARCHAR(80), n INT)")
@@ -145,7 +146,9 @@ def a_table_is_read_by_another_definition(task: dict[str, Any], database: str) -
 
 def a_checkpoint_is_shown_and_forgotten(task: dict[str, Any]) -> None:
     def run(action: Any) -> Any:
-        return DmCheckpointOperator(task_id="x", task=task, target_conn_id="dm_target", action=action).execute({})
+        return DmCheckpointOperator(task_id="x", task=task, target_conn_id="dm_target", action=action).execute(
+            context()
+        )
 
     def units() -> set[str]:
         return {one["unit"] for one in run("show")["sources"].values()}

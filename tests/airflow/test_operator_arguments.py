@@ -29,6 +29,7 @@ from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOper
 from airflow_provider_dm.operators.inputs import chosen_sources
 from airflow_provider_dm.operators.relay import DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
+from tests.airflow.support import context
 
 
 def operators() -> list[type[BaseOperator]]:
@@ -168,7 +169,7 @@ def test_what_a_template_has_made_of_an_argument_is_told_before_anything_runs(
 @pytest.mark.parametrize("source_ids", ["one", 3, [None]])
 def test_relays_are_stopped_by_a_list_of_names(source_ids: Any, work_dir: Path) -> None:
     with pytest.raises(AirflowFailException, match="DM-9066"):
-        DmRelayStopOperator(task_id="stop", source_ids=source_ids).execute({})
+        DmRelayStopOperator(task_id="stop", source_ids=source_ids).execute(context())
     with DmMetadataHook().get_store() as store:
         assert [store.relay_desired(one) for one in "one"] == [None] * 3
 

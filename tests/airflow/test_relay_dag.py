@@ -17,12 +17,13 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Behind, Broken, RelayLogHook, progress_to
+from airflow_provider_dm.hooks.relay import Behind, RelayEnded, RelayLogHook, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
+from tests.airflow.support import context
 
 Define = Callable[..., None]
 RunDag = Callable[..., Any]
@@ -93,7 +94,7 @@ def test_a_purge_by_the_rules_of_the_source_keeps_what_a_task_needs(upstream: Se
         assert found["off"] == {"source": "replica_01", "files": [], "bytes": 0, "kept": ""}
 
         store.put_subtask("shop", "replica_01", unit=Unit.SYNC, stage=Stage.STOPPED, needed=end_of_source())
-        found = DmRelayPurgeOperator(task_id="again", source=of_source).execute({})
+        found = DmRelayPurgeOperator(task_id="again", source=of_source).execute(context())
     assert found["files"] == [f"{one.path.parent.name}/{one.file}" for one in held[:-1]]
     assert len(RelayLogHook().list_files("replica_01")) == 1
 
@@ -122,7 +123,7 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     assert "c4nary-relay" not in said
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
-    assert isinstance(progress_to(ended, GOAL), Behind if ended is None else Broken)
+    assert isinstance(progress_to(ended, GOAL), Behind if ended is None else RelayEnded)
     assert (ended is None) is (deferrable and until == "caught-up")
 
 

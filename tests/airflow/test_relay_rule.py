@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
-from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, goal_of, goal_text, progress_to
+from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_of, goal_text, progress_to
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
@@ -36,11 +36,11 @@ def test_the_upstream_knows_no_sub_directories() -> None:
 
 
 def test_another_upstream_is_never_caught_up_with() -> None:
-    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
+    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), RelayEnded)
 
 
 def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
-    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), RelayEnded)
     assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), Behind)
 
 
@@ -58,8 +58,8 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     found = progress_to(waits, GOAL)
     assert isinstance(found, Behind)
     assert "goes on by itself after [DM-4010] gone" in found.why
-    assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), Broken)
-    assert isinstance(progress_to(replace(waits, pid=None), GOAL), Broken)
+    assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
+    assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
 
 
 # Across a switch to another server

@@ -78,6 +78,7 @@ def test_a_deadline_is_a_moment_and_not_a_duration(behind: None) -> None:
         condition={"kind": "LagAtMost", "seconds": 5.0},
         dm_meta_conn_id=None,
         poll_interval=60.0,
+        began_at=time.time(),
         deadline=time.time() - 1,
         end_from_trigger=True,
     )

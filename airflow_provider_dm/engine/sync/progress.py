@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -117,6 +117,7 @@ class SyncProgress:
 
     meter: Meter = field(default_factory=Meter, repr=False)
     history: History = field(default_factory=History, repr=False)
+    _speeds: dict[str, Speed] = field(default_factory=lambda: defaultdict(lambda: Speed(0.0, 0.0)), repr=False)
 
     def lag_seconds(self, now: float | None = None) -> float | None:
         """Return the age of the oldest commit whose rows may be missing in the target; 0: no row is; None: unknown.
@@ -166,11 +167,16 @@ class SyncProgress:
         """Note that nobody looks any more."""
         self.caught_up = self.at_end = False
 
+    def beat(self) -> dict[str, Any]:
+        """Measure the speed and add a point to the history. Return the progress as the run row has it."""
+        self._speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
+        self.history.note(time.time(), self.lag_seconds(), self._speeds["rows"].recent)
+        return self.to_json()
+
     def to_json(self) -> dict[str, Any]:
-        """Return the progress as the run row has it, with the lag of now as the newest point of its history."""
-        speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
-        pace, lag = speeds["bytes"].recent, self.lag_seconds()
-        self.history.note(time.time(), lag, speeds["rows"].recent)
+        """Return the progress as the run row has it, with the speeds of the last `beat`."""
+        speeds, lag = self._speeds, self.lag_seconds()
+        pace = speeds["bytes"].recent
         return {
             "location": str(self.location) if self.location else None,
             "goal": str(self.goal) if self.goal else None,

@@ -36,7 +36,8 @@ def subtask(unit: Unit = Unit.SYNC, stage: Stage = Stage.RUNNING, applied: Locat
 
 def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
     holder = Holder("dmctl", "1", "host")
-    return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, error=error)
+    looked: dict[str, Any] = {"mysql-replica-01": {"unresolved_groups": []}}
+    return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, NOW, NOW, age, progress=looked, error=error)
 
 
 def test_a_source_without_tasks_is_printed_as_the_seed_prints_it() -> None:
@@ -191,6 +192,7 @@ SYNCING = {
     "lag_seconds": 3.4,
     "seconds_left": 7.5,
     "contested_rows": 0,
+    "unresolved_groups": [],
     "safeMode": {},
 }
 
@@ -244,20 +246,20 @@ HELD = {
     ("shown", "needed", "synced"),
     [
         ({}, 916, True),
-        ({"unresolved_groups": None}, 916, True),
-        ({"unresolved_groups": None}, 400, False),  # the run has begun, and its sync has not looked yet
+        ({"unresolved_groups": None}, 916, False),  # the run has begun, and its sync has not looked yet
         (
             {"unresolved_groups": [{**HELD, "since": 0.0}], "held_back_seconds": 60.4, "held_back_bytes": 500},
             400,
             False,
         ),
         ({"unresolved_groups": [], "contested_rows": 2}, 916, False),
-        (None, 916, True),  # the last run was another app: a comparison
+        (None, 916, True),  # the last run was another app: a load
         (None, 400, False),
     ],
 )
 def test_a_source_that_holds_rows_back_is_not_synced(shown: dict[str, Any] | None, needed: int, synced: bool) -> None:
-    last = replace(run(), progress={} if shown is None else {"mysql-replica-01": {**SYNCING, **shown}})
+    progress = {} if shown is None else {"mysql-replica-01": {**SYNCING, **shown}}
+    last = replace(run(), app="full_migration" if shown is None else "incremental_sync", progress=progress)
     end = Location("mysql-bin.000005", 916, GTIDS)
     at = replace(subtask(applied=end), needed=replace(end, position=needed))
 

@@ -71,5 +71,5 @@ def test_it_is_a_run_with_a_lag(store: MetaStore) -> None:
     run_id = idle.note_idle(store, TASK, HolderSpec(identity="airflow:d/r/t", attempt="1", host="h"), RESULT)
     (run,) = store.list_runs(task=TASK)
     assert (run.run_id, run.stage, run.result) == (run_id, Stage.FINISHED, RESULT)
-    assert isinstance(state_in(store, TASK, [], LagAtMost(60.0)), Met)
-    assert isinstance(state_in(store, TASK, [], NothingHeld()), Met)
+    assert isinstance(state_in(store, TASK, [], LagAtMost(60.0), waited_seconds=0.0), Met)
+    assert isinstance(state_in(store, TASK, [], NothingHeld(), waited_seconds=0.0), Met)

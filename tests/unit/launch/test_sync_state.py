@@ -1,8 +1,9 @@
 """When the state that a sync sensor waits for is reached."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.launch.sync_state import (
-    Broken,
     Condition,
     LagAtMost,
     Met,
     NothingHeld,
     NotYet,
     Passed,
+    SyncEnded,
+    SyncState,
     condition_json,
     condition_of,
     judge,
@@ -26,6 +28,12 @@ NOW = datetime.now(UTC)
 HERE = Location("bin.000003", 400, suffix=2, server_uuid="u")
 ONE = SubtaskStatus("shop", "one", Unit.SYNC, Stage.RUNNING, HERE, HERE, NOW)
 RUN = Run("r", "shop", "incremental_sync", Holder("i", "1", "h"), Stage.RUNNING, NOW, NOW, 0.0)
+
+
+def state_of(
+    subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, waited: float = 9.0
+) -> SyncState:
+    return judge(subtasks, run, condition, waited_seconds=waited)
 
 
 def passed(file: str, position: int, **more: Any) -> Condition:
@@ -61,7 +69,7 @@ GROUP = {"target": "t", "since": 1.0}
     ],
 )
 def test_a_condition_is_met_or_waited_for(run: Run | None, condition: Condition, met: Any) -> None:
-    state = judge([ONE], run, condition)
+    state = state_of([ONE], run, condition)
     if met is None:
         assert isinstance(state, NotYet)
     else:
@@ -71,28 +79,40 @@ def test_a_condition_is_met_or_waited_for(run: Run | None, condition: Condition,
 def test_after_a_switch_of_servers_gtid_sets_decide() -> None:
     a, b = "0f1e0000-0000-0000-0000-00000000000a:1-9", "0f1e0000-0000-0000-0000-00000000000a:1-5"
     goal = passed("bin.000001", 4, server_uuid="v", gtid_set=b)
-    assert judge([replace(ONE, applied=replace(HERE, gtid_set=a))], running(), goal) == Met({"one": str(HERE)})
+    assert state_of([replace(ONE, applied=replace(HERE, gtid_set=a))], running(), goal) == Met({"one": str(HERE)})
     goal = passed("bin.000001", 4, server_uuid="v", gtid_set=a)
-    assert isinstance(judge([replace(ONE, applied=replace(HERE, gtid_set=b))], running(), goal), NotYet)
+    assert isinstance(state_of([replace(ONE, applied=replace(HERE, gtid_set=b))], running(), goal), NotYet)
 
 
 def test_every_source_has_to_meet_it() -> None:
-    state = judge([ONE, replace(ONE, source="two", unit=Unit.LOAD)], running(), LagAtMost(9.0))
+    state = state_of([ONE, replace(ONE, source="two", unit=Unit.LOAD)], running(), LagAtMost(9.0))
     assert state == NotYet("two: its unit is load")
 
 
 def test_a_run_that_has_ended_is_named_and_its_lag_grows() -> None:
     ended = replace(running(), stage=Stage.FINISHED, heartbeat_age_seconds=60.0)
-    assert judge([ONE], ended, LagAtMost(9.0)) == NotYet("one: its lag is 1 min 2 s; no run is at work")
+    assert state_of([ONE], ended, LagAtMost(9.0)) == NotYet("one: its lag is 1 min 2 s; no run is at work")
 
 
 def test_an_error_for_a_person_is_the_end_and_one_that_passes_is_not() -> None:
     error = {"ErrCode": "DM-6032", "ErrScope": "downstream", "Message": "no such column."}
     paused = replace(ONE, stage=Stage.PAUSED, error=error)
-    assert isinstance(state := judge([paused], running(), LagAtMost(9.0)), Broken)
+    assert isinstance(state := state_of([paused], running(), LagAtMost(9.0)), SyncEnded)
     assert "DM-6032" in state.why
     resuming = replace(paused, error=error | {RESUMES_IN_SECONDS: 2.0})
-    assert isinstance(judge([resuming], running(), LagAtMost(9.0)), Met)
+    assert isinstance(state_of([resuming], running(), LagAtMost(9.0)), Met)
+
+
+def test_an_error_of_an_earlier_run_is_not_the_end_of_the_one_that_is_awaited() -> None:
+    error = {"ErrCode": "DM-6032", "ErrScope": "downstream", "Message": "no such column."}
+    paused = replace(ONE, stage=Stage.PAUSED, error=error)
+    ended = replace(running(), stage=Stage.PAUSED, heartbeat_age_seconds=60.0)
+    assert isinstance(state := state_of([paused], ended, LagAtMost(9.0), waited=59.0), NotYet)
+    assert "another run is awaited, as one is paused by an error: [DM-6032" in state.why
+    assert isinstance(state_of([paused], ended, LagAtMost(9.0), waited=61.0), SyncEnded)
+    # The app of the next run has begun, and its sync has not reported.
+    begins = replace(running(), started_at=NOW + timedelta(seconds=1))
+    assert isinstance(state_of([paused], begins, LagAtMost(9.0)), NotYet)
 
 
 @pytest.mark.parametrize("condition", [LagAtMost(2.5), passed("bin.000001", 4), NothingHeld()])
