@@ -1,1 +1,1 @@
-"""What is true of every MySQL-like server: connections, identifiers, literals, GTID sets, locations."""
+"""Facts common to all MySQL-like servers: connections, identifiers, literals, GTID sets, locations."""

@@ -1,6 +1,6 @@
-"""What a server says about its own binlog: where it ends, which files it still has, how it is written.
+"""A server's report on its own binlog: its end, the files that still exist, and its format.
 
-The statements differ by family and release (`capabilities`), the answers do not.
+The statements differ by family and release (`capabilities`), the results do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
 
 _STEADY_READS: Final = 5
-"""A busy server moves between two questions; after so many tries the answer is computed instead."""
+"""On a busy server the binlog grows between two queries; after this many attempts the GTID set is computed instead."""
 
 _NO_BINARY_LOGGING: Final = 1381
 
@@ -37,12 +37,12 @@ class BinlogStatusDenied(DmError):
 
     code = "DM-2111"
     scope = Scope.UPSTREAM
-    what = "{server} does not show the account where its binlog ends: the privilege {privilege} is missing."
-    hint = "Grant it, with all that the precheck lists (`replication_privilege` has the statement)."
+    what = "{server} does not show this account the end of its binlog: the privilege {privilege} is missing."
+    hint = "Grant it, with the other privileges that the precheck lists (`replication_privilege` has the statement)."
 
 
 class BinlogSize(NamedTuple):
-    """A binlog file that the server still has, and its size in bytes."""
+    """An existing binlog file and its size in bytes."""
 
     name: str
     size: int
@@ -50,7 +50,9 @@ class BinlogSize(NamedTuple):
 
 @dataclass(frozen=True)
 class BinlogSettings:
-    """The way in which the binlog is written. A text that the server does not know is "" (MySQL's `format`: ROW)."""
+    """How the binlog is written. A text is "" if the server does not have the variable (but MySQL's `format` is
+    ROW).
+    """
 
     log_bin: bool
     format: str
@@ -62,9 +64,9 @@ class BinlogSettings:
     compression: bool
     """MySQL: binlog_transaction_compression; MariaDB: log_bin_compress."""
     gtid_mode: str
-    """MySQL's gtid_mode; ON for others: MariaDB always has them."""
+    """MySQL's gtid_mode; ON for other servers: MariaDB always has GTIDs."""
     expire_seconds: int
-    """After how long the server removes files by itself; 0: never."""
+    """Time after which the server removes files by itself; 0: never."""
 
 
 def current_location(connection: Connection) -> Location:
@@ -87,25 +89,25 @@ def current_location(connection: Connection) -> Location:
 
 
 def binlog_end(connection: Connection) -> BinlogSize:
-    """Return the file that the server writes, and its end. Raises BinlogDisabled, BinlogStatusDenied."""
+    """Return the file that the server writes to, and its size. Raises BinlogDisabled, BinlogStatusDenied."""
     return _status(connection, server_info(connection))
 
 
 def location_at(connection: Connection, end: BinlogSize) -> Location:
-    """Return a place that was an end of the binlog, with the GTID set that the server computes for it (MariaDB), or
-    with all GTIDs that are executed by now (MySQL).
+    """Return the location of an earlier end of the binlog, with the GTID set that the server computes for it (MariaDB),
+    or with all GTIDs executed by now (MySQL).
     """
     info = server_info(connection)
     return Location(end.name, end.size, _gtid_set(connection, info, at=end), server_uuid=info.server_uuid)
 
 
 def list_binlogs(connection: Connection) -> list[BinlogSize]:
-    """List the binlog files that the server still has, oldest first. Raises BinlogDisabled, BinlogStatusDenied."""
+    """List the existing binlog files, oldest first. Raises BinlogDisabled, BinlogStatusDenied."""
     return [BinlogSize(text(row[0]), int(row[1])) for row in _ask(connection, "SHOW BINARY LOGS")]
 
 
 def binlog_settings(connection: Connection) -> BinlogSettings:
-    """Read how the binlog is written. Never raises for a setting that the release lacks."""
+    """Read the binlog settings. A setting that the release lacks is no error."""
     names = "log_bin|binlog_format|binlog_row_image|binlog_checksum|binlog_transaction_compression|log_bin_compress"
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
@@ -135,7 +137,7 @@ def _status(connection: Connection, info: ServerInfo) -> BinlogSize:
 
 
 def _gtid_set(connection: Connection, info: ServerInfo, at: BinlogSize | None = None) -> str:
-    """Ask for all that was executed, or for what the set was `at` a place, where the server can tell."""
+    """Return the executed GTIDs; or, if the server can compute it, the set `at` an end of the binlog."""
     server = info.capabilities
     if at is not None and server.gtids_at is not None:
         ((value,),) = query(connection, server.gtids_at, at)

@@ -1,8 +1,8 @@
-"""The differences between servers: one row of facts for each family, and what older releases of it have instead.
+"""Differences between servers: one row of facts for each family, and the values that differ in older releases.
 
-Code asks for a fact by its name and never for a family, so that a further family is a further row. What is no fact of a
-server stays where it is: the forms of binlogs, of GTID sets and of the replication protocol, and one family's CREATE
-TABLE in the words of another. Which session variables a server has is a table of its own (`pinned`).
+Code asks for a fact by its name and never for a family, so that adding a family means adding a row. Not here: the
+formats of binlogs, GTID sets and the replication protocol, the translation of CREATE TABLE from one family to another,
+and the session variables of each server (`pinned`).
 """
 
 from __future__ import annotations
@@ -19,68 +19,68 @@ Version: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """The facts about one server; without a default what each family has, with one what only some have."""
+    """The facts about one server. Fields without a default exist in each family, those with one only in some."""
 
     flavour: Flavour
     title: str
-    """What people call the family."""
+    """The usual name of the family."""
     oldest: Version
-    """The first release that was tried: older ones write binlogs and catalogues that nobody has looked at."""
+    """The oldest release that was tested: binlogs and catalogues of older releases are unknown."""
 
-    # What it says of itself
+    # Identity and catalogue
     identity: str | None
-    """Asks for its server id, and for what `server_uuid` is made of; None: it has neither."""
-    server_uuid: str = "{told}"
+    """Query for its server id and the value that `server_uuid` is formed from; None if it has neither."""
+    server_uuid: str = "{identity}"
     grants_name_roles: bool = False
-    """SHOW GRANTS leaves out what comes from roles, unless they are named."""
+    """SHOW GRANTS omits privileges granted by roles, unless the roles are named."""
     isolation_is_tx: bool = False
-    """It calls transaction_isolation and transaction_read_only tx_isolation and tx_read_only."""
+    """transaction_isolation and transaction_read_only are called tx_isolation and tx_read_only."""
 
-    # Its binlog
+    # Binlog
     writes_binlog: bool = True
     binlog_status: str = "SHOW MASTER STATUS"
-    """Shows where the binlog ends."""
+    """Statement that shows the end of the binlog."""
     monitor_privilege: str = "REPLICATION CLIENT"
-    """Lets an account ask that."""
+    """The privilege that `binlog_status` requires."""
     executed_gtids: str = "@@global.gtid_executed"
     gtids_at: str | None = None
-    """Asks for the exact GTID set at (file, position): slow for a long file, which is read from its start."""
+    """Query for the exact GTID set at (file, position): slow for a long file, which is read from its start."""
     gtids_can_be_off: bool = False
-    """gtid_mode says whether transactions have GTIDs at all."""
+    """gtid_mode decides whether transactions have GTIDs."""
     stated_gtids_are_complete: bool = False
-    """A file states what was before it, and nobody can change that by hand, as MySQL's gtid_purged does."""
+    """Each file begins with the complete set of earlier GTIDs, which cannot be edited, unlike MySQL's gtid_purged."""
     leaves_torn_files: bool = False
-    """A file that a crash has torn stays so. MySQL repairs it: there a torn file is damage."""
+    """A file truncated by a crash stays truncated. MySQL repairs it, so there a truncated file is damaged."""
     dumps_by_gtid: bool = False
-    """It has COM_BINLOG_DUMP_GTID, with 64 bits for a position."""
+    """COM_BINLOG_DUMP_GTID is supported, with 64-bit positions."""
     unstated_format: str = "ROW"
     """The binlog_format of a server without that variable; "": unknown."""
     compression_variable: str = "binlog_transaction_compression"
     cascades_can_be_logged: bool = False
-    """innodb_native_foreign_keys says whether the binlog tells of the rows that a foreign key changes."""
+    """innodb_native_foreign_keys decides whether rows changed by a foreign key are logged."""
     lists_prepared: str | None = None
-    """Shows the XA transactions that are prepared, their names in ASCII."""
+    """Statement that lists prepared XA transactions, with their names in ASCII."""
     snapshots_are_located: bool = False
-    """A read transaction tells where in the binlog it stands, so that a copy takes no lock."""
+    """A read transaction reports its binlog location, so that a copy needs no lock."""
 
-    # What is written to it
+    # Writing
     under_sql_mode: bytes = b"%(verb)b /*+ SET_VAR(sql_mode='%(mode)b') */ %(rest)b"
-    """The form of one statement with another sql_mode."""
+    """Form of one statement that runs with another sql_mode."""
     row_alias: bool = False
-    """ON DUPLICATE KEY UPDATE names the new row by an alias, and VALUES() is warned about."""
+    """ON DUPLICATE KEY UPDATE refers to the new row by an alias; VALUES() causes a warning."""
     json_is_binary: bool = True
-    """A JSON column holds typed values, and no text."""
+    """A JSON column contains typed values instead of text."""
     max_error_count_rises: bool = False
-    """A writing session asks it to keep all warnings."""
+    """A writing session sets it to keep all warnings."""
     alters_one_change_at_a_time: bool = False
-    """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two about one column, as of one that is
-    added and the key over it (ADMIN SHOW DDL JOBS, too, tells of each on its own)."""
+    """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
+    an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
     conditional_alters: bool = False
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
-    """The further privileges that creating one takes."""
+    """The further privileges needed to create a foreign key."""
     writing_session: str | None = None
-    """Another statement that a writing session begins with."""
+    """A further statement at the beginning of a writing session."""
 
 
 CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
@@ -105,7 +105,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             title="MariaDB",
             oldest=(10, 5),
             identity="SELECT @@server_id, @@gtid_domain_id",
-            server_uuid="{told}-{server_id}",  # as DM has it
+            server_uuid="{identity}-{server_id}",  # DM's form
             monitor_privilege="BINLOG MONITOR",
             executed_gtids="@@global.gtid_binlog_pos",
             gtids_at="SELECT BINLOG_GTID_POS(%s, %s)",
@@ -131,7 +131,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
         ),
     )
 }
-"""What the newest release of each family has."""
+"""The facts about the newest release of each family."""
 
 _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
     (Flavour.MYSQL, (8, 2), {"binlog_status": "SHOW MASTER STATUS"}),

@@ -1,9 +1,9 @@
-"""Connections with a pinned session, and what a server says about itself.
+"""Connections with a pinned session, and a server's version and identity.
 
-Every statement of the engine runs under the same session, set at connect whatever the server's globals are (`pinned`
-has each variable and why): UTC, utf8mb4 for what we send, no conversion for what we receive (`character_set_results =
-NULL`: columns arrive as the bytes they are stored in), a fixed strict sql_mode, and no limit to what a SELECT answers.
-`local_infile` is never enabled: a rogue server may ask for a client file at any query.
+Every statement of the engine runs with the same session variables, which are set at connect independently of the
+server's globals (`pinned` lists each variable with its reason): UTC, utf8mb4 for what we send, no conversion of what we
+receive (`character_set_results = NULL`: columns arrive as the bytes that are stored), a fixed strict sql_mode, and no
+limit on the size of results. `local_infile` is never enabled: a rogue server may ask for a client file at any query.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.tls import tls_context, tls_refused
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
 LOGIN_TIMEOUT_SECONDS: Final = 30.0
-"""For each answer until the session is pinned: what listens there may be frozen, or wait for us to begin."""
+"""Limit for each answer until the session is pinned: the process at that port may be frozen, or not a server at all."""
 _COUNT_ATTEMPTS: Final = 3
 
 if TYPE_CHECKING:  # the stubs are generic, the class itself is not
@@ -62,9 +62,9 @@ class AccessDenied(DmError):
 
 
 def login(endpoint: Endpoint) -> dict[str, Any]:
-    """Return with what any connection to a server is made. Raises TlsFilesUnusable."""
+    """Return the options of every connection to a server. Raises TlsFilesUnusable."""
     return {
-        "asked_for_tls": endpoint.tls is not None,
+        "tls_configured": endpoint.tls is not None,
         "host": endpoint.host,
         "port": endpoint.port,
         "user": endpoint.user,
@@ -91,7 +91,7 @@ def connect(
             use_unicode=False,
             autocommit=None,  # pinned with the rest
             read_timeout=LOGIN_TIMEOUT_SECONDS,
-            # Matched, not changed, rows are what the row-count checks reason about.
+            # The row-count checks need matched rows, not changed ones.
             client_flag=CLIENT.FOUND_ROWS,
         )
         try:
@@ -129,9 +129,9 @@ def query(connection: Connection, sql: str, arguments: tuple[object, ...] = ()) 
 def query_whole(
     connection: Connection, columns: str, rest: str, arguments: tuple[object, ...] = (), *, tail: str = ""
 ) -> list[tuple[Any, ...]]:
-    """Return all rows of `SELECT columns rest tail`, counted by the server as well: for what must not be cut off.
+    """Return all rows of `SELECT columns rest tail`, and check that the result is complete by COUNT(*).
 
-    A session that limits answers is never ours, but something between us and the server may. Raises AnswerCut.
+    Our sessions have no limit on results, but a proxy between us and the server may. Raises AnswerCut.
     """
     attempt = 0
     while True:
@@ -140,13 +140,13 @@ def query_whole(
         if counted and len(rows) >= counted[0][0]:
             return rows
         attempt += 1
-        if attempt == _COUNT_ATTEMPTS:  # rows may come and go between the two questions, but not each time
+        if attempt == _COUNT_ATTEMPTS:  # rows may be inserted or deleted between the queries, but not every time
             raise AnswerCut(rest, len(rows), int(counted[0][0]) if counted else None)
 
 
 @contextmanager
 def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]:
-    """Open a connection (`connect`) for a `with` block and always close it."""
+    """Open a connection (`connect`) for a `with` block and close it at its end."""
     connection = connect(endpoint, **options)
     try:
         yield connection
@@ -161,19 +161,19 @@ class AnswerCut(DmError):
 
     code = "DM-2012"
     scope = Scope.INTERNAL
-    what = "an answer was cut off: {rows} rows came of {counted} ({question})."
-    hint = "Look for a proxy that limits results, and for sql_select_limit in what it sets."
+    what = "a result is incomplete: {rows} of {counted} rows were received ({question})."
+    hint = "Look for a proxy that limits results, and for sql_select_limit in its settings."
 
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """The family, version and identity that a server states."""
+    """The family, version and identity that a server reports."""
 
     flavour: Flavour
     version: str
     server_id: int
     server_uuid: str
-    """MySQL's @@server_uuid; for MariaDB `<gtid_domain_id>-<server_id>`, as DM has it."""
+    """MySQL's @@server_uuid; for MariaDB `<gtid_domain_id>-<server_id>`, DM's form."""
 
     @property
     def version_number(self) -> Version:
@@ -192,6 +192,6 @@ def server_info(connection: Connection) -> ServerInfo:
     server = CAPABILITIES[flavour]
     if server.identity is None:
         return ServerInfo(flavour, version, 0, "")
-    ((server_id, told),) = query(connection, server.identity)
-    server_uuid = server.server_uuid.format(told=text(told), server_id=server_id)
+    ((server_id, identity),) = query(connection, server.identity)
+    server_uuid = server.server_uuid.format(identity=text(identity), server_id=server_id)
     return ServerInfo(flavour, version, int(server_id), server_uuid)

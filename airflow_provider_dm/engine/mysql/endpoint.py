@@ -1,4 +1,4 @@
-"""Where a server is and how to log in, as one value that never shows its password."""
+"""The address of a server and the login to it, as one value that never shows its password."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Secret:
 
 
 class Flavour(Enum):
-    """The family that a server belongs to; decided by asking it, never by configuration alone."""
+    """The family of a server; determined by asking the server, never by configuration alone."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"
@@ -42,7 +42,7 @@ class Flavour(Enum):
 
 @dataclass(frozen=True)
 class Tls:
-    """TLS files. A CA means that the server's certificate is verified, and the host where it names one (mysql/tls)."""
+    """TLS files. With a CA the server's certificate is verified, and the host too if the certificate names one."""
 
     ca: str | None = None
     cert: str | None = None
@@ -51,7 +51,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One server to log in to. `name` is what messages call it: a source-id, or "target"."""
+    """One server to log in to. `name` identifies it in messages: a source-id, or "target"."""
 
     name: str
     host: str

@@ -1,12 +1,12 @@
-"""Sets of global transaction ids, as the two families write them.
+"""Sets of global transaction ids, in the forms of MySQL and MariaDB.
 
-MySQL: a set is, for each server uuid (and tag), a list of intervals; `uuid:1-5:7,uuid2:tag:1-3`. Gaps are kept: there
-is no "highest id" of a set. MariaDB: a set is a position list, the last id of each domain; `0-1-42,1-7-9`. Everything
-up to that sequence number is in the set; which server wrote it does not matter for containment, as a domain has one
+MySQL: for each server uuid (and tag), a list of intervals; `uuid:1-5:7,uuid2:tag:1-3`. Gaps are kept: a set has no
+"highest id". MariaDB: a position list, with the last id of each domain; `0-1-42,1-7-9`. The set contains everything up
+to that sequence number. The server that wrote a transaction does not matter for containment, because a domain has one
 order (a failover changes the server, not the domain).
 
-Both are values with one algebra: `union`, `contains`, `minus`, parse and print. Sets of different families never meet;
-an attempt is a broken invariant. Only set algebra lives here: event bytes are read by `binlog.gtid_events`.
+Both have the same algebra: `union`, `contains`, `minus`, parse and print. Combining sets of different families breaks
+an invariant. This module only has the algebra; the bytes of GTID events are read by `binlog.gtid_events`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GtidSet(ABC):
 
     @staticmethod
     def parse(text: str, flavour: Flavour) -> GtidSet:
-        """Parse a set, with the blanks and line breaks that servers print in long ones. Raises InvalidGtidSet."""
+        """Parse a set, ignoring the blanks and line breaks that servers print in long ones. Raises InvalidGtidSet."""
         return MariadbGtidSet.parse_text(text) if flavour is Flavour.MARIADB else MysqlGtidSet.parse_text(text)
 
     @classmethod
@@ -73,7 +73,7 @@ class GtidSet(ABC):
 
     @staticmethod
     def of_text(text: str) -> GtidSet:
-        """Parse a set of the family that the text shows: only MySQL writes a colon. Raises InvalidGtidSet.
+        """Parse a set of the family that its text shows: only MySQL writes a colon. Raises InvalidGtidSet.
 
         >>> GtidSet.of_text("0-1-42"), bool(GtidSet.of_text(""))
         (MariadbGtidSet(last={0: MariadbGtid(domain=0, server_id=1, sequence=42)}), False)
@@ -82,20 +82,20 @@ class GtidSet(ABC):
 
     @staticmethod
     def empty(flavour: Flavour) -> GtidSet:
-        """Return the set without a transaction."""
+        """Return the empty set."""
         return GtidSet.parse("", flavour)
 
     @abstractmethod
     def union(self, other: GtidSet) -> GtidSet:
-        """Return everything in either. Raises InvariantBroken for the other family."""
+        """Return the transactions in either set. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def contains(self, other: GtidSet) -> bool:
-        """Tell whether all of `other` is here. Raises InvariantBroken for the other family."""
+        """Return True if this set contains all of `other`. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def minus(self, other: GtidSet) -> GtidSet:
-        """Return what is here and not in `other`. Raises InvariantBroken for the other family."""
+        """Return the transactions of this set that are not in `other`. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def __bool__(self) -> bool: ...
@@ -140,7 +140,7 @@ class MysqlGtidSet(GtidSet):
         return cls.of(found)
 
     def flat(self) -> Iterator[tuple[Sid, Interval]]:
-        """Iterate over every interval with its source id."""
+        """Return every interval with its source id."""
         return ((sid, interval) for sid, intervals in self.intervals.items() for interval in intervals)
 
     def union(self, other: GtidSet) -> MysqlGtidSet:
@@ -219,7 +219,7 @@ class MariadbGtidSet(GtidSet):
 
     @classmethod
     def of(cls, gtids: Iterable[MariadbGtid]) -> MariadbGtidSet:
-        """Build the set of these ids, in any order; of each domain the highest sequence number counts."""
+        """Build the set of these ids, in any order; the highest sequence number of each domain counts."""
         last: dict[int, MariadbGtid] = {}
         for gtid in gtids:
             held = last.get(gtid.domain)
@@ -249,7 +249,7 @@ class MariadbGtidSet(GtidSet):
         return not self.unreached(_same_family(self, other))
 
     def unreached(self, other: MariadbGtidSet) -> list[MariadbGtid]:
-        """Return the positions of `other` that this set has not reached."""
+        """Return the ids of `other` that this set does not contain."""
         return [
             gtid
             for gtid in other.last.values()

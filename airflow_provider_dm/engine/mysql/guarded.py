@@ -1,11 +1,11 @@
-"""What a server may not get out of us, whoever it is: our files, and the password in clear. And no more than it takes.
+"""Protection against rogue servers: no client file and no password in clear is sent, and no statement of excess size.
 
-PyMySQL answers a server that asks for the password itself (`mysql_clear_password`, `dialog`) on any connection, and one
-that asks for a client's file with a bare RuntimeError. Both are refused here, as errors with a name. So is whoever
-answers without speaking MySQL's protocol, in which PyMySQL ends as chance will have it.
+On any connection PyMySQL sends the password itself to a server that asks for it (`mysql_clear_password`, `dialog`), and
+it answers a request for a client file with a bare RuntimeError. Both are refused here with typed errors, as is a peer
+that does not speak MySQL's protocol, for which PyMySQL raises arbitrary exceptions.
 
-A statement that is larger than the server's `max_allowed_packet` is not sent: the server would close the connection in
-the middle of it, which looks like any other lost connection.
+A statement larger than the server's `max_allowed_packet` is not sent: the server would close the connection in the
+middle of it, which looks like any other lost connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FileAskedFor(DmError):
     code = "DM-2004"
     scope = Scope.UPSTREAM
     what = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
-    hint = "No server in its right mind does: check what answers at this address."
+    hint = "A MySQL server does not ask for this: check which program answers at this address."
 
 
 class PacketTooLarge(DmError):
@@ -43,14 +43,14 @@ class PacketTooLarge(DmError):
     code = "DM-2013"
     scope = Scope.DOWNSTREAM
     what = (
-        "a statement of {bytes} bytes ({statement} …) is more than {server} takes at a time (max_allowed_packet is "
+        "a statement of {bytes} bytes ({statement} …) exceeds the limit of {server} (max_allowed_packet is "
         "{limit}); it was not sent."
     )
     hint = "Raise max_allowed_packet there, in its configuration too, then start again."
 
 
 class _NeverInClear:
-    """Authentication by the password itself: only where the user has asked for TLS, and the connection has it."""
+    """Authentication by the password itself: allowed only if the user configured TLS and the connection uses it."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -58,7 +58,7 @@ class _NeverInClear:
     def authenticate(self, _packet: Any) -> Any:
         """Send the password and return the server's answer. Raises OperationalError."""
         connection = self._connection
-        if not (connection.asked_for_tls and connection._secure):
+        if not (connection.tls_configured and connection._secure):
             raise pymysql.err.OperationalError(
                 ER.ACCESS_DENIED_ERROR, "it asks for the password in clear, which is sent over a configured TLS only"
             )
@@ -67,21 +67,21 @@ class _NeverInClear:
 
 
 IN_CLEAR: Final[dict[str, Callable[[Any], Any]]] = {"mysql_clear_password": _NeverInClear, "dialog": _NeverInClear}
-"""For `auth_plugin_map`."""
+"""The value of PyMySQL's `auth_plugin_map`."""
 
 
 _STUMBLES: Final = (
     *(ValueError, LookupError, NameError, TypeError, AttributeError, AssertionError, ArithmeticError, struct.error),
     pymysql.err.InternalError,  # packets out of order
 )
-"""What PyMySQL ends in when an answer is none."""
+"""Exceptions that PyMySQL raises for a malformed answer."""
 
 
 _RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION
 
 
 def _has_number(error: Exception) -> bool:
-    """Tell whether a server has sent this error: PyMySQL's own InternalErrors are only a text."""
+    """Return True if a server has sent this error: PyMySQL's own InternalErrors have a text only."""
     return isinstance(error, pymysql.err.InternalError) and len(error.args) > 1
 
 
@@ -93,39 +93,39 @@ def _if_offered() -> ssl.SSLContext:
 
 
 class GuardedConnection(pymysql.connections.Connection):
-    """A connection that gives no file away. `asked_for_tls`: the user configured TLS for it."""
+    """A connection that sends no file and no password in clear. `tls_configured`: the user configured TLS for it."""
 
     server_version: str
-    """As it greets; the stubs do not know of it."""
+    """The version in the server's greeting; missing in the stubs."""
     most_bytes: int = 1 << 30
-    """A statement has to be smaller (`max_allowed_packet`); until the server was asked, what any may take."""
+    """Size that a statement may not reach (`max_allowed_packet`); until that is known, the protocol's maximum."""
 
-    def __init__(self, *, asked_for_tls: bool, **options: Any) -> None:
-        self.asked_for_tls = asked_for_tls
+    def __init__(self, *, tls_configured: bool, **options: Any) -> None:
+        self.tls_configured = tls_configured
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
 
     def _create_ssl_ctx(self, configured: Any) -> ssl.SSLContext:
-        """Return the user's context, or, where TLS is taken if it is offered, the one that all such connections share.
+        """Return the user's context; without one, a context for TLS if offered, which all such connections share.
 
-        PyMySQL would read the certificates of all CAs of this machine for each: 15 ms, and then trust any.
+        PyMySQL would read all CA certificates of this machine for each connection, which takes 15 ms, and verify none.
         """
         return configured if isinstance(configured, ssl.SSLContext) else _if_offered()
 
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
-        """Do nothing: `pinning` sets it with all the rest, which saves a round trip."""
+        """Do nothing: `pinning` sets it together with the other variables, which saves a round trip."""
 
     def wait_for_answers(self, seconds: float | None) -> None:
-        """Wait so long for each answer from now on; None: for ever."""
+        """Set the timeout for each answer; None: no limit."""
         self._read_timeout = self._current_timeout = seconds
         self._sock.settimeout(seconds)  # type: ignore[attr-defined]
 
     def reset(self) -> None:
-        """Give the session back the state of a fresh login: no transaction, lock, temporary table or variable."""
+        """Reset the session to the state after a login: no transaction, lock, temporary table or variable."""
         self._execute_command(_RESET_CONNECTION, b"")
         self._read_query_result()
 
     def cursor(self, cursor: Any = None) -> Any:
-        """Return PyMySQL's cursor, with statements of several rows (`executemany`) that the server takes."""
+        """Return PyMySQL's cursor; its statements of several rows (`executemany`) stay below `most_bytes`."""
         found = super().cursor(cursor)
         found.max_stmt_length = min(Cursor.max_stmt_length, self.most_bytes // 2)
         return found
@@ -136,7 +136,7 @@ class GuardedConnection(pymysql.connections.Connection):
         super()._execute_command(command, sql)  # type: ignore[misc]
 
     def connect(self, sock: Any = None) -> None:
-        """Connect as PyMySQL does. Raises MySQLError, whatever it is that answers."""
+        """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""
         try:
             super().connect(sock)
         except _STUMBLES as error:
@@ -148,7 +148,7 @@ class GuardedConnection(pymysql.connections.Connection):
         self._force_close()  # type: ignore[attr-defined]
         what = printable(f"{type(error).__name__}: {error}")
         return pymysql.err.OperationalError(
-            CR.CR_MALFORMED_PACKET, f"what answers there does not speak MySQL's protocol ({what})"
+            CR.CR_MALFORMED_PACKET, f"the program at this address does not speak MySQL's protocol ({what})"
         )
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
@@ -164,10 +164,10 @@ class GuardedConnection(pymysql.connections.Connection):
 
 
 def _beginning(sql: bytes) -> str:
-    """Return verb and names of a statement: no value stands before the first parenthesis or quote."""
+    """Return the verb and names of a statement: there is no value before the first parenthesis or quote."""
     return re.split(rb"['(]", sql[:200])[0].decode("utf-8", "replace").strip()
 
 
 def printable(text: str) -> str:
-    """Replace what is not printable in a server's text, for a terminal and a log."""
+    """Replace unprintable characters in a server's text, for terminals and logs."""
     return "".join(one if one.isprintable() else "?" for one in text)

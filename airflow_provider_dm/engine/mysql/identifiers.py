@@ -1,4 +1,4 @@
-"""Names of schemas, tables and columns, and the one way to write them into SQL."""
+"""Names of schemas, tables and columns, and the only way to write them into SQL."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from airflow_provider_dm.engine.errors import DmError
 SYSTEM_SCHEMAS: Final = frozenset(
     {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
 )
-"""The servers' own, in lower case: none of them is ever migrated."""
+"""The servers' own schemas, in lower case: they are never migrated."""
 
 
 class InvalidIdentifier(DmError):
     name: str
 
     code = "DM-5001"
-    what = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
+    what = "{name!r} cannot be an identifier: it is empty or contains a NUL character."
     hint = "Correct the name in the task's files; if it comes from a server, please report it."
 
 

@@ -1,8 +1,8 @@
-"""Bytes to SQL literal text, under the session that `connection.connect` pins.
+"""SQL literals of bytes, for the session that `connection.connect` pins.
 
 The pinned session has `SET NAMES utf8mb4` and a sql_mode without NO_BACKSLASH_ESCAPES and ANSI_QUOTES, so a literal
-is safe when backslash and single quote are escaped. Text in another charset travels as hexadecimal with an
-introducer: no client-side conversion, no multi-byte trap (gbk's 0x5c).
+is safe if backslash and single quote are escaped. Text in another charset is sent as hexadecimal with an introducer:
+no client-side conversion, no multi-byte trap (gbk's 0x5c).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def escaped(value: bytes) -> bytes:
 
 
 def hexadecimal(value: bytes) -> bytes:
-    """Return binary bytes as a literal of type BINARY. The empty string has no 0x form.
+    """Return binary bytes as a literal of type BINARY. x'' because the empty string has no 0x form.
 
     >>> hexadecimal(b"\\x00\\xff")
     b"x'00ff'"
@@ -40,5 +40,5 @@ def hexadecimal(value: bytes) -> bytes:
 
 
 def introduced(charset: bytes, value: bytes) -> bytes:
-    """Return bytes of a non-UTF-8 charset as `_charset x'..'`; the server takes them as they are."""
+    """Return bytes of a non-UTF-8 charset as `_charset x'..'`, which the server does not convert."""
     return b"_" + charset + b" " + hexadecimal(value)

@@ -1,9 +1,9 @@
-"""A place in one source's binlog, and the only comparison of two of them.
+"""Locations in a source's binlog, and the only comparison of two locations.
 
-A location names a binlog file (with the suffix of the relay sub-directory that holds it), a 64-bit byte position in
-it, and the set of GTIDs committed before that position. Positions order two locations only while both lie in the
-history of one source; a GTID set travels along for failover and for people. There is no `__lt__`: of two places in
-unrelated histories neither is before the other, and an order that lies would move a checkpoint.
+A location names a binlog file (with the suffix of its relay sub-directory), a 64-bit byte position in it, and the set
+of GTIDs committed before that position. Positions order two locations only within the history of one source; the GTID
+set is kept for failover and for display. There is no `__lt__`: of two locations in unrelated histories neither precedes
+the other, and a false order would move a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 
 BINLOG_HEADER_SIZE: Final = 4
-"""Every binlog file starts with four magic bytes; the first event lies behind them."""
+"""Every binlog file starts with four magic bytes, followed by the first event."""
 
 _FILE: Final = re.compile(r"^(?P<base>[\w.-]+)\.(?P<number>\d{6,})$", re.ASCII)
 _TEXT: Final = re.compile(r"^\(?\s*(?P<file>[\w.-]+?\.\d{6,})\s*[:,]\s*(?P<position>\d+)\s*\)?$", re.ASCII)
 
 
 class Order(Enum):
-    """The ways in which one location stands to another."""
+    """Result of a comparison of two locations."""
 
     BEFORE = "before"
     SAME = "same"
@@ -43,15 +43,15 @@ class InvalidLocation(DmError):
 
 @dataclass(frozen=True, slots=True)
 class BinlogFile:
-    """A binlog file's name as a value: `mysql-bin.000003` is base `mysql-bin`, number 3."""
+    """The name of a binlog file as a value: `mysql-bin.000003` is base `mysql-bin`, number 3."""
 
     base: str
     number: int
 
     @staticmethod
-    @lru_cache(256)  # a log's locations, of which there are many, are in few files
+    @lru_cache(256)  # the many locations of a log are in few files
     def parse(name: str) -> BinlogFile:
-        """Parse a file's name. Raises InvalidLocation for anything that is not BASE.DIGITS; a path never parses."""
+        """Parse a file name. Raises InvalidLocation for anything but BASE.DIGITS, also for a path."""
         match = _FILE.match(name)
         if match is None:
             raise InvalidLocation(name)
@@ -66,7 +66,7 @@ class BinlogFile:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in one source's log: everything before `position` (bytes) of `file`; `gtid_set` is committed until there.
+    """A location in one source's log, before which lie all bytes up to `position` of `file` and all of `gtid_set`.
 
     `suffix` is the number of the relay sub-directory (1 for a source that never failed over).
     """
@@ -76,7 +76,7 @@ class Location:
     gtid_set: str = ""
     suffix: int = 1
     server_uuid: str = field(default="", compare=False)
-    """Whose log it is; "" where nobody has said. It never makes two places one or two."""
+    """The server whose log it is; "" if unknown. It does not take part in equality."""
 
     def __post_init__(self) -> None:
         BinlogFile.parse(self.file)
@@ -100,11 +100,11 @@ class Location:
 
     @property
     def sort_key(self) -> str:
-        """Fixed-width text whose byte order is the order of the log, inside one source only (64-bit positions)."""
+        """Fixed-width text whose byte order is the order of the log, within one source only (64-bit positions)."""
         return f"{self.suffix:06d}.{BinlogFile.parse(self.file).number:010d}.{self.position:020d}"
 
     def at(self, position: int) -> Location:
-        """Return another position of the same file; the GTID set is not carried over, as it would be wrong there."""
+        """Return another position in the same file, without a GTID set, because the set would be wrong there."""
         return replace(self, position=position, gtid_set="")
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class Location:
 
 
 def compare(a: Location, b: Location) -> Order:
-    """Compare `a` with `b`. UNRELATED when, inside one sub-directory, the servers or the files' base names differ."""
+    """Compare `a` with `b`. UNRELATED if, within one sub-directory, the servers or the files' base names differ."""
     if a.suffix == b.suffix and not same_log(a, b):
         return Order.UNRELATED
     if a.sort_key == b.sort_key:
@@ -121,21 +121,21 @@ def compare(a: Location, b: Location) -> Order:
 
 
 def same_log(a: Location, b: Location) -> bool:
-    """Tell whether two places of one sub-directory can be in the log of one server, as far as is known of them."""
+    """Return False if two locations in one sub-directory are known to be in different servers' logs."""
     if a.server_uuid and b.server_uuid and a.server_uuid != b.server_uuid:
         return False
     return BinlogFile.parse(a.file).base == BinlogFile.parse(b.file).base
 
 
 def reached(here: Location, goal: Location) -> bool:
-    """Tell whether everything before `goal` is also before `here`. False for unrelated histories."""
+    """Return True if everything before `goal` is also before `here`. False for unrelated histories."""
     return compare(here, goal) in (Order.SAME, Order.AFTER)
 
 
 def has_passed(here: Location, place: Location) -> bool:
-    """Tell whether everything before `place` is before `here`.
+    """Return True if everything before `place` is before `here`.
 
-    As `reached`, but in a later sub-directory by GTID sets: a new server's log repeats what the old one's held.
+    Like `reached`, but if `here` is in a later sub-directory, by GTID sets: a new server's log repeats the old one's.
     """
     if here.suffix <= place.suffix:
         return reached(here, place)
@@ -143,15 +143,15 @@ def has_passed(here: Location, place: Location) -> bool:
 
 
 def missing_at(here: Location, place: Location) -> GtidSet:
-    """Return what was committed before `place` and not before `here`. Both have their GTID sets."""
+    """Return the transactions committed before `place` and not before `here`. Both need their GTID sets."""
     return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))
 
 
 def holds(here: Location, goal: Location) -> bool | None:
-    """Return True if everything before `goal` is before `here`; None if that cannot become known.
+    """Return True if everything before `goal` is before `here`; None if that cannot be determined.
 
-    `goal` is a place as a server names it, without a relay sub-directory. Positions are those of one server: after a
-    switch only GTID sets decide.
+    `goal` is a location as a server reports it, without a relay sub-directory. Positions are valid for one server only:
+    after a switch to another server the GTID sets decide.
     """
     if goal.server_uuid and here.server_uuid and goal.server_uuid != here.server_uuid:
         if not here.gtid_set or not goal.gtid_set:

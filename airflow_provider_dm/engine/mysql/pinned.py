@@ -1,12 +1,12 @@
-"""The session variables of our connections: what each is pinned to and why, and which of them a user may set.
+"""Session variables of our connections: the value and reason of each pinned one, and those that a user may set.
 
-Everything that a server lets be set for one session alone has been decided about here: it is in PINNED, or it is in
-LEFT_ALONE with the reason. tests/integration/mysql/test_session.py asks the real servers (MySQL 9.7, MariaDB 10.11 and
-11.8) whether they have a variable that is in neither. Globals, configuration files and `init_connect` are other
-people's: what we read, write and compare must not depend on them.
+Every variable that a server allows to be set per session is either in PINNED, or in LEFT_ALONE with the reason.
+tests/integration/mysql/test_session.py checks on real servers (MySQL 9.7, MariaDB 10.11 and 11.8) that no variable is
+in neither. Globals, configuration files and `init_connect` belong to administrators: what we read, write and compare
+must not depend on them.
 
-A user's own settings (DM's `target-database.session`) may add, never take away. Each pin says whether another value is
-the user's to choose; sql_mode is merged. Pure: `pinning` sends it.
+A user's own settings (DM's `target-database.session`) may add to these values but not override them. Each pin decides
+whether users may choose another value; sql_mode is merged. Pure: `pinning` sends the values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 Families: TypeAlias = dict[Flavour, Version]
-"""Who has a variable, from which release on."""
+"""The families that have a variable, with the first release that has it."""
 
 MYSQL: Final[Families] = {Flavour.MYSQL: (), Flavour.TIDB: ()}
 MARIADB: Final[Families] = {Flavour.MARIADB: ()}
@@ -33,8 +33,8 @@ WRITING: Final = "READ-COMMITTED"
 
 @dataclass(frozen=True)
 class Pin:
-    """One variable. `why`: what another value would do; the end of a sentence. `users`: a user may choose another.
-    `moot`: a user may name another, which would change nothing that is stored and is not sent.
+    """One variable. `why`: the effect of another value, as the end of a sentence. `users`: a user may choose another
+    value. `moot`: a user may name another value, but it is not sent, and would change nothing that is stored.
     """
 
     name: str
@@ -48,9 +48,10 @@ class Pin:
 _CUT: Final = "answers would end early"
 _ENDED: Final = "a long scan would be ended"
 _COMPUTED: Final = "generated columns of the target are computed by it"
-_SHOWN: Final = "the catalogue would not say what a table is"
+_SHOWN: Final = "the catalogue would not show the full definition of a table"
 
 PINNED: Final[tuple[Pin, ...]] = (
+    # Size of results
     # How much of an answer arrives
     Pin("sql_select_limit", NO_LIMIT, f"{_CUT}, without an error"),
     Pin("max_join_size", NO_LIMIT, "scans of large tables would be refused"),  # sets sql_big_selects, so it comes first
@@ -67,14 +68,14 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("idle_transaction_timeout", 0, "a transaction would be ended between two statements", MARIADB, users=True),
     Pin("idle_readonly_transaction_timeout", 0, "a snapshot would be ended", MARIADB, users=True),
     Pin("idle_write_transaction_timeout", 0, "a transaction would be ended", MARIADB, users=True),
-    # Which rows a statement sees, and when its changes count
+    # Visibility of rows and changes
     Pin("completion_type", 0, "a COMMIT would begin another transaction, or close the connection"),
     Pin("autocommit", 1, "what is written would not be committed, and reads would see an old state"),
     Pin("transaction_isolation", READING, "reads would see what is not committed, or lock it"),
     Pin("transaction_read_only", 0, "nothing could be written"),
     Pin("use_secondary_engine", "OFF", "another engine, that lags behind, would answer", {Flavour.MYSQL: (8, 0, 18)}),
     Pin("wsrep_dirty_reads", 0, "a node that has lost its cluster would answer", MARIADB),
-    # What a value is when it is written, and what is read of it
+    # Conversion of values that are written and read
     Pin("character_set_client", "utf8mb4", "what is sent would be read as something else"),
     Pin("character_set_connection", "utf8mb4", "what is sent would be converted on its way"),
     Pin("collation_connection", "utf8mb4_general_ci", "literals would be compared in another way"),
@@ -96,17 +97,17 @@ PINNED: Final[tuple[Pin, ...]] = (
         {Flavour.MYSQL: (), Flavour.MARIADB: (11, 2), Flavour.TIDB: ()}, users=True),
     Pin("default_regex_flags", "", _COMPUTED, MARIADB, users=True),
     Pin("default_storage_engine", "InnoDB", "a table that is created might know no transactions"),
-    Pin("restrict_fk_on_non_standard_key", "OFF", "a foreign key that its source has would be refused",
+    Pin("restrict_fk_on_non_standard_key", "OFF", "a foreign key that exists at the source would be refused",
         {Flavour.MYSQL: (8, 4)}),
-    # In which order
+    # Order
     Pin("max_sort_length", 65_536, "long keys would be in no order behind their first bytes"),
-    # How a statement is carried out, where that shows: by warnings, by locks, or as another statement
+    # Execution of a statement, as far as it is visible by warnings, locks, or rewriting
     Pin("range_optimizer_max_mem_size", 0, "many keys would be found by a scan", {Flavour.MYSQL: (5, 7, 12)}),
     Pin("in_predicate_conversion_threshold", 0, "a list of keys would be compared as a subquery", MARIADB),
-    # What the server says of itself
-    Pin("sql_notes", 1, "the server would not say that it changes values"),
-    Pin("note_verbosity", "basic", "the server would not say that it changes values", {Flavour.MARIADB: (10, 6, 16)}),
-    Pin("max_error_count", 65_535, "the server would not say that it changes values", MARIADB),
+    # Messages and catalogue
+    Pin("sql_notes", 1, "the server would not report changes of values"),
+    Pin("note_verbosity", "basic", "the server would not report changes of values", {Flavour.MARIADB: (10, 6, 16)}),
+    Pin("max_error_count", 65_535, "the server would not report changes of values", MARIADB),
     Pin("lc_messages", "en_US", "its messages could not be read"),
     Pin("information_schema_stats_expiry", 0, "sizes of tables would be those of yesterday", {Flavour.MYSQL: (8,)}),
     Pin("show_gipk_in_create_table_and_information_schema", 1, _SHOWN, {Flavour.MYSQL: (8, 0, 30)}),
@@ -117,7 +118,7 @@ PINNED: Final[tuple[Pin, ...]] = (
 """In the order in which they are set."""
 
 LEFT_ALONE: Final[Mapping[str, str]] = {
-    "what we write is told apart by value: every column is named and given, 0 is no automatic number": (
+    "what we write is identified by value: every column is named and given, 0 is no automatic number": (
         "auto_increment_increment auto_increment_offset"
     ),
     "they are of one session alone, so only init_connect can have set them, and that is undone (`pinning`)": (
@@ -134,7 +135,7 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "sql_slave_skip_counter wsrep_causal_reads wsrep_on wsrep_osu_method wsrep_retry_autocommit "
         "wsrep_sync_wait wsrep_trx_fragment_size wsrep_trx_fragment_unit xa_detach_on_prepare"
     ),
-    "a wait that ends is an error that is tried again, and how long others wait behind us is not ours to say": (
+    "a wait that ends is an error that is retried, and the time that others wait for our locks is their setting": (
         "deadlock_search_depth_long deadlock_search_depth_short deadlock_timeout_long deadlock_timeout_short "
         "innodb_lock_wait_timeout lock_wait_timeout low_priority_updates"
     ),
@@ -155,11 +156,11 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "transaction_alloc_block_size transaction_prealloc_size use_stat_tables"
     ),
     "at READ COMMITTED, as we write, it does nothing": ("innodb_snapshot_isolation"),
-    "memory that runs out is an error, which says so": (
+    "exhausted memory causes an error that names the cause": (
         "connection_memory_chunk_size connection_memory_limit global_connection_memory_tracking "
         "max_session_mem_used max_tmp_session_space_usage parser_max_mem_size"
     ),
-    "how tables are created and kept: ours say engine and charset themselves, and `copy.creation` sees to the rest": (
+    "how tables are created and stored: our CREATE TABLE names engine and charset, and `copy.creation` adds the rest": (
         "alter_algorithm character_set_database character_set_server collation_database collation_server "
         "column_compression_threshold column_compression_zlib_level column_compression_zlib_strategy "
         "column_compression_zlib_wrap default_collation_for_utf8mb4 "
@@ -180,7 +181,7 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
         "system_versioning_insert_history transaction_allow_batching updatable_views_with_limit "
         "windowing_use_high_precision"
     ),
-    "what the server writes down, and what it tells beside an answer": (
+    "the server's own logs, and information in addition to results": (
         "end_markers_in_json error_count explain_format explain_json_format_version log_disabled_statements "
         "log_queries_not_using_indexes log_slow_admin_statements log_slow_always_query_time "
         "log_slow_disabled_statements log_slow_filter log_slow_max_warnings log_slow_min_examined_row_limit "
@@ -197,19 +198,19 @@ LEFT_ALONE: Final[Mapping[str, str]] = {
     ),
     "other names of the same variables": ("storage_engine tx_isolation tx_read_only"),
 }
-"""Why -> which."""
+"""Reason -> variables."""
 
-# What a user may set (`session` of a database in task.yaml and source.yaml)
+# Values that users may set (`session` of a database in task.yaml and source.yaml)
 
 _HARMLESS: Final = (
     "ANSI_QUOTES ERROR_FOR_DIVISION_BY_ZERO IGNORE_SPACE NO_DIR_IN_CREATE NO_UNSIGNED_SUBTRACTION NO_ZERO_DATE "
     "NO_ZERO_IN_DATE ONLY_FULL_GROUP_BY SIMULTANEOUS_ASSIGNMENT STRICT_TRANS_TABLES TRADITIONAL"
 )
-"""They refuse more, or concern statements that we do not send."""
+"""They refuse more, or affect statements that we do not send."""
 _GOOD_MODES: Final = frozenset({*_HARMLESS.split(), *SQL_MODE.split(",")})
 _DROPPED_MODES: Final = frozenset({"", "NO_AUTO_CREATE_USER"})
-"""The latter concerns GRANT alone, and MySQL 8 does not know it any more."""
-_UNKNOWN_MODE: Final = "nobody has looked at what this mode does to rows"
+"""NO_AUTO_CREATE_USER affects only GRANT, and MySQL 8 does not know it any more."""
+_UNKNOWN_MODE: Final = "the effect of this mode on rows is unknown"
 _BAD_MODES: Final[Mapping[str, str]] = {
     "ANSI": "PIPES_AS_CONCAT and REAL_AS_FLOAT, which it contains, change what statements mean",
     "EMPTY_STRING_IS_NULL": "the empty string would become NULL",
@@ -223,7 +224,7 @@ _BAD_MODES: Final[Mapping[str, str]] = {
     "TIME_TRUNCATE_FRACTIONAL": "fractions of seconds would be cut off instead of refused",
 }
 _ALIASES: Final = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
-"""As MariaDB called them before 11.1."""
+"""MariaDB's names before 11.1."""
 _BY_NAME: Final = {pin.name: pin for pin in PINNED}
 _ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "null": "none"}
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
@@ -238,13 +239,13 @@ class SessionConflict(DmError):
 
     code = "DM-2010"
     scope = Scope.INTERNAL
-    what = "the session of {server} sets {variable} to {value!r}, which cannot be: {why}. It is {pinned!r} here."
+    what = "the session of {server} sets {variable} to {value!r}, which is not possible: {why}. It must be {pinned!r}."
     hint = "Leave it out of `session` (or of the connection's session variables)."
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable and the value that is sent for it. `chosen`: by a user."""
+    """A variable and the value that is sent for it. `chosen`: the user chose it."""
 
     name: str
     value: str | int | float | None
@@ -254,7 +255,7 @@ class Setting:
 def settings(
     flavour: Flavour, version: Version, *, isolation: str, server: str, session: Sequence[tuple[str, str]]
 ) -> list[Setting]:
-    """List a session's settings on this server, in order. `session`: what the user wants. Raises SessionConflict."""
+    """List a session's settings on this server, in order. `session`: the user's settings. Raises SessionConflict."""
     for name, value in session:
         _check(server, name, value)
     chosen = {_current(name): value for name, value in session}
@@ -301,13 +302,13 @@ def _wanted_modes(value: str) -> Iterator[str]:
 
 
 def _normal(value: str) -> str:
-    """Return one text for the ways in which one value is written."""
+    """Return the same text for all spellings of one value."""
     value = value.strip().strip("'").lower()
     return _ON_OFF.get(value, value)
 
 
 def _typed(value: str) -> str | int | float:
-    """Turn a number's text into a number: MySQL refuses text for numeric variables (1232)."""
+    """Convert the text of a number to a number: MySQL refuses text for numeric variables (1232)."""
     if not _NUMBER.fullmatch(value):
         return value
     return float(value) if "." in value else int(value)

@@ -1,14 +1,14 @@
-"""Pinning a session on a live connection: one statement, and one question about what cannot be set.
+"""Pinning the session of a new connection: one SET, and one query for limits that cannot be set.
 
     SET a = …, b = …, …         everything (`pinned.settings`), in one round trip
     SELECT @@max_allowed_packet, @@GLOBAL.init_connect
 
-Where the one SET is refused, every variable is set by itself: one that the server does not have cannot change anything
-and is left out from then on; one that this account may not set has to have its value already.
+If the SET is refused, every variable is set separately: a variable that the server does not have is omitted from then
+on; a variable that this account may not set must already have its value.
 
-`init_connect` runs before us, for accounts without administrative privileges, and may do more than set variables: begin
-a transaction, lock tables, hide a table behind a temporary one of its name. So where a server has one, the session is
-reset (which does not run it again) and pinned anew.
+`init_connect` has run before, for accounts without administrative privileges, and may do more than set variables: begin
+a transaction, lock tables, or hide a table behind a temporary table of its name. So if a server has one, the session is
+reset (which does not run it again) and pinned again.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class SessionRefused(DmError):
     scope = Scope.UPSTREAM
     what = "{server} does not set the session variable {variable} to {value!r}: {reason}."
     hint = (
-        "If it stands in `session`, correct it or leave it out. Else grant the account what the server asks for, or "
-        "set the variable globally."
+        "If `session` contains it, correct or remove it. Otherwise grant the account the privilege that the server "
+        "names, or set the variable globally."
     )
 
 
 def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) -> None:
-    """Bring a new connection into the session that everything here relies on.
+    """Set the session variables that all other code relies on.
 
     Raises SessionConflict, SessionRefused, and pymysql's errors.
     """
@@ -58,7 +58,7 @@ def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) ->
     _leave_transactions(connection)
     try:
         set_all(connection, wanted, server=str(endpoint))
-    except SessionRefused:  # in a transaction, which init_connect may have begun, not everything can be set
+    except SessionRefused:  # some variables cannot be set in a transaction, which init_connect may have begun
         _begin_anew(connection)
         set_all(connection, wanted, server=str(endpoint))
     most_bytes, init_connect = _what_cannot_be_set(connection)
@@ -69,7 +69,7 @@ def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) ->
 
 
 def _what_cannot_be_set(connection: Any) -> tuple[int, Any]:
-    """Return the longest packet in bytes, and init_connect. Raises pymysql's errors, also for what is no answer."""
+    """Return the longest packet in bytes, and init_connect. Raises pymysql's errors, also for a malformed answer."""
     try:
         ((most_bytes, init_connect),) = _ask(connection, _WHAT_CANNOT_BE_SET)
         return int(most_bytes), init_connect  # proxies answer with text, which int takes as well
@@ -84,9 +84,9 @@ def _begin_anew(connection: GuardedConnection) -> None:
 
 
 def _leave_transactions(connection: Any) -> None:
-    """Turn autocommit on, without which not everything can be set.
+    """Turn autocommit on: some variables cannot be set in a transaction.
 
-    With another completion_type, that would begin another transaction.
+    completion_type comes first: by another value, ending the transaction would begin a new one.
     """
     if not connection.get_autocommit():
         with connection.cursor() as cursor:
@@ -94,7 +94,7 @@ def _leave_transactions(connection: Any) -> None:
 
 
 def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
-    """Pin a connection that another made (PyMySQL's), and leave it its own charsets and its autocommit.
+    """Pin a connection made by other code (PyMySQL's); keep its charsets and its autocommit.
 
     Raises SessionRefused, and pymysql's errors.
     """
@@ -107,11 +107,11 @@ def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
 
 
 def family_of(server_version: str) -> tuple[Flavour, Version]:
-    """Return the family and version that a server states in its greeting.
+    """Return the family and version in a server's greeting.
 
     >>> family_of("5.5.5-10.11.19-MariaDB-log"), family_of("9.7.4-2")
     ((<Flavour.MARIADB: 'mariadb'>, (10, 11, 19)), (<Flavour.MYSQL: 'mysql'>, (9, 7, 4)))
-    >>> family_of("8.0.11-TiDB-v8.5.3")  # in front stands the MySQL that it resembles
+    >>> family_of("8.0.11-TiDB-v8.5.3")  # the first number is the MySQL release that it emulates
     (<Flavour.TIDB: 'tidb'>, (8, 5, 3))
     """
     name = server_version.lower()
@@ -125,23 +125,23 @@ def family_of(server_version: str) -> tuple[Flavour, Version]:
 
 @dataclass(frozen=True)
 class _Known:
-    """The facts found out about a server and an account: variables that it lacks, or may not set."""
+    """Variables that a server lacks, or that an account may not set there."""
 
     absent: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
 
 
 _known: Final[dict[tuple[str, str], _Known]] = {}
-"""What is known of a server, by it and its version."""
+"""Known facts by server and version."""
 
 
 def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
-    """Set the variables, all of them or none that counts. Raises SessionRefused, and pymysql's errors."""
+    """Set all variables; after an error, the session must not be used. Raises SessionRefused, and pymysql's errors."""
     key = (server, connection.server_version)
     known = _known.get(key, _Known())
     for one in wanted:
         if one.name in known.denied and not _is_so(connection, one):
-            raise SessionRefused(server, one.name, str(one.value), "the account may not")
+            raise SessionRefused(server, one.name, str(one.value), "the account may not set it")
     usual = [one for one in wanted if one.name not in known.absent | known.denied]
     try:
         _set(connection, usual)
@@ -155,7 +155,7 @@ def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:
 
 
 def _set_alone(connection: Any, one: Setting, server: str) -> int:
-    """Return the number of the error by which the server refuses what need not be set, else 0.
+    """Set one variable. Return 0, or the server's error number if the refusal has no effect on the session.
 
     Raises SessionRefused, and pymysql's errors once the connection is gone.
     """
@@ -175,7 +175,7 @@ def _set_alone(connection: Any, one: Setting, server: str) -> int:
 
 def _set(connection: Any, wanted: Sequence[Setting]) -> None:
     with connection.cursor() as cursor:
-        # Under EMPTY_STRING_IS_NULL, which is gone only when this is done, '' is no empty string.
+        # While EMPTY_STRING_IS_NULL is set, which this statement may end, the literal '' would be NULL.
         values = ["LEFT('-', 0)" if one.value == "" else cursor.mogrify("%s", (one.value,)) for one in wanted]
         pairs = zip(wanted, values, strict=True)
         cursor.execute("SET " + ", ".join(f"SESSION {one.name} = {value}" for one, value in pairs))
@@ -185,7 +185,7 @@ def _is_so(connection: Any, one: Setting) -> bool:
     try:
         ((value,),) = _ask(connection, f"SELECT @@SESSION.{one.name}")
     except pymysql.err.MySQLError as error:
-        if error.args[0] != ER.INCORRECT_GLOBAL_LOCAL_VAR:  # the server has it, and no session does
+        if error.args[0] != ER.INCORRECT_GLOBAL_LOCAL_VAR:  # a global variable without a session value
             raise
         return False
     return str(value.decode() if isinstance(value, bytes) else value).lower() == str(one.value).lower()

@@ -1,6 +1,6 @@
-"""The bits of sql_mode in a binlog, and what a server calls them.
+"""The bits of sql_mode in a binlog, and their names.
 
-Source: MySQL `sql/system_variables.h`, MariaDB `sql/sql_class.h`; held against `SET sql_mode = <number>` on MySQL 9.7
+Source: MySQL `sql/system_variables.h`, MariaDB `sql/sql_class.h`; checked by `SET sql_mode = <number>` on MySQL 9.7
 and MariaDB 10.11 (tests/integration/mysql).
 """
 
@@ -18,14 +18,14 @@ _COMMON: Final = {
     29: "HIGH_NOT_PRECEDENCE", 30: "NO_ENGINE_SUBSTITUTION", 31: "PAD_CHAR_TO_FULL_LENGTH",
 }  # fmt: skip
 _SETS_OTHERS: Final = {"ANSI", "TRADITIONAL"}
-"""Names that turn other modes on as well, which the bits say by themselves."""
+"""Names that imply other modes, each of which has a bit of its own."""
 
 
 def mode_names(bits: int) -> tuple[str, ...]:
-    """Return the modes that every family has, of those that are on.
+    """Return the names of the modes that are set, of those that every family has.
 
-    What only one family has (MariaDB's MSSQL and ORACLE) is left out: statements that it would change are read under
-    it, and written without it. How fractions of seconds are cut, `mode_text` says.
+    Modes of one family only (MariaDB's MSSQL and ORACLE) are left out: statements that they affect are parsed with
+    them, and written without. `mode_text` handles the modes for fractions of seconds.
 
     >>> mode_names(1 << 22 | 1 << 2)
     ('ANSI_QUOTES', 'STRICT_ALL_TABLES')
@@ -34,7 +34,7 @@ def mode_names(bits: int) -> tuple[str, ...]:
 
 
 def mode_bits(text: str) -> int:
-    """Return the bits of modes by their names, of those that every family has.
+    """Return the bits of the named modes, of those that every family has.
 
     >>> mode_names(mode_bits("ANSI_QUOTES,TIME_TRUNCATE_FRACTIONAL"))
     ('ANSI_QUOTES',)
@@ -44,10 +44,10 @@ def mode_bits(text: str) -> int:
 
 
 def mode_text(bits: int, source: Flavour, target: Flavour) -> str:
-    """Return the value of sql_mode for a session on the target in which a statement does what it did at the source.
+    """Return the sql_mode in which a statement has the same effect in a session on the target as it had at the source.
 
-    MariaDB cuts off what a column of fewer decimals of a second cannot hold, MySQL rounds it; each has a mode to do as
-    the other.
+    If a column has fewer decimals of a second than the value, MariaDB truncates and MySQL rounds; each has a mode for
+    the other's behaviour.
 
     >>> mode_text(1 << 22, Flavour.MARIADB, Flavour.MYSQL)
     'STRICT_ALL_TABLES,TIME_TRUNCATE_FRACTIONAL'

@@ -1,12 +1,12 @@
-"""TLS towards a server: what is verified, and what can be wrong with it.
+"""TLS to a server: what is verified, and the errors.
 
-    ssl-ca given     the certificate has to be signed by that CA and be valid now; if it names hosts, one of them has to
-                     be the one that we connect to
-    ssl-ca missing   the connection is encrypted, and whoever answers is believed
+    ssl-ca given     the certificate must be signed by that CA and be valid now; if it names hosts, one of them must be
+                     the host that we connect to
+    ssl-ca missing   the connection is encrypted, but the server is not verified
 
-DM verifies the CA alone. That is right for the certificates that MySQL makes itself: each server has a CA of its own,
-and they name no host. It would be wrong for a CA that signs for many: with a cloud's CA any of its customers could
-answer. So a name counts where there is one, and all of it is asked before a password is sent.
+DM verifies the CA only. That is right for the certificates that MySQL generates: each server has its own CA, and they
+name no host. For a CA that signs many certificates it would be wrong: any customer of a cloud provider could answer
+with a valid one. So the host is checked if the certificate names one. All checks precede the password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 
 class TlsFilesUnusable(DmError):
-    """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
+    """The files of a TLS configuration are missing or unusable. No connection was tried."""
 
     server: str
     files: tuple[str, ...]
@@ -38,12 +38,12 @@ class TlsFilesUnusable(DmError):
     what = "TLS to {server} cannot be set up from {files}: {reason}."
     hint = (
         "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
-        "and a certificate file may hold both."
+        "and a certificate file may contain both."
     )
 
 
 class TlsRefused(DmError):
-    """The server answers, and TLS with it cannot be had or is not to be trusted. No password was sent."""
+    """The server is reachable, but TLS is not available or its certificate is not trusted. No password was sent."""
 
     server: str
     reason: str
@@ -56,9 +56,9 @@ class TlsRefused(DmError):
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """Return what to connect with; None where no TLS is configured. Raises TlsFilesUnusable.
+    """Return the context for a connection; None if no TLS is configured. Raises TlsFilesUnusable.
 
-    Connecting with it raises TlsRefused where the certificate is another host's.
+    Connecting with it raises TlsRefused if the certificate is for another host.
     """
     if endpoint.tls is None:
         return None
@@ -70,7 +70,7 @@ def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 
 def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused | None:
-    """Return what is wrong with TLS if that is why no connection was made; None if it is something else."""
+    """Return the TLS error that prevented a connection; None if the cause is not TLS."""
     cause = getattr(error, "original_exception", None)
     if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
         return TlsRefused(str(endpoint), "the server offers none", _NOT_OFFERED)
@@ -78,7 +78,7 @@ def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused
         return TlsRefused(str(endpoint), *_untrusted(cause, endpoint.tls))
     if isinstance(cause, ssl.SSLError) and not _is_lost(cause):
         return TlsRefused(str(endpoint), f"the handshake fails ({cause.reason or cause})", _NO_HANDSHAKE)
-    # By TLS 1.3 a server looks at the client's certificate when the handshake is over for us: what comes next fails.
+    # In TLS 1.3 a server checks the client's certificate after our side of the handshake; the next read then fails.
     late = error.__context__
     if isinstance(late, ssl.SSLError) and "ALERT" in (late.reason or ""):
         return TlsRefused(str(endpoint), f"it refuses our certificate ({late.reason})", _NO_HANDSHAKE)
@@ -86,31 +86,31 @@ def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused
 
 
 def _is_lost(error: ssl.SSLError) -> bool:
-    """Tell whether the connection broke, or the server gave it up, before TLS began: nothing is wrong with TLS then.
+    """Return True if the connection was lost, or closed by the server, before TLS began: then the cause is not TLS.
 
-    MySQL answers in clear to a client that is late (connect_timeout), and closes. That answer is no TLS version, or
-    Python sees it and the end of the connection before it begins.
+    MySQL answers in clear to a client that is late (connect_timeout), and closes. For that answer Python reports a
+    wrong TLS version, or that the connection has ended.
     """
     gave_up = error.reason == "WRONG_VERSION_NUMBER" or error.errno == errno.ENOTCONN
     return gave_up or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
 _NOT_OFFERED: Final = (
-    "Give the server a certificate (ssl_cert, ssl_key), or leave `security` out of its login: what is sent can then be "
-    "read on the way."
+    "Configure a certificate on the server (ssl_cert, ssl_key), or remove `security` from its login: what is sent can "
+    "then be read on the network."
 )
 _NO_HANDSHAKE: Final = (
-    "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts: valid now, "
+    "Configure TLS 1.2 or 1.3 on the server (tls_version); an ssl-cert must be one that the server accepts: valid now, "
     "and signed by the CA in the server's ssl_ca."
 )
 _NOT_SIGNED: Final = (
-    "Give as ssl-ca the certificate of the CA that signed the server's. MySQL keeps that of the certificates that it "
-    "makes itself as ca.pem in its data directory. MariaDB makes a new one at each start if it has none: give it one "
-    "(ssl_cert, ssl_key)."
+    "Configure as ssl-ca the certificate of the CA that signed the server's. For generated certificates MySQL keeps it "
+    "as ca.pem in its data directory. MariaDB generates a new certificate at each start if none is configured: "
+    "configure one (ssl_cert, ssl_key)."
 )
-_DATES: Final = "Renew the server's certificate, or set the clock of the machine that is wrong."
+_DATES: Final = "Renew the server's certificate, or correct the clock of this machine or the server."
 _NOT_YET_VALID, _EXPIRED = 9, 10
-"""OpenSSL's X509_V_ERR_…; most of the others say in another way that a chain does not end at a known CA."""
+"""OpenSSL's X509_V_ERR_…; most other codes mean that the chain does not end at a known CA."""
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, tls: Tls | None) -> tuple[str, str]:
@@ -121,7 +121,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, tls: Tls | None) -> tuple[st
 
 
 class _HostCheckingContext(ssl.SSLContext):
-    """A client's context that verifies the chain, and the host's name where the certificate has one."""
+    """A client's context that verifies the chain, and the host if the certificate names one."""
 
     server: str
 
@@ -130,18 +130,18 @@ class _HostCheckingContext(ssl.SSLContext):
         """Build the context for these files. Raises OSError for files that cannot be used."""
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context.server = server
-        context.check_hostname = False  # asks for a name even where there is none
+        context.check_hostname = False  # it would require a name even if the certificate has none
         context.verify_mode = ssl.CERT_NONE if tls.ca is None else ssl.CERT_REQUIRED
-        # Python 3.13 asks for extensions that the certificates which MySQL makes do not have.
+        # Python 3.13 requires extensions that the certificates generated by MySQL do not have.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if tls.ca is not None:
             context.load_verify_locations(tls.ca)
         if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key, password=_nobody_to_ask)
+            context.load_cert_chain(tls.cert, tls.key, password=_refuse_pass_phrase)
         return context
 
     def wrap_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Connect by TLS, and check the host's name. Raises TlsRefused, and OSError as its base does."""
+        """Connect by TLS, and check the host's name. Raises TlsRefused, and OSError like its base."""
         wrapped = super().wrap_socket(sock, *arguments, **options)
         host, names = options.get("server_hostname") or "", named_hosts(wrapped.getpeercert() or {})
         if names and not any(is_host(name, host) for name in names):
@@ -152,7 +152,7 @@ class _HostCheckingContext(ssl.SSLContext):
         return wrapped
 
 
-def _nobody_to_ask() -> str:
+def _refuse_pass_phrase() -> str:
     """Raise OSError for a key with a pass phrase: OpenSSL would ask for it at the terminal, at each connection."""
     raise OSError(
         "the key is encrypted, and its pass phrase cannot be given; write it without one (openssl pkey -in … -out …)"
@@ -163,7 +163,7 @@ _HOST_NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNOR
 
 
 def named_hosts(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the hosts that a verified certificate is for: its alternative names, without any its common name.
+    """Return the hosts that a verified certificate names: its alternative names, or else its common name.
 
     >>> named_hosts({"subject": ((("commonName", "db.example.org"),),)})
     ('db.example.org',)
@@ -180,7 +180,7 @@ _HOST_KINDS: Final = ("DNS", "IP Address")
 
 
 def is_host(name: str, host: str) -> bool:
-    """Tell whether a certificate's name means this host. `*` stands for one label, at the beginning.
+    """Return True if a name in a certificate matches this host. `*` matches one label, at the beginning.
 
     >>> is_host("*.example.org", "DB.example.org"), is_host("*.example.org", "a.db.example.org")
     (True, False)

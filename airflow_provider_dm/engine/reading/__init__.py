@@ -1,4 +1,4 @@
-"""Reading tables from a server: what there is, how it is cut into pieces, and rows as raw bytes, page by page.
+"""Reading tables from a server: what exists, how tables are cut into chunks, and pages of rows as raw bytes.
 
-Copy, verify and precheck stand on this. Nothing here writes.
+Used by copy, verify and precheck. Nothing in this room writes.
 """

@@ -1,17 +1,17 @@
-"""Whether a table is still the one that it was: asked of its server, without reading its log.
+"""Detection of altered or replaced tables by asking the server, without reading its log.
 
-    SHOW CREATE TABLE is another one                       it was altered
-    the same text, created at another second               altered there and back, replaced by its like, or renamed
+    another SHOW CREATE TABLE                              the table was altered
+    the same text, another creation time                   altered and altered back, replaced by an equal one, or
+    renamed
 
-`CREATE_TIME` of the catalogue changes with every ALTER and with what a name stands for (RENAME, DROP and CREATE), on
-MySQL and MariaDB alike; with TRUNCATE it does not, which nobody here needs to know. It has whole seconds, so a table
-that was altered in this very second is *young*: it may be altered once more and look the same. Whoever needs to be
-certain waits until it is not (`settled_births`). Two tables that are alike to the letter and were made in one second
-can still change names: MySQL gives each a number of its own (`TABLE_ID`, a new one with TRUNCATE as well), which an
-account with the privilege PROCESS may see.
+`CREATE_TIME` in the catalogue changes with every ALTER, RENAME, DROP and CREATE, on MySQL and MariaDB alike; it does
+not change with TRUNCATE, which does not matter here. Its unit is a second, so a table altered within the current second
+is *young*: another ALTER in the same second would be invisible. `settled_births` waits until no table is young. Two
+equal tables created in the same second can still swap names: MySQL gives each table a number (`TABLE_ID`, a new one
+with TRUNCATE as well), which an account with the privilege PROCESS may read.
 
-SHOW CREATE TABLE comes first: it waits for DDL that is being committed, and what is asked behind it sees that. Another
-server (a failover) has other times for the same tables; there the text alone tells.
+SHOW CREATE TABLE comes first, because it waits for DDL that is being committed, and the later statements see that DDL.
+Another server (after a failover) has other creation times for the same tables, so there only the text is compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 
 YOUNG_SECONDS: Final = 1.05
-"""A second, and what a file system's clock may be late."""
+"""A second, plus the possible delay of a file system's clock."""
 
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _NOT_THERE: Final = frozenset({1049, 1146})
@@ -49,30 +49,30 @@ _NUMBER: Final = (
     "SELECT /*+ MAX_EXECUTION_TIME(5000) */ name, table_id FROM information_schema.innodb_tables "
     "WHERE SUBSTRING_INDEX(LOWER(name), '#p#', 1) = LOWER(%s)"
 )
-"""It waits for DDL that waits; asked beside a snapshot of ours, for which that waits, it has to end by itself."""
+"""Waits for pending DDL. That DDL may wait for our own snapshot, so the statement needs a time limit."""
 _PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Birth:
-    """Traits that tell a table from another one that had its name before. `str` and `of` are each other's inverse."""
+    """Traits that distinguish a table from an earlier table of its name. `of` parses the result of `str`."""
 
     shown: str
     """A hash of SHOW CREATE TABLE."""
     second: int
-    """Unix time; 0 where the server does not say."""
+    """Creation time as Unix time; 0 if the server does not report it."""
     asked: int
-    """When that was, by the server's clock."""
+    """Unix time of the question, by the server's clock."""
     server: str
     number: int = 0
-    """The server's own for the table; 0 where that is not known."""
+    """The server's number of the table; 0 if unknown."""
 
     def __str__(self) -> str:
         return f"{self.shown} {self.second} {self.asked} {self.server} {self.number}"
 
     @classmethod
     def of(cls, value: str) -> Birth:
-        """Read it back, also as releases wrote it that knew no number."""
+        """Parse the text of a birth, also one without a number, as older releases wrote it."""
         shown, second, asked, server, *number = value.split(" ")
         return cls(shown, int(second), int(asked), server, *map(int, number))
 
@@ -85,8 +85,8 @@ class Birth:
 
 @dataclass(frozen=True)
 class Births:
-    """The tables of a source that the rules allow. `young`: those that may be altered without looking so, and for how
-    many seconds the last of them is.
+    """The tables of a source that the rules allow. `young`: the tables that could be altered without a visible change;
+    `seconds`: the time after which none of them is young.
     """
 
     tables: dict[TableName, Birth]
@@ -94,7 +94,7 @@ class Births:
     seconds: float = 0.0
 
     def same(self, other: Births, names: Iterable[TableName]) -> bool:
-        """Tell whether each of these tables is the same in both, or in neither."""
+        """Return True if each of these tables is the same in both, or missing in both."""
         for name in names:
             ours, theirs = self.tables.get(name), other.tables.get(name)
             if ours is None or theirs is None:
@@ -106,7 +106,7 @@ class Births:
 
 
 def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
-    """Ask for all tables that the rules allow. `also`: names that may be there by now, or on their way.
+    """Read the births of all tables that the rules allow, and of the tables in `also` that exist.
 
     Raises AnswerCut, and what connecting raises.
     """
@@ -130,10 +130,11 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
 
 
 def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
-    """Check, behind a page of a table, that it was read of the table of this birth. Raises SchemaChangedDuringCopy, and
-    what `with_retries` raises.
+    """Check, after a page was read from a table, that the table still has this birth. Raises SchemaChangedDuringCopy,
+    and the errors of `with_retries`.
 
-    Also one that is alike to the letter and the second, where its number is known, and no DDL holds up who asks for it.
+    An equal table created in the same second is detected only if the birth has a number, and if no DDL blocks the
+    query.
     """
     expected = Birth.of(birth)
 
@@ -153,7 +154,7 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
 
 
 def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
-    """Ask again when the tables that are young are so no more. One that is altered in each second stays so.
+    """Read the births, and again when no table is young any more. A table altered every second stays young.
 
     Raises as `read_births`.
     """
@@ -186,9 +187,9 @@ def _seconds(connection: Connection, names: Collection[TableName]) -> dict[Table
 
 
 def _numbers(connection: Connection, only: TableName | None = None) -> dict[TableName, int]:
-    """Return the numbers of the tables that have names of plain characters; none where the account may not see them.
+    """Return the numbers of the tables whose names have plain characters only; none if the account may not read them.
 
-    Of a table that has partitions it is the lowest one of theirs.
+    A partitioned table has the lowest number of its partitions.
     """
     found: dict[TableName, int] = {}
     try:

@@ -1,13 +1,12 @@
-"""Cutting the tables of a source into chunks. Pure: sizes in, chunks out.
+"""Planning of chunks: how the tables of a source are cut for a copy. Pure: sizes in, chunks out.
 
-A chunk is a piece of work that remembers how far it came: a range over the first column of the identity key (integers,
-computed from MIN and MAX), or a whole table. The first one has no lower and the last one no upper limit, so together
-they have every row, also one that is inserted later. A range may be empty or crowded; that costs balance, never
-correctness, so there is no scan to plan better ones. Within a chunk rows are paged by key, and the next chunk goes to
-the next reader that is free.
+A chunk is a piece of work whose progress is recorded: a range over the first column of the identity key (integers,
+computed from MIN and MAX), or a whole table. The first chunk has no lower and the last no upper limit, so together they
+cover every row, also rows inserted later. A range may be empty or crowded; that affects balance but not correctness, so
+no scan is made to plan better ranges. Within a chunk rows are paged by key; each free reader takes the next chunk.
 
-The estimate of rows comes from the server's statistics and may be far off, or zero just after a load. It never decides
-what is copied, only into how many pieces: a table that spans many key values is cut as if it had some rows."""
+The estimate of rows comes from the server's statistics and may be far off, or zero just after a load. It decides only
+the number of chunks, never what is copied: a table that spans many key values is cut as if it had some rows."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 
 SMALLEST_CHUNK_ROWS: Final = 25_000
 CHUNKS_PER_SLOT: Final = 4
-"""So that the last slot to finish has little left while the others idle."""
+"""Keeps the work small that is left for the last slot while the others are idle."""
 MOST_CHUNKS: Final = 256
 """The most chunks of one table: each is a row in dm_copy_chunk and a Spark task."""
 
@@ -29,8 +28,8 @@ Range = tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a table before it is copied. `span`: MIN and MAX of the first key column, None if that is no
-    integer or the table was empty; `rows` is an estimate."""
+    """The size of a table before it is copied. `span`: MIN and MAX of the first key column, None if that column is not
+    an integer or the table is empty; `rows` is an estimate."""
 
     table: TableName
     rows: int
@@ -38,7 +37,7 @@ class TableSize:
 
 
 def plan_chunks(sizes: Iterable[TableSize], *, slots: int, chunk_rows: int | None = None) -> list[ChunkProgress]:
-    """Cut a source into chunks, none copied yet. `slots`: how many run at once; `chunk_rows` is DM's `mydumpers.rows`.
+    """Cut a source into chunks without progress. `slots`: concurrent readers; `chunk_rows`: DM's `mydumpers.rows`.
 
     >>> size = TableSize(TableName("a", "t"), rows=30, span=(1, 40))
     >>> [(chunk.low, chunk.high) for chunk in plan_chunks([size], slots=1, chunk_rows=10)]

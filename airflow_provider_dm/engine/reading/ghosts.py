@@ -1,8 +1,9 @@
-"""Ghosts of online DDL tools that a source has when a task begins: their statements lie in front of the log we read.
+"""Ghost tables of online DDL tools that exist when a task begins: their CREATE and ALTER precede the log that is read.
 
-What a tool has done to its ghost by then shows in the ghost's definition (ddl/difference.py), and it copies rows by the
-columns' names, so the ALTER between the two definitions is remembered as if it had been seen. Where they leave it open,
-the ghost has a flaw, as one that is seen to be made in a way that is not understood.
+The difference between the ghost's definition and the real table's shows what the tool has done (ddl/difference.py).
+Since a tool copies rows by column name, the ALTER that leads from one definition to the other is recorded as if it had
+been read from the log. If the definitions are ambiguous, the ghost gets a flaw, like a ghost whose statements in the
+log were not understood.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 
 _GONE: Final = 1146
-_BEFORE: Final = "it was there when the task began"
+_BEFORE: Final = "it existed when the task began"
 
 
 def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
-    """Return what is remembered of the ghosts that the source has now.
+    """Return the online DDL of the ghosts that exist at the source now.
 
-    Whoever wants to know of a place of its log asks in front of it and behind it. Raises AnswerCut, and what asking
-    raises.
+    To know the state at a location of the log, call this before and after that location. Raises AnswerCut, and the
+    errors of the queries.
     """
     names = list_tables(connection)
     found = [name for name in names if rules.kind_of(name) is TableKind.GHOST]
@@ -61,12 +62,12 @@ def _shown(connection: Connection, name: TableName) -> str | None:
 def remembered(
     nothing: Tracker, ghost: TableName, reals: Collection[TableName], texts: Mapping[TableName, str]
 ) -> Remembered:
-    """Return a ghost as it would be remembered if it had been seen from its CREATE on.
+    """Return the record of a ghost, as if its statements had been read from its CREATE on.
 
-    `nothing`: a tracker of its server without tables; `reals`: the tables that it may stand for; `texts`: the CREATE
+    `nothing`: a tracker of its server without tables; `reals`: the tables that it may replace; `texts`: the CREATE
     TABLE of all of them.
     """
-    why = f"{_BEFORE}, and no table of the task that it could have been made like"
+    why = f"{_BEFORE}, and the task has no table of which it could be a copy"
     found: dict[TableName, AlterTable | None] = {}
     for real in (one for one in reals if one in texts):
         try:
@@ -77,7 +78,7 @@ def remembered(
     if alike := tuple(real for real, alter in found.items() if alter is None):
         return Remembered(alike)
     if len(found) > 1:
-        return Remembered(flaw=f"{_BEFORE}, and may stand for {' or '.join(map(str, found))}")
+        return Remembered(flaw=f"{_BEFORE}, and may replace {' or '.join(map(str, found))}")
     for real, alter in found.items():
         assert alter is not None
         sql = statement_sql(alter, AS_SHOWN.sql_mode, nothing.server.flavour)

@@ -25,16 +25,16 @@ BYTES_OF_A_STATEMENT: Final = 256 << 10
 
 
 class Question(NamedTuple):
-    """Two SQL expressions of which only the source knows the order."""
+    """Two SQL expressions whose order only the source knows."""
 
     left: bytes
     right: bytes
 
 
 class Answers(dict[Question, int]):
-    """The sign of each comparison: -1, 0 or 1. What is not answered yet counts as equal, and is noted.
+    """The sign of each comparison: -1, 0 or 1. An unanswered question is recorded and counts as equal.
 
-    A comparison continues behind equal values, so all questions on which it may depend are noted at once.
+    A comparison continues after equal values, so all questions on which it may depend are recorded at once.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Answers(dict[Question, int]):
         return 0
 
     def complete(self, source: Endpoint) -> None:
-        """Ask the source what is not answered. Raises what `source_session.read` does."""
+        """Ask the source all unanswered questions. Raises the errors of `source_session.read`."""
         for batch in _batches(self.unanswered):
             both = b",".join(b"%b>=%b,%b<=%b" % (left, right, left, right) for left, right in batch)
             ((bits,),) = read(source, b"SELECT CONCAT(%b)" % both)
@@ -74,7 +74,7 @@ _SORTABLE: Final[dict[str, Sortable]] = {
     "time": time_order,
     **dict.fromkeys(("year", "date", "datetime", "timestamp", "binary", "varbinary"), bytes),
 }
-"""Of the types by which a table can be paged (`keyset`), those whose values are compared here."""
+"""Those of the types by which a table can be paged (`keyset`) whose values are compared here."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class KeyComparison:
         return cls(order, tuple(_SORTABLE.get(column.data_type.lower()) for column in order.columns))
 
     def compare(self, left: Key, right: Key, answers: Answers) -> int:
-        """Return the sign of the comparison, as far as it is answered."""
+        """Return the sign of the comparison. It is final only if `answers` has no unanswered question."""
         for number, (one, other) in enumerate(zip(left, right, strict=True)):
             if one == other:
                 continue
@@ -120,7 +120,7 @@ def _batches(questions: Collection[Question]) -> Iterator[list[Question]]:
 
 
 def _expression(column: Column, value: bytes) -> bytes:
-    """Return an expression that has the column's type as far as its order is concerned."""
+    """Return an expression with the column's type, as far as the order of its values depends on the type."""
     if column.data_type.lower() not in TEXTS:
         return b"CAST('%b' AS %b)" % (value, column.data_type.encode())
     assert column.charset is not None, "a text column has a charset"

@@ -1,14 +1,14 @@
-r"""Paging through a table by its identity key: which rows come after the last one, said so that the server can seek.
+r"""Paging through a table by its identity key, with conditions that a server evaluates as a range of the index.
 
-A page is the next `limit` rows in key order behind the last key. For a key (a, b) behind (1, 2) there are two *steps*,
-`a = 1 AND b > 2` and then `a > 1`; each is one range of the index, asked for separately. One condition with OR says the
-same, but whether a server seeks or scans with it depends on its mood. Only the server compares: a text key is equal,
-before or after by the column's own collation; nothing here looks into a value.
+A page consists of the next `limit` rows in key order after the last key. For a key (a, b) after (1, 2) there are two
+*steps*, `a = 1 AND b > 2` and then `a > 1`; each is one range of the index and one query. A single condition with OR is
+equivalent, but servers do not reliably use the index for it. Only the server compares: text keys are equal, lower or
+higher by the column's own collation; this module does not interpret values.
 
-Chunks are ranges over the *first* key column where that is an integer. ENUM, SET and BIT are ordered by number but
-compared with a literal by text, FLOAT compares badly at all, a prefix does not order rows: such keys do not page. Nor
-do CHAR keys of MariaDB's NOPAD collations: their index has the order of values that are padded with spaces, and `>`
-has not, so a page would leave out rows ("a" behind "a\t")."""
+Chunks are ranges over the *first* key column if that is an integer. Some keys cannot be paged: ENUM, SET and BIT are
+ordered by number but compared with a literal by text, FLOAT has no exact literals, and a prefix does not order rows.
+CHAR keys of MariaDB's NOPAD collations cannot either: their index orders values padded with spaces, but `>` compares
+them without, so a page would omit rows ("a" after "a\t")."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KeyOrder:
 
     @classmethod
     def of(cls, table: Table) -> KeyOrder | None:
-        """Return the order of a table; None where it has no key that rows can be paged by (module docstring)."""
+        """Return the order of a table; None if it has no key by which rows can be paged (module docstring)."""
         key = table.identity
         if key is None or key.expression or any(key.prefixes):
             return None
@@ -51,7 +51,7 @@ class KeyOrder:
 
     @property
     def splittable(self) -> bool:
-        """Tell whether ranges over the first column can be computed."""
+        """Return True if ranges over the first column can be computed."""
         return self.columns[0].data_type.lower() in INTEGERS
 
     @property
@@ -66,7 +66,7 @@ class KeyOrder:
         return ", ".join(quote(column.name) for column in self.columns)
 
     def steps(self, after: Key | None, low: int | None = None, high: int | None = None) -> Iterator[bytes]:
-        """Yield conditions that together, one after the other, select the rows behind `after` in key order.
+        """Yield conditions that, one after the other, select the rows after `after` in key order.
 
         `low` and `high` are inclusive limits of the first key column.
         """
@@ -89,7 +89,7 @@ def _is_padded_in_keys_only(column: Column) -> bool:
 
 
 def write_key(key: Key) -> str:
-    r"""Write a key as ASCII text that a person can read where the key is readable, and that reads back exactly.
+    r"""Write a key as ASCII text that is legible where the key is, and that `read_key` reads back exactly.
 
     >>> write_key((b"42", b"caf\xe9"))
     '["42", "caf\\u00e9"]'
@@ -98,7 +98,7 @@ def write_key(key: Key) -> str:
 
 
 def read_key(written: str) -> Key:
-    r"""Read a key that `write_key` has written.
+    r"""Read the text of a key that `write_key` has written.
 
     >>> read_key('["42", "caf\\u00e9"]')
     (b'42', b'caf\xe9')

@@ -1,4 +1,4 @@
-"""The DDL of a source's log between two places, for who wants to know what was done to its tables meanwhile."""
+"""The DDL of a source's log between two locations, to find out how tables were altered in between."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 STILL_SECONDS: Final = 10.0
-"""A private log that has not grown for so long is as long as it may be."""
+"""A private log that has not grown for this long is complete."""
 
 Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
-"""Plans the next piece of the log behind a place where these XA transactions are prepared."""
+"""Plans the next part of the log after a location, given the XA transactions that are prepared there."""
 
 
 class LogNotSeen(DmError):
-    """The sync was asked to stop while it looked for DDL between its start and today."""
+    """The sync was stopped while it searched the log between its start and the present for DDL."""
 
     source: str
     until: str
@@ -40,8 +40,8 @@ class LogNotSeen(DmError):
     code = "DM-6038"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{source}: nothing was begun, as the log has not come to {until} yet."
-    hint = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+    what = "{source}: the sync has not begun, because the log has not reached {until} yet."
+    hint = "Run it again; if it waits again, check the relay of the source (`dmctl query-status`)."
 
 
 def statements_between(
@@ -54,9 +54,9 @@ def statements_between(
     source: str,
     bounded: bool,
 ) -> Iterator[DdlStatement]:
-    """Yield the DDL of the log between two places; waits until it has come so far. Raises LogNotSeen.
+    """Yield the DDL of the log between two locations; wait until the log has reached `hi`. Raises LogNotSeen.
 
-    `idle`: looks why nothing comes. `bounded`: the log may end before, and what it holds will do.
+    `idle`: called while nothing arrives, to check why. `bounded`: the log may end before `hi`; stop at its end then.
     """
     here, prepared, since = lo, tuple[Prepared, ...](), time.monotonic()
     while not reached(here, hi):
@@ -71,7 +71,7 @@ def statements_between(
                 if reached(at, hi):
                     return
                 if bounded and time.monotonic() - since > STILL_SECONDS:
-                    log.warning("%s: DDL is looked for up to %s only, where its private log ends now", source, at)
+                    log.warning("%s: the log is searched for DDL up to %s only, the end of its private log", source, at)
                     return
                 if stop.wait(LOOK_SECONDS):
                     raise LogNotSeen(source, str(hi))
@@ -79,12 +79,12 @@ def statements_between(
 
 
 def all_of_it(plan: Callable[..., Planned], hi: Location) -> Plans:
-    """Return `Tail.plan` as what reads a log up to `hi`, by headers only."""
+    """Return `Tail.plan` in a form that reads a log up to `hi`, headers only."""
     return lambda here, prepared: plan(here, goal=hi, limit=None, range_bytes=sys.maxsize, prepared=prepared)
 
 
 def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
-    """Return what reads the same of a task's private log, without telling its relay that it may remove anything."""
+    """Return the same for a task's private log, without allowing its relay to remove anything."""
 
     def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
         files = reader.files(here)
@@ -98,19 +98,19 @@ def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
 
 
 def read_ddl(ddl: DdlStatement) -> Statement | NotRead | Unreadable:
-    """Return what a statement of the log says, or why it is not read."""
+    """Parse a statement of the log. Return the statement, or why it is not parsed."""
     if ddl.undecoded is not None:
-        return Unreadable("its text is in a charset that is not readable here")
+        return Unreadable("its text is in a charset that is not supported")
     try:
         return parse(ddl.sql, ddl.sql_mode, ddl.schema)
     except Unreadable as error:
         return error
 
 
-def explicit_timestamps(said: Session, server: Server | None) -> bool | None:
-    """Return a session's explicit_defaults_for_timestamp; None: its server does not say."""
-    if said.explicit_timestamp_defaults is not None:
-        return said.explicit_timestamp_defaults
-    if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
+def explicit_timestamps(session: Session, server: Server | None) -> bool | None:
+    """Return a session's explicit_defaults_for_timestamp; None if it is unknown."""
+    if session.explicit_timestamp_defaults is not None:
+        return session.explicit_timestamp_defaults
+    if server is None or not server.mariadb or server.version < (10, 8, 2) or session.flags is None:
         return None
-    return bool(said.flags & EXPLICIT_TIMESTAMPS)
+    return bool(session.flags & EXPLICIT_TIMESTAMPS)

@@ -1,7 +1,7 @@
-"""Connections to a source for reading rows: one for each thread, kept open between chunks, cells as plain bytes.
+"""Connections to a source for reading rows: one per thread, kept open between chunks; cells are plain bytes.
 
-A read changes nothing, so a broken connection is opened anew and the same read is asked again. What the source refuses
-becomes a typed error here, without row values."""
+Reads have no side effects, so after a lost connection the same read is repeated on a new one. Errors of the source are
+translated to typed errors here, without row values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.reading.text_rows import Cells, rows
 log = logging.getLogger(__name__)
 
 READ_TIMEOUT_SECONDS: Final = 300.0
-"""A page is one short SELECT; a server that says nothing for so long is gone."""
+"""A page is one short SELECT; a server that sends nothing for this long counts as unreachable."""
 ATTEMPTS: Final = 6
 
 _CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class SchemaChangedDuringCopy(DmError):
-    """A table is no longer what it was when the copy was planned."""
+    """A table has another definition than when the copy was planned."""
 
     source: str
     table: str
@@ -41,7 +41,7 @@ class SchemaChangedDuringCopy(DmError):
     code = "DM-7003"
     scope = Scope.UPSTREAM
     what = "{source}: {table} was changed while it was copied ({reason})."
-    hint = f"Let the table rest, and {MIGRATE_AGAIN}."
+    hint = f"Run no DDL on the table, and {MIGRATE_AGAIN}."
 
 
 class SourceReadFailed(DmError):
@@ -55,11 +55,11 @@ class SourceReadFailed(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: reading failed: {number} {reason}."
-    hint = "The copy goes on from the last committed page when it is started again."
+    hint = "Start it again: the copy continues after the last committed page."
 
 
 class SourceRefused(DmError):
-    """The source answers a SELECT with an error that will not pass."""
+    """The source answers a SELECT with a permanent error."""
 
     source: str
     number: int
@@ -68,7 +68,7 @@ class SourceRefused(DmError):
     code = "DM-7005"
     scope = Scope.UPSTREAM
     what = "{source} refuses a SELECT: {number} {reason}."
-    hint = "Change what the server names, then start it again: what is copied already stays."
+    hint = "Correct the cause that the server names, then start again: rows copied so far are kept."
 
 
 class _Cache(threading.local):
@@ -89,7 +89,7 @@ def source_connection(endpoint: Endpoint) -> Connection:
 
 
 def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
-    """Return all rows of one SELECT on this thread's connection, tried again when the connection breaks.
+    """Return all rows of one SELECT on this thread's connection; repeat it if the connection is lost.
 
     Raises SourceReadFailed (retry), AccessDenied, ServerUnreachable.
     """
@@ -99,7 +99,7 @@ def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
 
 
 def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
-    """Call `attempt`, again on a fresh connection while the source is away for a moment."""
+    """Call `attempt`; retry on a new connection while the source is unreachable for a short time."""
     for number in range(1, ATTEMPTS + 1):
         try:
             return attempt()
@@ -113,7 +113,7 @@ def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
 
 
 def source_error(endpoint: Endpoint, error: Exception) -> DmError:
-    """Turn a driver's error while reading into one of ours."""
+    """Translate a driver's error during a read into a DmError."""
     if isinstance(error, DmError):
         return error
     number, reason = (*error.args, 0, "")[:2]

@@ -1,7 +1,7 @@
-"""What there is to copy: a source's tables with their sizes, and what the target has already. Reads only.
+"""Survey before a copy: a source's tables with their sizes, and the tables that the target already has. Reads only.
 
-Everything here is asked before anything anywhere is changed, for all sources of a run, so that a mismatch in the last
-table of the last source still finds an untouched target."""
+All sources of a run are surveyed before anything is changed anywhere, so that a mismatch in the last table of the last
+source still leaves the target untouched."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BATCH: Final = 500
 
 
 class NoTablesSelected(DmError):
-    """The block-allow list names no schema that is there, or no table of those in its schemas."""
+    """The block-allow-list selects no existing schema, or no table of the schemas it selects."""
 
     source: str
     present: int
@@ -49,20 +49,20 @@ class NoTablesSelected(DmError):
 
 
 class EngineNotTransactional(DmError):
-    """A table whose rows do not appear and vanish with transactions."""
+    """A table whose storage engine does not support transactions."""
 
     server: str
     table: str
     engine: str
 
     code = "DM-7012"
-    what = "{table} on {server} has the engine {engine}, which knows no transactions."
+    what = "{table} on {server} has the engine {engine}, which does not support transactions."
     hint = "Change it to InnoDB, or leave the table out by block-allow-list."
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """One table to copy: its definition, where its rows go, its server's idea of its size, how it was created."""
+    """One table to copy: its definition, its target table, its estimated size and its CREATE TABLE statement."""
 
     table: Table
     target: TableName
@@ -72,24 +72,24 @@ class SourceTable:
     create: str
     """SHOW CREATE TABLE."""
     extracted: Mapping[str, str] = field(default_factory=dict)
-    """Columns that the target has besides, and what routing fills them with."""
+    """Further columns of the target table, with the values that routing puts into them."""
 
 
 @dataclass(frozen=True)
 class SourceSurvey:
-    """One source, as far as the task's rules let us see it."""
+    """The part of a source that the task's rules select."""
 
     source_id: str
     flavour: Flavour
     server_uuid: str
     tables: tuple[SourceTable, ...]
     collations: dict[str, str]
-    """The default collation of each schema that has some of them."""
+    """The default collation of each schema with selected tables."""
 
 
 @dataclass(frozen=True)
 class TargetSurvey:
-    """The tables that the target has of those that rows are routed to. `filled`: those with at least one row."""
+    """The existing target tables among those that rows are routed to. `filled`: those with at least one row."""
 
     flavour: Flavour
     tables: dict[TableName, Table]
@@ -101,7 +101,7 @@ class TargetSurvey:
 def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
     """Read the tables of a source that belong to the task.
 
-    Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises.
+    Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and the errors of `connected`.
     """
     with connected(endpoint) as connection:
         present = list_tables(connection)
@@ -112,7 +112,7 @@ def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
 
 
 def _are_empty_schemas(connection: Connection, present: Sequence[TableName], rules: SubtaskRules) -> bool:
-    """Tell whether the schemas of the task are there and have no tables at all, which the log may bring."""
+    """Return True if schemas of the task exist without any table, so that tables may be created later in the log."""
     allows = rules.block_allow.allows_schema
     if any(allows(name.schema) for name in present):
         return False
@@ -120,7 +120,7 @@ def _are_empty_schemas(connection: Connection, present: Sequence[TableName], rul
 
 
 def survey_tables(endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules) -> SourceSurvey:
-    """Read these tables of a source. Raises TableNotFound, EngineNotTransactional, and what connecting raises."""
+    """Read these tables of a source. Raises TableNotFound, EngineNotTransactional, and the errors of `connected`."""
     with connected(endpoint) as connection:
         return _surveyed(connection, endpoint, names, rules)
 
@@ -150,7 +150,7 @@ def _surveyed(
 
 
 def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSurvey:
-    """Read the tables among `names` that exist. Raises EngineNotTransactional, and what connecting raises."""
+    """Read the existing tables among `names`. Raises EngineNotTransactional, and the errors of `connected`."""
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
         there = existing(connection, names)
@@ -163,9 +163,9 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
 
 
 def measure(endpoint: Endpoint, tables: Iterable[tuple[Table, int]]) -> list[TableSize]:
-    """Measure tables with their estimated rows for the chunker: MIN and MAX where the key begins with an integer.
+    """Measure tables for the chunk planner: MIN and MAX if the key begins with an integer, besides the estimated rows.
 
-    Two index look-ups a table. One that is not what it was any more is not measured: whoever copies it will see that.
+    Two index look-ups per table. A table that has changed since gets no span; the copy will detect the change.
     """
     with connected(endpoint) as connection:
         return [TableSize(table.name, rows, _span(connection, table)) for table, rows in tables]
@@ -180,7 +180,7 @@ def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
         ((low, high),) = query(connection, f"SELECT MIN({column}), MAX({column}) FROM {table.name.quoted()}")
         return None if low is None else (int(low), int(high))
     except ValueError:
-        return None  # it has another type since
+        return None  # the column's type has changed since
     except pymysql.err.MySQLError as error:
         if error.args[0] in (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR):
             return None
@@ -188,7 +188,7 @@ def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
 
 
 def _create_statement(connection: Connection, name: TableName) -> str:
-    """Return SHOW CREATE TABLE. Raises TableNotFound where it is gone since it was seen."""
+    """Return SHOW CREATE TABLE. Raises TableNotFound if the table has been dropped since it was listed."""
     try:
         return create_statement(connection, name)
     except pymysql.err.MySQLError as error:
@@ -221,7 +221,7 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
             found[stored.get(there := TableName(text(schema), text(table)), there)] = facts
     for name in names:
         if name not in found:
-            raise TableNotFound(str(name))  # it was there a moment ago
+            raise TableNotFound(str(name))  # dropped since it was listed
     return {name: found[name] for name in names}
 
 

@@ -1,11 +1,11 @@
-"""Rows of a SELECT as bytes, read off the socket in large blocks: PyMySQL's own reader costs several times as much.
+"""Rows of a SELECT as bytes, read from the socket in large blocks: several times faster than PyMySQL's own reader.
 
-The text protocol of a result: column count, column definitions, EOF, rows, EOF. A packet is a 3-byte length, a sequence
-number and a body; a row is its cells one after the other, each a length and bytes, 0xfb for NULL. The statement is sent
-and the head of the answer is read by PyMySQL; the rows are split here. Nothing is decoded.
+A result in the text protocol: column count, column definitions, EOF, rows, EOF. A packet is a 3-byte length, a sequence
+number and a body; a row is a sequence of cells, each a length and bytes, or 0xfb for NULL. PyMySQL sends the statement
+and reads the head of the result; the rows are split here. Nothing is decoded.
 
-A result must be read to its end, or the connection closed: `rows` does the latter when its consumer stops early or
-anything goes wrong in between.
+A result must be read to its end, or the connection closed: `rows` closes it if its consumer stops early or an error
+occurs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Cells = tuple[bytes | None, ...]
 
 BLOCK_BYTES: Final = 1 << 18
 LARGEST_PACKET: Final = 0xFFFFFF
-"""A packet of this size goes on in the next one."""
+"""A packet of this size continues in the next one."""
 
 _NULL: Final = 0xFB
 _WIDE: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
@@ -32,7 +32,7 @@ _ERROR: Final = 0xFF
 
 
 class Batch(NamedTuple):
-    """Rows as they arrived together, and their bytes."""
+    """Rows that arrived together, and their size in bytes."""
 
     rows: list[Cells]
     bytes: int
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
     """Yield the rows of one SELECT in batches of about BLOCK_BYTES (a larger row comes almost alone), as they arrive.
 
-    Raises pymysql's errors. Left before its end, it closes the connection.
+    Raises pymysql's errors. Closes the connection if it is not exhausted.
     """
     found = packed_rows(connection, sql)
     with closing(found):
@@ -50,7 +50,7 @@ def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
 
 
 def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:
-    """Yield rows as they travel: (number of columns, packets). Equal packets are equal rows, NULLs included."""
+    """Yield rows as received: (number of columns, packets). Equal packets are equal rows, NULLs included."""
     finished = False
     try:
         width = _begin(connection, sql)
@@ -100,7 +100,7 @@ def _begin(connection: Any, sql: bytes) -> int:
 def _packets(connection: Any) -> Iterator[list[bytes]]:
     """Yield bodies of packets in batches; the last body of the last batch is the EOF packet."""
     file = connection._rfile
-    pending: list[bytes] = []  # blocks of a packet that has not arrived whole
+    pending: list[bytes] = []  # blocks of an incomplete packet
     waiting, parts = 0, list[bytes]()
     while True:
         block = file.read1(BLOCK_BYTES)
@@ -123,14 +123,14 @@ def _packets(connection: Any) -> Iterator[list[bytes]]:
 
 
 def _missing(data: bytes, at: int) -> int:
-    """Count the bytes still to come of the packet that begins at `at`; 1 where even its length is still to come."""
+    """Return the number of missing bytes of the packet that begins at `at`; 1 if its length is still incomplete."""
     if len(data) - at < 4:
         return 1
     return 4 + int.from_bytes(data[at : at + 3], "little") - (len(data) - at)
 
 
 def _split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
-    """Return the whole packets and where the rest begins. `parts` keeps the pieces of a packet above 16 MiB."""
+    """Return the complete packets and the start of the rest. `parts` keeps the parts of a packet above 16 MiB."""
     bodies: list[bytes] = []
     at, size = 0, len(data)
     while size - at >= 4:

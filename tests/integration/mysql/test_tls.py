@@ -142,7 +142,7 @@ def test_a_certificate_that_mariadb_makes_itself_is_signed_by_nobody(
     error = refused(endpoint(mariadb11_source, authority.ca))
 
     assert "not signed by the CA in" in error.reason
-    assert "MariaDB makes a new one at each start" in error.workaround()
+    assert "MariaDB generates a new certificate at each start" in error.workaround()
 
 
 def test_a_server_that_offers_no_tls(mariadb_source: Server, authority: Authority) -> None:
