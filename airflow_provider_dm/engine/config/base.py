@@ -1,7 +1,7 @@
-"""What every configuration model of ours shares: it is strict, and how empty keys and plain numbers read.
+"""Base of all configuration models: they are strict, and define how empty keys and plain numbers are read.
 
-DM reads YAML with Go's rules: a key without a value is a key not given, and a number is good enough where text is
-asked for (`tidb_skip_utf8_check: 1`). Both hold here, whether a model is built from a file or from a dictionary."""
+DM reads YAML by Go's rules: a key without a value counts as missing, and a number is accepted as text
+(`tidb_skip_utf8_check: 1`). Both rules apply here, whether a model is built from a file or from a dictionary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.
 
 
 class Strict(BaseModel):
-    """A frozen model, of which an unknown key is an error. Fields may be given by DM's key (alias) or by their name."""
+    """A frozen model that rejects unknown keys. Fields may be given by DM's key (alias) or by their name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
@@ -30,7 +30,7 @@ def kebab(name: str) -> str:
 
 
 class DmModel(Strict):
-    """A mapping in one of DM's files. A key is the field's name with hyphens, unless the field says otherwise."""
+    """A mapping in one of DM's files. A key is the field's name with hyphens, unless the field defines another one."""
 
     model_config = ConfigDict(alias_generator=kebab, coerce_numbers_to_str=True, hide_input_in_errors=True)
 
@@ -39,7 +39,7 @@ class DmModel(Strict):
     def _empty_is_not_given(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        return {key: value for key, value in data.items() if not _says_nothing(cls, key, value)}
+        return {key: value for key, value in data.items() if not _is_unset(cls, key, value)}
 
 
 def aliases_of(model: type[Strict], field: str) -> tuple[str, ...]:
@@ -50,8 +50,8 @@ def aliases_of(model: type[Strict], field: str) -> tuple[str, ...]:
     return tuple(str(choice) for choice in choices)
 
 
-def _says_nothing(model: type[Strict], key: str, value: Any) -> bool:
-    """Tell whether a known key has no value; DM's exports also write the older name of a key beside it, empty."""
+def _is_unset(model: type[Strict], key: str, value: Any) -> bool:
+    """Return True if a known key has no value; DM's exports also write the older name of a key beside it, empty."""
     for field in model.model_fields:
         names = aliases_of(model, field)
         if key == field or key in names:
@@ -64,12 +64,12 @@ def is_empty(value: Any) -> bool:
 
 
 def one_or_many(value: Any) -> Any:
-    """Wrap a lone text in a list; it is not split into its characters."""
+    """Wrap a single text in a list, so that it is not split into its characters."""
     return [value] if isinstance(value, str) else value
 
 
 def empty_is(default: str) -> BeforeValidator:
-    """Build a validator that takes "" as the default: DM's exports write "" for what was not given."""
+    """Build a validator that replaces "" by the default: DM's exports write "" for values that were not given."""
     return BeforeValidator(lambda value: default if value == "" else value)
 
 
@@ -78,13 +78,13 @@ def _entries(value: Any) -> Any:
 
 
 Entries = BeforeValidator(_entries)
-"""For a section of named entries: an entry that only has its name is one of defaults, as in DM."""
+"""For a section of named entries: an entry without content consists of defaults, as in DM."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]
 
 
 def seconds(value: Any) -> Any:
-    """Convert a Go duration ("1h30m", "250ms") to seconds; empty text is None, the rest is left to the field's type.
+    """Convert a Go duration ("1h30m", "250ms") to seconds; empty text is None, other values are left to the field.
 
     >>> seconds("1m30s")
     90.0

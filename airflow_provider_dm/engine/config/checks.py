@@ -1,7 +1,7 @@
-"""What has to fit together inside one file: keys that exclude each other, names that point somewhere.
+"""Consistency checks within one file: keys that exclude each other, references to missing entries.
 
-The checks read the raw document, not the models, so that they also speak when something else in the file is wrong; of
-what is not shaped as expected they say nothing, as the models do."""
+The checks read the raw document instead of the models, so that they also report if another part of the file is invalid.
+They ignore values of an unexpected type, which the models report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reference:
     sections: tuple[str, ...]
     older_key: str | None = None
     may_be_unused: bool = False
-    """DM counts no references to block-allow lists, and its documented template has one too many."""
+    """DM does not check references to block-allow lists, and its documented template has an unused one."""
 
 
 LISTS: Final = ("block-allow-list", "black-white-list")
@@ -43,7 +43,7 @@ PASSWORDS: Final = ("password", "password-env", "password-file")
 
 
 def task_problems(document: Document) -> Iterator[Problem]:
-    """Yield the contradictions and dangling names in a task."""
+    """Yield the contradictions and undefined references in a task."""
     task = _mapping(document.data)
     yield from _sharding(document, task)
     if task.get("column-mappings"):
@@ -55,7 +55,7 @@ def task_problems(document: Document) -> Iterator[Problem]:
 
 
 def unused_lists(document: Document) -> Iterator[Problem]:
-    """Yield a problem for each block-allow list that no source names. DM accepts them, so this is for a warning."""
+    """Yield a problem for each block-allow list that no source names. DM accepts these, so it is only a warning."""
     task = _mapping(document.data)
     used = {name for _, instance in _instances_of(task) for key in LISTS for name in _names(instance.get(key))}
     for section in LISTS:
@@ -103,7 +103,7 @@ def _instance_keys(path: Path, instance: Raw) -> Iterator[Problem]:
 
 
 def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
-    """Yield the references that DM refuses: to nothing, or given twice; and the entries that nobody names."""
+    """Yield references that DM refuses: to a missing entry, or repeated; and entries without a reference."""
     section = next((name for name in reference.sections if task.get(name)), reference.sections[0])
     defined = _mapping(task.get(section))
     used: set[str] = set()
@@ -130,7 +130,7 @@ def _one_password(document: Document, database: Raw, path: Path) -> Iterator[Pro
 
 
 def _together(document: Document, path: Path, one: str, other: str) -> Problem:
-    """Report two keys that exclude each other at the later of the two, naming the line of the earlier."""
+    """Report two keys that exclude each other at the later one, with the line of the earlier one."""
     places = [(document.line((*path, key)) or 0, key) for key in (one, other)]
     (line, earlier), (_, later) = sorted(places, key=lambda place: place[0])
     where = f" (line {line})" if line else ""
@@ -155,7 +155,7 @@ def _names(value: object) -> list[str]:
 
 
 def _given(mapping: Raw, key: str) -> bool:
-    """Tell whether a key has a value. DM's examples carry empty keys; those do not count."""
+    """Return True if a key has a value. DM's examples contain empty keys, which do not count."""
     return mapping.get(key) not in (None, "")
 
 

@@ -1,7 +1,7 @@
-"""Where a server is, as DM's files say it: `from` of a source, `target-database` of a task.
+"""Addresses of servers in DM's files: `from` of a source, `target-database` of a task.
 
-A password is kept in memory only: it is left out of `model_dump`, JSON and repr, so that a configuration can be stored,
-logged and shipped. Besides DM's `password`, plain or as `dmctl encrypt` writes it, there are two references,
+A password is kept in memory only: it is excluded from `model_dump`, JSON and repr, so that a configuration can be
+stored, logged and shipped. Besides DM's `password`, plain or as `dmctl encrypt` writes it, there are two references,
 `password-env` and `password-file`."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PasswordUnreadable(DmError):
 
 
 class Security(DmModel):
-    """TLS towards a server. A CA means that its certificate is verified, and the host if that names one (mysql/tls)."""
+    """TLS to a server. With a CA its certificate is verified, and the host if the certificate names one (mysql/tls)."""
 
     ssl_ca: str | None = None
     ssl_cert: str | None = None
@@ -44,35 +44,35 @@ class Security(DmModel):
 
     @property
     def embedded(self) -> bool:
-        """Tell whether TLS material is in the file itself, instead of in files that it names."""
+        """Return True if the file itself contains TLS material, instead of naming files."""
         return any(getattr(self, name) for name in _EMBEDDED)
 
     def tls(self) -> Tls | None:
-        """Return the TLS files; None when no file is named: DM's examples carry empty `security` keys."""
+        """Return the TLS files; None if no file is named: DM's examples contain empty `security` keys."""
         if not (self.ssl_ca or self.ssl_cert or self.ssl_key):
             return None
         return Tls(self.ssl_ca or None, self.ssl_cert or None, self.ssl_key or None)
 
 
 class DatabaseConfig(DmModel):
-    """One server to log in to, as the `from` section of source.yaml has it."""
+    """One server to log in to: the `from` section of source.yaml."""
 
     host: str = Field(min_length=1)
     port: int = Field(default=3306, ge=1, le=65535)
     user: str = "root"
     password: SecretStr | None = Field(default=None, exclude=True, repr=False)
     password_env: str | None = None
-    """Ours: the environment variable that holds the password."""
+    """Extension: the environment variable that contains the password."""
     password_file: str | None = None
-    """Ours: a file that holds the password; one line break at its end is dropped."""
+    """Extension: a file that contains the password; one line break at its end is removed."""
     max_allowed_packet: int | None = None
-    """Accepted without effect, as in DM: the server is asked, and statements are kept below its limit."""
+    """Accepted without effect, as in DM: statements are kept below the limit that the server reports."""
     session: dict[str, str] = Field(default_factory=dict)
     """SET SESSION for every connection."""
     security: Security | None = None
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
-        """Return the password, empty when none is given. Raises PasswordUnreadable."""
+        """Return the password; empty if none is given. Raises PasswordUnreadable."""
         if self.password_env:
             if self.password_env not in environ:
                 raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
@@ -88,12 +88,12 @@ class DatabaseConfig(DmModel):
         return Secret(plain)
 
     def endpoint(self, name: str, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """Return this server as a value to connect to; `name` is what messages call it. Raises as `secret` does."""
+        """Return this server as an Endpoint; `name` identifies it in messages. Raises as `secret` does."""
         tls = self.security.tls() if self.security else None
         return Endpoint(name, self.host, self.port, self.user, self.secret(environ), tls, tuple(self.session.items()))
 
     def unsupported(self, where: str) -> Iterator[NotSupportedYet]:
-        """Yield what is asked for that this release cannot do. `where`: of which server, for messages."""
+        """Yield the settings that this release does not support. `where`: the server's name in messages."""
         if self.security is not None and self.security.cert_allowed_cn:
             way_out = "Give ssl-ca: a host that the certificate names is verified."
             yield NotSupportedYet("cert-allowed-cn", where, way_out)

@@ -1,8 +1,8 @@
 """Passwords in the form that `dmctl encrypt` writes: base64 of an AES vector, "@", and the cipher text (AES-256, CFB).
 
-Up to release 7 the key is the same in every DM, so the form hides a password from a glance and from nobody else.
-From 8.0 on DM's masters have a key of their own, in the file that `secret-key-path` names: SECRET_KEY_VARIABLE names
-that file here. The form has no checksum: of a wrong key's result only what cannot be a password is noticed."""
+Up to release 7 every DM has the same key, so the form only protects against accidental reading. From 8.0 on DM's
+masters have their own key, in the file that `secret-key-path` names; here SECRET_KEY_VARIABLE names that file. The form
+has no checksum: a wrong key is detected only if the result cannot be a password."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SECRET_KEY_VARIABLE: Final = "DM_SECRET_KEY_FILE"
 _VECTOR: Final = 16
 _KEY_BYTES: Final = 32
 _PUBLISHED_KEY: Final = bytes.fromhex("a529b7665997f043a30ac8fadcb51d6aa032c226ab5b7750530b12b8c1a16a48")
-"""The key of all DMs before 8.0; no secret."""
+"""The key of all DMs before 8.0; not a secret."""
 
 
 class CannotDecrypt(ValueError):
-    """A text that the key at hand does not open; says why, without anything of the text."""
+    """A text that cannot be decrypted with the available key; states why, without any part of the text."""
 
 
 def looks_encrypted(password: str) -> bool:
-    """Tell whether text has the form that `dmctl encrypt` prints.
+    """Return True if text has the form that `dmctl encrypt` prints.
 
     >>> looks_encrypted("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=")
     True
@@ -39,17 +39,17 @@ def looks_encrypted(password: str) -> bool:
 
 
 def decrypted(password: str, environ: Mapping[str, str]) -> str:
-    """Return the password behind a text that `looks_encrypted`. Raises CannotDecrypt.
+    """Return the password in a text for which `looks_encrypted` is True. Raises CannotDecrypt.
 
     >>> decrypted("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=", {})
     '123456'
     """
-    # Here, as a DAG that is parsed needs no cipher.
+    # Imported here: parsing a DAG needs no cipher.
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     data = base64.b64decode(password)
     vector, cipher_text = data[:_VECTOR], data[_VECTOR + 1 :]
-    # CFB: each block is hidden by the enciphered one before it. (The library's own CFB is about to be moved.)
+    # CFB: each block is XORed with the encrypted previous block. (The library's own CFB is about to be moved.)
     before = (vector + cipher_text)[: len(cipher_text) + -len(cipher_text) % _VECTOR]
     encryptor = Cipher(algorithms.AES(_key(environ)), modes.ECB()).encryptor()
     stream = encryptor.update(before) + encryptor.finalize()

@@ -1,7 +1,7 @@
-"""`extra-args` of a mydumper: the flags of dumpling that DM takes, and what each of them means to a copy of ours.
+"""`extra-args` of a mydumper: the flags of dumpling that DM accepts, and their meaning for our copy.
 
-Flags for the speed, the pieces or the lock of a copy have their effect or need none; flags that choose the rows that
-are read, or as of when, are gaps (`TaskConfig.unsupported`)."""
+Flags for speed, chunks or locks of a copy have their effect or need none; flags that choose which rows are read, or
+as of which time, are not supported (`TaskConfig.unsupported`)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _LONG: Final = {
 }
 _CONSISTENCY: Final = "--consistency"
 _NO_LOCKS: Final = "--no-locks"
-"""Mydumper's flag, which DM reads as `--consistency none`."""
+"""Mydumper's flag, equivalent to `--consistency none` in DM."""
 _WITH_VALUE: Final = frozenset({"--threads", "--rows", "--filesize", "--statement-size", "--loglevel"})
 _SWITCHES: Final = frozenset(
     {_NO_LOCKS, "--no-views", "--escape-backslash", "--transactional-consistency", "--skip-tz-utc"}
 )
-"""Switches for what is done anyway; only `--no-views=false` would ask for something: views."""
+"""Switches for our normal behaviour; only `--no-views=false` would need a change: it requests views."""
 _NUMBERS: Final = frozenset({"--threads", "--rows"})
 
 
 @dataclass(frozen=True)
 class DumpArguments:
-    """Meaning of `extra-args`. `threads`, `rows`, `consistency`: None where they do not give it; `selecting`: flags
-    that choose what is read; `databases`: those of `-B`, empty where it is not given.
+    """The parsed `extra-args`. `threads`, `rows`, `consistency`: None if not given; `selecting`: flags that choose
+    what is read; `databases`: those of `-B`, empty if it is not given.
     """
 
     threads: int | None = None
@@ -45,8 +45,8 @@ class DumpArguments:
     selecting: tuple[str, ...] = ()
 
     def narrowing(self, do_dbs: Sequence[str]) -> tuple[str, ...]:
-        """Return the flags by which a copy would read less than the sync follows. `-B` is none of them where it names
-        every schema of the block-allow list, as DM's own task files do.
+        """Return the flags by which a copy would read less than the sync. `-B` is not one of them if it names every
+        schema of the block-allow list, as DM's own task files do.
 
         >>> parse_extra_args("-B one,two").narrowing(["two"])
         ()
@@ -57,7 +57,7 @@ class DumpArguments:
 
 
 def parse_extra_args(text: str) -> DumpArguments:
-    """Read the arguments as DM does: the last one of a name counts. What is not understood is `selecting`.
+    """Parse the arguments as DM does: the last occurrence of a flag counts. Unknown arguments are in `selecting`.
 
     >>> parse_extra_args("-t8 --rows=1000 --no-views")
     DumpArguments(threads=8, rows=1000, consistency=None, databases=(), selecting=())
@@ -91,7 +91,7 @@ def parse_extra_args(text: str) -> DumpArguments:
 
 
 def _flag(word: str, rest: Iterator[str]) -> tuple[str, str]:
-    """Return a flag by its long name, with its value: `-t 8`, `-t8`, `-t=8`, `--threads 8` and `--threads=8`."""
+    """Return the long name of a flag, and its value: `-t 8`, `-t8`, `-t=8`, `--threads 8` and `--threads=8`."""
     if word.startswith("-") and not word.startswith("--"):
         short, attached = word[:2], word[2:]
         flag, sign, value = _LONG.get(short, short), attached[:1], attached.removeprefix("=")

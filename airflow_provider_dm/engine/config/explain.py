@@ -1,4 +1,4 @@
-"""Unknown keys, and what pydantic found wrong, in words that name the key and what it may be."""
+"""Messages for unknown keys and for pydantic's errors, which name the key and its valid values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def unknown_keys(model: Model, data: object, top: str) -> Iterator[Problem]:
-    """Yield a problem for each key that no field takes, and for each field given under two names."""
+    """Yield a problem for each unknown key, and for each field given under two names."""
     for path, inner, mapping in mappings(model, data):
         known = fields_by_key(inner)
         where = path_text(path, top)
@@ -45,7 +45,7 @@ def _unknown(key: str, where: str, known: Sequence[str]) -> str:
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence that names the valid word that was probably meant; "" where none is near.
+    """Return the end of a sentence that suggests the most similar valid word; "" if no word is similar.
 
     >>> did_you_mean("worker_count", ["batch", "worker-count"])
     '; did you mean "worker-count"?'
@@ -55,11 +55,11 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def invalid_values(model: Model, error: ValidationError, top: str) -> Iterator[Problem]:
-    """Yield one problem for each error of pydantic that is not reported otherwise."""
+    """Yield one problem for each error of pydantic, except for those that are reported elsewhere."""
     for found in error.errors(include_url=False):
-        # "[key]" marks a problem of a dictionary's key; our paths name keys by themselves.
+        # "[key]" marks a problem of a dictionary's key; our paths contain the key itself.
         path: Path = tuple(part for part in found["loc"] if part != "[key]")
-        # Extra keys have been told better; a list that is too short only because of its bad items is not news.
+        # `unknown_keys` reports extra keys; a list can be too short only because its invalid items were dropped.
         if found["type"] != "extra_forbidden" and not (found["type"] == "too_short" and found["input"]):
             yield Problem(path, _sentence(model, path, found, top))
 
@@ -75,7 +75,7 @@ def _sentence(model: Model, path: Path, found: Mapping[str, Any], top: str) -> s
 
 
 def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
-    """Return the predicate of the sentence; what was given is shown unless the key is a secret."""
+    """Return the predicate of the sentence; it contains the given value unless the key is a secret."""
     context = found.get("ctx", {})
     given = "" if secret else _given(found["input"])
     match found["type"]:
@@ -118,6 +118,6 @@ def _given(value: object) -> str:
 
 
 def _choices(context: Mapping[str, Any]) -> list[str]:
-    """Return the choices: pydantic gives `'full', 'incremental' or 'all'`; the empty choice means "leave it out"."""
+    """Return the choices in pydantic's `'full', 'incremental' or 'all'`, without the empty one (an omitted key)."""
     quoted = str(context.get("expected", "")).replace(" or ", ", ").split(", ")
     return [choice.strip("'") for choice in quoted if choice.strip("'")]

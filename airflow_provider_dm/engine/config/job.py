@@ -1,7 +1,7 @@
-"""What one Spark app (or relay process) is asked to do, as a JSON file without secrets.
+"""The specification of one run of a Spark app (or relay process), as a JSON file without secrets.
 
-The launcher writes the file (mode 0600) and passes only its path; passwords stay in environment variables that the
-file names. The app resolves them where it logs in, so no secret lies in argv, Spark conf, XCom or this file.
+The launcher writes the file (mode 0600) and passes only its path; passwords are in environment variables that the file
+names. The app resolves them when it logs in, so no secret is in argv, Spark conf, XCom or this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNTIL_FOREVER: Final = "forever"
 
 
 def place_of(until: str) -> Location | None:
-    """Return the location that `until` is, of the newest sub-directory; None for "caught-up" and "forever".
+    """Return the location that `until` names, in the newest sub-directory; None for "caught-up" and "forever".
 
     Raises InvalidLocation.
     """
@@ -37,17 +37,17 @@ class SecretMissing(DmError):
     wanted_by: str
 
     code = "DM-1301"
-    what = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
+    what = "the environment variable {variable} with the secret of {wanted_by} is not set."
     hint = "Launch the app through an operator or dmctl, which set it."
 
 
 class SecretRef(Strict):
-    """A secret by the name of the environment variable that holds it."""
+    """Reference to a secret: the name of the environment variable that contains it."""
 
     env: str
 
     def resolve(self, wanted_by: str, environ: Mapping[str, str] = os.environ) -> Secret:
-        """Return the secret; `wanted_by` is what the error names. Raises SecretMissing."""
+        """Return the secret; `wanted_by` is its owner in error messages. Raises SecretMissing."""
         try:
             return Secret(environ[self.env])
         except KeyError:
@@ -76,13 +76,13 @@ class EndpointSpec(Strict):
 
 
 class SourceSpec(Strict):
-    """One upstream of the job: its configuration (without password), how to log in, where its relay log lies."""
+    """One upstream of the job: its configuration (without password), its login, and the directory of its relay log."""
 
     config: SourceConfig
     endpoint: EndpointSpec
     relay_dir: str
     fallback_dir: str | None = None
-    """Where the task may put a log of its own while the relay log cannot serve it; None: it has to."""
+    """Directory for a private log of the task while the relay log cannot serve it; None: the relay log must serve."""
 
 
 class HolderSpec(Strict):
@@ -94,7 +94,7 @@ class HolderSpec(Strict):
 
 
 class SpecFile(Strict):
-    """What a process is started with: all that its launcher says, but for secrets."""
+    """The input file of a process: everything that its launcher specifies, except secrets."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -108,7 +108,7 @@ class SpecFile(Strict):
 
 
 class JobSpec(SpecFile):
-    """Everything an app needs. `until` is "caught-up", "forever" or a location (`FILE:POSITION`)."""
+    """The input of an app. `until` is "caught-up", "forever" or a location (`FILE:POSITION`)."""
 
     run_id: str
     app: Literal["full_migration", "incremental_sync", "verify"]
@@ -119,18 +119,18 @@ class JobSpec(SpecFile):
     holder: HolderSpec
     until: str = UNTIL_CAUGHT_UP
     ship_ranges: bool = False
-    """Send binlog bytes with the tasks: for clusters whose executors do not see the relay directory."""
+    """Send binlog bytes with the tasks: for clusters whose executors cannot read the relay directory."""
     launcher_pid: int | None = None
-    """The app ends itself when this process is gone."""
+    """The app ends when this process has ended."""
     launched_behind: dict[str, int] = Field(default_factory=dict)
-    """The last generation that there was at the launch, by source: the app claims nothing that is claimed since."""
+    """The last generation at the launch, by source: if a run has claimed a newer one since, the app claims nothing."""
 
     def source(self, source_id: str) -> SourceSpec:
         """Return the source with this id. Raises KeyError."""
         return {source.config.source_id: source for source in self.sources}[source_id]
 
     def subtask(self, source_id: str) -> SubtaskConfig:
-        """Return the work of a source of the task, with the rules of its source.yaml if this run has the source.
+        """Return the work of one source, with the rules of its source.yaml if this run has the source.
 
         Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`).
         """

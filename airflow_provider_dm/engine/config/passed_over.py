@@ -1,4 +1,4 @@
-"""The keys of a task that change nothing here, of which a user may expect something: for a warning."""
+"""Keys of a task without effect from which a user may expect one: the precheck warns of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_provider_dm.engine.config.units import Apply
 
 
 def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
-    """Yield keys that are understood and change nothing here, as files write them, and what is done instead.
+    """Yield keys without effect, as written in the file, and what is done instead.
 
-    Only those of which a user may expect something: that a key names a default, or that DM does nothing by it either,
-    is no news. A syncer's keys all have an effect, but for those that DM deprecates.
+    Keys with a default value, and keys that have no effect in DM either, are left out. All keys of a syncer have an
+    effect, except those that DM deprecates.
     """
     subtasks = [task.subtask(source) for source in task.source_ids]
     files = {key for subtask in subtasks for key in _of_dumps(subtask)}
@@ -28,7 +28,7 @@ def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
 
 
 def _of_dumps(subtask: SubtaskConfig) -> Iterator[str]:
-    """Yield the keys of a mydumper and a loader that are given another value than DM's default."""
+    """Yield the keys of a mydumper and a loader whose value is not DM's default."""
     for unit, names in ((subtask.mydumper, ("chunk_filesize", "statement_size")), (subtask.loader, ("dir",))):
         fields = type(unit).model_fields
         yield from (kebab(name) for name in names if getattr(unit, name) not in (None, 0, fields[name].default))

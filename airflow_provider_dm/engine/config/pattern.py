@@ -1,8 +1,8 @@
 """The pattern language of DM's rules: `~` and a regular expression, or wildcards.
 
-A regular expression may match anywhere in the name, as Go's does; `^` and `$` bind it. Wildcards match the whole name:
+A regular expression may match anywhere in the name, as in Go; `^` and `$` anchor it. Wildcards match the whole name:
 `*` (any text, only as the last character), `?` (one character), `[a-z]` and `[!a-z]` (one character in, or not in, a
-set). What DM's engine and Python's would read differently is refused, never guessed."""
+set). Patterns that DM's engine and Python's would interpret differently are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InvalidPattern(DmError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern for schema or table names; without `case_sensitive` A and a are the same letter."""
+    """A compiled pattern for schema or table names; without `case_sensitive` upper and lower case are equal."""
 
     text: str
     _matcher: re.Pattern[str]
@@ -40,14 +40,14 @@ class Pattern:
         try:
             return cls(text, re.compile(source, flags))
         except re.error as error:
-            raise InvalidPattern(text, f"it is no regular expression ({error})") from None
+            raise InvalidPattern(text, f"it is not a regular expression ({error})") from None
 
     @property
     def is_name(self) -> bool:
         return is_name(self.text)
 
     def matches(self, name: str) -> bool:
-        """Tell whether the pattern matches a name.
+        """Return True if the pattern matches a name.
 
         >>> Pattern.compile("t_?[0-9]*", case_sensitive=False).matches("T_x7_old")
         True
@@ -57,7 +57,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class TableMatcher:
-    """A pattern of schemas, and one of their tables; without the latter the schema itself and all of its tables."""
+    """A pattern of schemas, and one of their tables; without the latter it matches schemas and all their tables."""
 
     schema: Pattern
     table: Pattern | None
@@ -69,7 +69,7 @@ class TableMatcher:
         return cls(ours, Pattern.compile(table, case_sensitive=case_sensitive) if table else None)
 
     def matches(self, name: TableName) -> bool:
-        """Tell whether a table is meant; a name without a table is a schema."""
+        """Return True if the patterns match a table; a name without a table is a schema."""
         return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class TableMatcher:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text is a name as it stands, and no pattern of several."""
+    """Return True if a text is a plain name instead of a pattern."""
     return not text.startswith("~") and not set(text) & set("*?[")
 
 
@@ -102,7 +102,7 @@ def _wildcards(text: str) -> str:
                 raise InvalidPattern(text, "* may only be the last character; use a ~ regular expression")
             case "?":
                 parts.append(".")
-            case "[" if "]" in text[index:]:  # else it stands for itself, as in DM
+            case "[" if "]" in text[index:]:  # otherwise it is a plain character, as in DM
                 found = _CLASS.match(text, index)
                 if found is None:
                     raise InvalidPattern(text, "[] matches nothing")

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: all of it, each with its line."""
+"""Problems of a configuration: all of them are reported together, each with its line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One sentence about the value at `path`. No value of a secret key is ever part of it."""
+    """One sentence about the value at `path`. It never contains the value of a secret key."""
 
     path: Path
     text: str
     line: int | None = None
-    """1-based; None: looked up by `path`."""
+    """1-based; None: to be looked up by `path`."""
 
 
 class ConfigError(DmError):
@@ -34,11 +34,11 @@ class ConfigError(DmError):
         return "\n".join(self.problems)
 
     def message(self) -> str:
-        return self.happened()  # each line says what it should be
+        return self.happened()  # each line contains its own remedy
 
 
 def path_text(path: Path, top: str) -> str:
-    """Return a path as a person writes it; `top` names the whole document.
+    """Return the usual notation of a path; `top` names the whole document.
 
     >>> path_text(("mysql-instances", 0, "meta"), "the task")
     'mysql-instances[0].meta'

@@ -1,4 +1,4 @@
-"""The rules of a task as its file writes them. What they mean is decided in `engine.rules`."""
+"""The rules of a task as its file contains them. `engine.rules` evaluates them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def _regular_expression(text: str) -> str:
 
 
 def _names_a_table(text: str) -> str:
-    """Check a rule that makes a real table's name of a tool's table: a regular expression, as it is, with one group."""
+    """Check a rule that maps a tool's table name to the real one: a valid regular expression with one group."""
     if (groups := re.compile(_regular_expression(text)).groups) != 1:
-        raise ValueError(f"it has {groups} groups in parentheses, and one has to be the real table's name")
+        raise ValueError(f"it has {groups} groups in parentheses, but must have one: the real table's name")
     return text
 
 
 PatternText = Annotated[str, Field(min_length=1), AfterValidator(_readable)]
 OptionalPattern = Annotated[str, AfterValidator(_readable)]
-"""Empty: no pattern, which is something else than one that matches everything."""
+"""Empty: no pattern, unlike a pattern that matches everything."""
 RegularExpression = Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)]
 Several = BeforeValidator(one_or_many)
 Patterns = Annotated[tuple[PatternText, ...], Several]
@@ -44,8 +44,8 @@ ToolTableRules = Annotated[tuple[Annotated[str, Field(min_length=1), AfterValida
 
 @dataclass(frozen=True)
 class OnlineDdlConfig:
-    """Names that online DDL tools give their tables: regular expressions whose group is the real table. DM's defaults
-    are the names that gh-ost and pt-online-schema-change give."""
+    """Patterns of the table names of online DDL tools: regular expressions whose group is the real table. DM's defaults
+    are the names that gh-ost and pt-online-schema-change use."""
 
     shadow: tuple[str, ...] = (r"^_(.+)_(?:new|gho)$",)
     trash: tuple[str, ...] = (r"^_(.+)_(?:ghc|del|old)$",)
@@ -105,7 +105,7 @@ EVENTS: Final = frozenset(
         "multi schema change",
     }
 )
-"""What a binlog event filter may name: DM's list."""
+"""The events that a binlog event filter may name: DM's list."""
 
 
 _OTHER_NAMES: Final = {
@@ -131,7 +131,7 @@ Action = Annotated[
 
 
 class FilterRule(DmModel):
-    """One binlog event filter (`rules.event_filter` says what it means)."""
+    """One binlog event filter, evaluated by `rules.event_filter`."""
 
     schema_pattern: PatternText
     table_pattern: OptionalPattern = ""
@@ -143,7 +143,7 @@ class FilterRule(DmModel):
 
 
 class ExpressionFilter(DmModel):
-    """One entry of `expression-filter`: rows for which it is true are left out. The names are no patterns."""
+    """One entry of `expression-filter`: rows for which it is true are left out. The names are not patterns."""
 
     schema_name: str = Field(validation_alias="schema", serialization_alias="schema", min_length=1)
     table: str = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""Which keys a document may have where: read off the models, so that messages and models cannot disagree."""
+"""The keys that a document may contain at each path: derived from the models, so that messages agree with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mappings(model: Model, data: object, path: Path = ()) -> Iterator[tuple[Path
 
 
 def field_at(model: Model, path: Path) -> FieldInfo | None:
-    """Return the field that the last key of `path` fills; None where no model says anything."""
+    """Return the field for the last key of `path`; None if no model describes it."""
     found: FieldInfo | None = None
     annotation: Any = model
     for part in path:

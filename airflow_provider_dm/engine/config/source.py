@@ -28,14 +28,14 @@ IN_A_CONNECTION: Final = (
 
 
 class PurgeConfig(DmModel):
-    """The rules for removing relay files that nobody needs."""
+    """The rules for removing relay files that no task needs."""
 
     interval: int = Field(default=3600, ge=0)
-    """Seconds between looks; 0: never."""
+    """Seconds between two checks; 0: never."""
     expires: int = Field(default=0, ge=0)
-    """Hours; 0: age is no reason."""
+    """Hours; 0: files are not removed by age."""
     remain_space: int = Field(default=15, ge=0)
-    """GB that should stay free; 0: space is no reason."""
+    """GB that should stay free; 0: files are not removed to free space."""
 
 
 class CheckerConfig(DmModel):
@@ -44,9 +44,9 @@ class CheckerConfig(DmModel):
     check_enable: bool = True
     """False: a second failure in a row ends a relay, and any failure a sync."""
     check_interval: Seconds = 5.0
-    """Accepted as DM does, without effect."""
+    """Accepted as in DM, without effect."""
     backoff_rollback: Seconds = 300.0
-    """A sync that was well for so long has its pause shortened by one step; a relay begins with short ones anyway."""
+    """After this time without a failure, a sync's delay is reduced by one step; a relay begins with short delays."""
     backoff_max: Seconds = 300.0
     backoff_min: Seconds = Field(default=1.0, gt=0)
     backoff_jitter: bool = True
@@ -54,27 +54,27 @@ class CheckerConfig(DmModel):
 
 
 class SourceConfig(DmModel):
-    """One upstream. Without `from` it is the Airflow connection whose id is the source-id."""
+    """One upstream. Without `from` the login is the Airflow connection whose id is the source-id."""
 
     source_id: str = Field(min_length=1, max_length=32)
     enable: bool = True
     from_: DatabaseConfig | None = Field(default=None, validation_alias="from", serialization_alias="from")
     flavor: Literal["", "mysql", "mariadb"] = ""
-    """Empty: the server is asked."""
+    """Empty: determined by asking the server."""
     server_id: int = Field(default=0, ge=0, le=4294967295)
-    """The server id of our replica connection; 0: one is picked."""
+    """The server id of our replica connection; 0: chosen automatically."""
     enable_gtid: bool = False
     enable_relay: bool = False
     relay_dir: str = ""
     relay_binlog_name: str = ""
     relay_binlog_gtid: str = ""
     spool_limit_mb: int = Field(default=4096, ge=1)
-    """Ours, not DM's: how much a task's private log (without `enable-relay`) may be ahead of the task, in MiB."""
+    """Extension: limit, in MiB, for a task's private log (without `enable-relay`) that the task has not applied yet."""
     case_sensitive: bool = False
     purge: PurgeConfig = PurgeConfig()
     checker: CheckerConfig = CheckerConfig()
     filters: tuple[FilterRule, ...] = ()
-    # Accepted as DM does, without effect.
+    # Accepted as in DM, without effect.
     charset: str = ""
     meta_dir: str = ""
     auto_fix_gtid: bool | None = None
@@ -92,7 +92,7 @@ class SourceConfig(DmModel):
         return self.model_copy(update={"from_": self.from_.without_secrets() if self.from_ else None})
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
-        """Return what this file asks for that this release cannot do."""
+        """Return the settings in this file that this release does not support."""
         where = f"source {self.source_id!r}"
         way_out = "Set enable: true to use it."
         off = () if self.enable else (NotSupportedYet("a source that is switched off", where, way_out),)

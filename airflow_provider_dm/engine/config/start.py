@@ -1,4 +1,4 @@
-"""`meta` of a mysql-instance: where an incremental task begins when it has no checkpoint."""
+"""`meta` of a mysql-instance: the location at which an incremental task begins without a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
 def checked_time(text: str) -> str:
-    """Return a time in its normal form; "" is none. Raises ValueError.
+    """Return a time in its normal form; "" if there is none. Raises ValueError.
 
     >>> checked_time("2026-11-22T19:50:00")
     '2026-11-22 19:50:00'
@@ -30,7 +30,7 @@ def checked_time(text: str) -> str:
 
 
 def location_of(name: str, position: int, gtid_set: str = "") -> Location:
-    """Return the place that DM writes as a file's name and a position. Raises InvalidLocation.
+    """Return the location that DM writes as a file name and a position. Raises InvalidLocation.
 
     >>> location_of("mysql-bin|000002.000003", 154).sort_key
     '000002.0000000003.00000000000000000154'
@@ -64,11 +64,11 @@ class StartMeta(DmModel):
 
     @classmethod
     def at(cls, place: Location) -> Self:
-        """Return what says this place."""
+        """Return the values that name this location."""
         return cls(binlog_name=place.file, binlog_pos=place.position, binlog_gtid=place.gtid_set)
 
     def location(self) -> Location | None:
-        """Return the location to start at; None when the file gives nothing, or only a GTID set."""
+        """Return the location to start at; None if the file has none, or only a GTID set."""
         if not self.binlog_name:
             return None
         position = max(self.binlog_pos, BINLOG_HEADER_SIZE)

@@ -1,7 +1,7 @@
 """task.yaml: one migration job, its sources, its target and its rules. Defaults are DM's.
 
-A `TaskConfig` says what the file says. A `SubtaskConfig` is what one source of it has to do, with every name resolved;
-it exists only when this release can do all that is asked: what would be silently missing raises NotSupportedYet."""
+A `TaskConfig` has the content of the file. A `SubtaskConfig` is the work of one of its sources, with every name
+resolved. It can only be created if this release supports all settings; otherwise NotSupportedYet is raised."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class UnknownSource(DmError):
 
 
 class SourceFilesDiffer(DmError):
-    """The source files given are not those that the task names, each once. `found`: what is wrong with them."""
+    """The given source files are not exactly those that the task names. `found`: the difference."""
 
     task: str
     found: str
@@ -82,7 +82,7 @@ class Experimental(DmModel):
 
 
 class MariadbSchemas(DmModel):
-    """`mariadb2tidb`: how DM rewrites MariaDB's CREATE TABLE statements."""
+    """`mariadb2tidb`: how DM translates MariaDB's CREATE TABLE statements."""
 
     mode: Annotated[Literal["auto", "on", "off"], empty_is("auto"), Lowered] = "auto"
     strict_mode: bool = True
@@ -91,20 +91,20 @@ class MariadbSchemas(DmModel):
 
 
 class TidbConfig(DmModel):
-    """`tidb`: how DM 5.3 was told to import by Lightning, before `loaders` said it."""
+    """`tidb`: the settings for an import by Lightning in DM 5.3, which `loaders` has replaced."""
 
     backend: Literal["", "tidb", "local"] = ""
-    """`tidb` writes rows by SQL, as is done here in any case."""
+    """`tidb` writes rows by SQL, as this product always does."""
     status_port: int | None = None
     pd_addr: str = ""
 
 
 class MysqlInstance(DmModel):
-    """One source of the task and the rules, by name, that hold for it."""
+    """One source of the task, and the names of its rules."""
 
     source_id: str = Field(min_length=1, max_length=32)
     meta: StartMeta | None = None
-    """Where task-mode incremental starts, when there is no checkpoint."""
+    """The start of task-mode incremental without a checkpoint."""
     route_rules: Names = ()
     filter_rules: Names = ()
     expression_filters: Names = ()
@@ -127,7 +127,7 @@ class MysqlInstance(DmModel):
 
 @dataclass(frozen=True)
 class SubtaskConfig:
-    """The work of one source: names resolved, overrides applied, nothing in it that cannot be done."""
+    """The work of one source: names resolved, overrides applied, all of it supported."""
 
     task: str
     source_id: str
@@ -142,17 +142,17 @@ class SubtaskConfig:
     mydumper: MydumperConfig
     start: Location | None
     online_ddl: OnlineDdlConfig | None = None
-    """None: tables that are named like those of an online DDL tool are tables like any other."""
+    """None: tables with the names of an online DDL tool's tables are ordinary tables."""
     filters: tuple[FilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
     strict_collations: bool = False
-    """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
+    """`collation_compatible: strict`: a collation that the target's family does not have is an error."""
     timezone: str = ""
     """The time zone in which expression filters read a TIMESTAMP as a local time."""
 
     def with_source(self, source: SourceConfig) -> Self:
-        """Return a copy to which the rules of source.yaml are added: its binlog event filters follow the task's, and
-        names are case-sensitive if either file says so, as in DM."""
+        """Return a copy with the rules of source.yaml: its binlog event filters follow the task's, and names are
+        case-sensitive if either file demands it, as in DM."""
         return replace(
             self,
             filters=(*self.filters, *source.filters),
@@ -161,13 +161,13 @@ class SubtaskConfig:
 
     @property
     def overwrites(self) -> bool:
-        """Tell whether rows of the same key overwrite each other, whosever they are, as the user has said."""
+        """Return True if the user has chosen that rows with the same key overwrite each other, of any source table."""
         return self.loader.on_duplicate_logical is OnDuplicate.REPLACE
 
     @property
     def syncs_by_owner(self) -> bool:
-        """Tell whether the sync tells whose a row of a merged table is: also with `safe-mode: true`, by which rows
-        overwrite each other in another way (sync/safe_mode/last_wins.py)."""
+        """Return True if the sync distinguishes the owners of a merged table's rows, also with `safe-mode: true`, by
+        which rows overwrite each other in another way (sync/safe_mode/last_wins.py)."""
         return self.syncer.safe_mode or not self.overwrites
 
 
@@ -178,29 +178,29 @@ class TaskConfig(DmModel):
     task_mode: TaskMode = TaskMode.ALL
     shard_mode: ShardMode = ShardMode.NONE
     is_sharding: bool = False
-    """Old: true means shard-mode pessimistic."""
+    """Deprecated: true means shard-mode pessimistic."""
     strict_optimistic_shard_mode: bool = False
     meta_schema: Annotated[str, empty_is(DEFAULT_META_SCHEMA)] = Field(default=DEFAULT_META_SCHEMA, max_length=64)
     case_sensitive: bool = False
     timezone: str = ""
-    """Accepted: every session runs in UTC, and no stored value depends on it."""
+    """Accepted: every session runs in UTC, and no stored value depends on this key."""
     collation_compatible: Annotated[Literal["loose", "strict"], empty_is("loose")] = Field(
         default="loose", validation_alias="collation_compatible", serialization_alias="collation_compatible"
     )
     online_ddl: bool = True
     online_ddl_scheme: Literal["", "gh-ost", "pt"] = ""
-    """Old: either tool means online-ddl true, for both."""
+    """Deprecated: either tool means online-ddl true, for both."""
     shadow_table_rules: ToolTableRules = ()
     trash_table_rules: ToolTableRules = ()
-    """Empty: DM's own rules. What is given stands in their place."""
+    """Empty: DM's default rules. Given rules replace them."""
     clean_dump_file: bool = True
     ignore_checking_items: Names = ()
     start_time: str = ""
-    """Ours, as `start-task --start-time`: an incremental task without a checkpoint begins where the first transaction
-    of that time is, `YYYY-MM-DD hh:mm:ss` in the source's time zone, whatever `meta` says."""
+    """Extension, like `start-task --start-time`: an incremental task without a checkpoint begins with the first
+    transaction of that time, `YYYY-MM-DD hh:mm:ss` in the source's time zone, whatever `meta` contains."""
     metrics_addr: str = Field(default="", pattern=r"^([^\s:]*|\[[0-9a-fA-F:]+\]):\d{1,5}$|^$")
-    """Ours: HOST:PORT where the task's app shows Prometheus its metrics; without HOST on this machine's loopback;
-    empty: nowhere."""
+    """Extension: HOST:PORT at which the task's app serves Prometheus metrics; without HOST on the loopback interface;
+    empty: not at all."""
     experimental: Experimental = Experimental()
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
     tidb: TidbConfig = TidbConfig()
@@ -219,10 +219,10 @@ class TaskConfig(DmModel):
     syncers: Annotated[dict[str, SyncerConfig], Entries] = Field(default_factory=dict)
     validators: Annotated[dict[str, ValidatorConfig], Entries] = Field(default_factory=dict)
     column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
-    """Removed from DM: may be there, empty, as in its exports."""
+    """Removed from DM: an empty key is accepted, since its exports contain one."""
     description: str = ""
     """Accepted without effect."""
-    # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta: progress is resumed.
+    # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta, because progress is kept.
     remove_meta: bool = False
     ansi_quotes: bool | None = None
     enable_heartbeat: bool | None = None
@@ -240,12 +240,12 @@ class TaskConfig(DmModel):
 
     @property
     def sharding(self) -> ShardMode:
-        """`shard-mode`, with the old `is-sharding` understood: only `true` says something, and only without a mode."""
+        """`shard-mode`, or the deprecated `is-sharding`, which counts only if it is `true` and there is no mode."""
         return ShardMode.PESSIMISTIC if self.is_sharding and not self.shard_mode else self.shard_mode
 
     @property
     def online(self) -> OnlineDdlConfig | None:
-        """`online-ddl` and its rules, with the old `online-ddl-scheme` understood; None: it is off."""
+        """`online-ddl` and its rules, or the deprecated `online-ddl-scheme`; None: disabled."""
         if not (self.online_ddl or self.online_ddl_scheme):
             return None
         dm = OnlineDdlConfig()
@@ -259,7 +259,7 @@ class TaskConfig(DmModel):
         raise UnknownSource(source_id, self.name, self.source_ids)
 
     def beginning_at(self, places: Mapping[str, Location]) -> Self:
-        """Return a copy whose sources begin at these places."""
+        """Return a copy whose sources begin at these locations."""
         instances = tuple(
             one.model_copy(update={"meta": StartMeta.at(places[one.source_id])}) if one.source_id in places else one
             for one in self.mysql_instances
@@ -267,15 +267,15 @@ class TaskConfig(DmModel):
         return self.model_copy(update={"mysql_instances": instances})
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
-        """Return what this file asks for that this release cannot do, and whose absence would change data.
+        """Return the settings that this release does not support and whose absence would change data.
 
-        A gap that closes is deleted here and in docs/limits.md.
+        When a setting becomes supported, it is deleted here and in docs/limits.md.
         """
         instances = (gap for instance in self.mysql_instances for gap in self._gaps_of(instance))
         return (*self._gaps(), *instances)
 
     def _gaps(self) -> Iterator[NotSupportedYet]:
-        """Yield the gaps that concern every source of the task."""
+        """Yield the unsupported settings of the whole task."""
         where = f"task {self.name!r}"
         if self.task_mode not in _RUNNABLE_MODES:
             yield NotSupportedYet(f"task-mode {self.task_mode.value}", where, "Use full, incremental or all.")
@@ -290,7 +290,7 @@ class TaskConfig(DmModel):
             yield from self.target_database.unsupported("target-database")
 
     def _gaps_of(self, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
-        """Yield the gaps of one source of the task, with the rules and units that it names."""
+        """Yield the unsupported settings of one source of the task, with the rules and units that it names."""
         where = f"source {instance.source_id!r} of task {self.name!r}"
         validator = self.validators.get(instance.validator_config_name)
         if validator and validator.mode != "none":
@@ -315,7 +315,7 @@ class TaskConfig(DmModel):
         return self.model_copy(update={"target_database": target, "loaders": loaders, "mysql_instances": instances})
 
     def subtask(self, source_id: str) -> SubtaskConfig:
-        """Return what `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
+        """Return the work of a source. Raises UnknownSource, NotSupportedYet, InvalidLocation (an invalid `meta`)."""
         instance = self.instance(source_id)
         raise_first((*self._gaps(), *self._gaps_of(instance)))
         return SubtaskConfig(
@@ -330,7 +330,7 @@ class TaskConfig(DmModel):
             syncer=self.syncer_of(instance),
             loader=self.loader_of(instance),
             mydumper=self.mydumper_of(instance),
-            # As in DM, `meta` means nothing to a task that copies first.
+            # As in DM, `meta` has no effect on a task that begins with a copy.
             start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
             online_ddl=self.online,
             filters=tuple(self.filters[name] for name in instance.filter_rules),
@@ -343,7 +343,7 @@ class TaskConfig(DmModel):
         name = instance.block_allow_list
         return self.block_allow_list[name] if name else BlockAllowConfig()
 
-    # An inline configuration wins over a named one; `…-thread` wins over both, and `extra-args` over that, as in DM.
+    # As in DM, an inline configuration overrides a named one, `…-thread` overrides both, and `extra-args` override all.
 
     def syncer_of(self, instance: MysqlInstance) -> SyncerConfig:
         chosen = instance.syncer or self.syncers.get(instance.syncer_config_name, SyncerConfig())
@@ -355,8 +355,8 @@ class TaskConfig(DmModel):
 
     def mydumper_of(self, instance: MysqlInstance) -> MydumperConfig:
         chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
-        said = parse_extra_args(chosen.extra_args)
-        threads = said.threads or instance.mydumper_thread or chosen.threads
-        consistency = said.consistency or chosen.consistency
-        update = {"threads": threads, "rows": said.rows or chosen.rows, "consistency": consistency}
+        extra = parse_extra_args(chosen.extra_args)
+        threads = extra.threads or instance.mydumper_thread or chosen.threads
+        consistency = extra.consistency or chosen.consistency
+        update = {"threads": threads, "rows": extra.rows or chosen.rows, "consistency": consistency}
         return chosen.model_copy(update=update)

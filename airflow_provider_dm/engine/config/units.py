@@ -1,4 +1,4 @@
-"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's, but for a syncer's."""
+"""Configuration of a task's units: mydumpers, loaders, syncers, validators. Defaults are DM's, except a syncer's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSec
 
 DEFAULT_DIR: Final = "./dumped_data"
 MOST_WORKERS: Final = 16
-"""DM's default: what a syncer that does not say `worker-count` may have."""
+"""DM's default: the maximum for a syncer without `worker-count`."""
 
 
 def _zero_is(default: int | None) -> BeforeValidator:
-    """Build a validator that takes 0 as the default: DM's exports write 0 for what was not given."""
+    """Build a validator that replaces 0 by the default: DM's exports write 0 for values that were not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
 
 
@@ -28,7 +28,7 @@ class OnDuplicate(StrEnum):
 
 
 class ImportMode(StrEnum):
-    """The way in which the full load writes. `sql` and `loader` are old names of `logical`."""
+    """How the full load writes. `sql` and `loader` are old names of `logical`."""
 
     LOGICAL = "logical"
     SQL = "sql"
@@ -44,16 +44,16 @@ class ValidatorMode(StrEnum):
 
 
 class Apply(StrEnum):
-    """The units in which a sync writes. An extension."""
+    """The unit in which a sync writes. An extension."""
 
     CONCURRENT = "concurrent"
-    """Changes that do not depend on each other are written side by side, wherever they lie in the log."""
+    """Independent changes are written concurrently, from any part of the log."""
     TRANSACTIONAL = "transactional"
-    """Transactions of the source, whole and one after the other."""
+    """Whole transactions of the source, one after the other."""
 
 
 class Consistency(StrEnum):
-    """The lock under which a copy opens its snapshots, as dumpling's `--consistency` names it (copy/snapshot.py)."""
+    """The lock under which a copy opens its snapshots, by dumpling's names for `--consistency` (copy/snapshot.py)."""
 
     AUTO = "auto"
     FLUSH = "flush"
@@ -67,7 +67,7 @@ class MydumperConfig(DmModel):
 
     threads: int = Field(default=4, ge=1)
     consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
-    """An extension of ours: DM has it in `extra-args` only. `extra-args` override this key."""
+    """Extension: DM has it in `extra-args` only, which override this key."""
     rows: int | None = Field(default=None, ge=0)
     """Rows of a chunk; None or 0: the copier decides."""
     chunk_filesize: str = "64"
@@ -85,11 +85,11 @@ class LoaderConfig(DmModel):
     on_duplicate_logical: Annotated[OnDuplicate, Lowered] | None = Field(
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
-    """None: not said, the copier's default holds."""
+    """None: the copier's default."""
     import_mode: Annotated[ImportMode, empty_is("logical"), Lowered] = ImportMode.LOGICAL
     dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
-    """Not used yet. May be an S3 URL with a key in it, so it is shown nowhere."""
-    # Of the physical import, under their names of today and as DM exported them before 6.4.
+    """Not used yet. May be an S3 URL that contains a key, so it is never shown."""
+    # Of the physical import, by the current names and by those in DM's exports before 6.4.
     sorting_dir_physical: str = Field(default="", validation_alias=AliasChoices("sorting-dir-physical", "sorting-dir"))
     on_duplicate_physical: str = ""
     disk_quota_physical: str = Field(default="", validation_alias=AliasChoices("disk-quota-physical", "disk-quota"))
@@ -104,20 +104,20 @@ class LoaderConfig(DmModel):
 
 
 class SyncerConfig(DmModel):
-    """The incremental half. What None, not said, means: docs/how-to/sync-modes.md."""
+    """The incremental half. docs/how-to/sync-modes.md explains the values used for None."""
 
     worker_count: int | None = Field(default=None, ge=1)
-    """Target connections that write at once."""
+    """Concurrent connections to the target."""
     batch: int | None = Field(default=None, ge=1)
     """Rows of one target transaction."""
     queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
-    """Changes that are held for each two workers."""
+    """Changes that are buffered for each two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
     """Seconds."""
     compact: bool = True
-    """All changes of a row in a piece of the log become one; else every change is written."""
+    """All changes of a row in a part of the log are folded to one; otherwise every change is written."""
     multiple_rows: bool = True
-    """A statement may be about many rows."""
+    """A statement may write many rows."""
     apply: Annotated[Apply, Lowered] = Apply.CONCURRENT
     safe_mode: bool = False
     safe_mode_duration: OptionalSeconds = None

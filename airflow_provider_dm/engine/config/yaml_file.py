@@ -1,7 +1,7 @@
-"""task.yaml and source.yaml, from a file, a text or a dictionary to a value, or to all that is wrong with them.
+"""task.yaml and source.yaml: from a file, a text or a dictionary to a value, or to the list of all problems.
 
-A document is judged by three that know nothing of each other: `explain.unknown_keys` (the keys), the models (the
-values), `checks` (what has to fit together). Whatever they find is reported at once, in the order of the lines."""
+Three independent checks are made: `explain.unknown_keys` (the keys), the models (the values), `checks` (consistency).
+All problems are reported together, ordered by line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEPRECATED: Final = frozenset(
         *("max-allowed-packet", "mydumper-path", "tidb"),
     }
 )
-"""Accepted without effect, in DM as here."""
+"""Accepted without effect, as in DM."""
 
 
 def load_task(path: FilePath | str) -> TaskConfig:
@@ -46,22 +46,22 @@ def load_source(path: FilePath | str) -> SourceConfig:
 
 
 def parse_task(text: str, file: str = "task.yaml") -> TaskConfig:
-    """Parse the text of a task.yaml; `file` is what messages call it. Raises ConfigError."""
+    """Parse the text of a task.yaml; `file` is its name in messages. Raises ConfigError."""
     return _build(TaskConfig, read_document(text), file, "the task", checks.task_problems)
 
 
 def parse_source(text: str, file: str = "source.yaml") -> SourceConfig:
-    """Parse the text of a source.yaml; `file` is what messages call it. Raises ConfigError."""
+    """Parse the text of a source.yaml; `file` is its name in messages. Raises ConfigError."""
     return _build(SourceConfig, read_document(text), file, "the source", checks.source_problems)
 
 
 def task_of(mapping: Mapping[str, object], name: str = "the task") -> TaskConfig:
-    """Build a task from a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
+    """Build a task from a dictionary with DM's keys, for example in a DAG. Raises ConfigError, without lines."""
     return _build(TaskConfig, Document(mapping), name, "the task", checks.task_problems)
 
 
 def source_of(mapping: Mapping[str, object], name: str = "the source") -> SourceConfig:
-    """Build a source from a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
+    """Build a source from a dictionary with DM's keys, for example in a DAG. Raises ConfigError, without lines."""
     return _build(SourceConfig, Document(mapping), name, "the source", checks.source_problems)
 
 

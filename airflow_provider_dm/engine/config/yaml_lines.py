@@ -1,8 +1,8 @@
 """YAML text as plain data, with the line of every key and list item.
 
-Every scalar stays the text that the file shows, except a bare null: whether `0123` is a password or a number is for the
-field to say, and Go, which DM is written in, takes the text where text is asked for. Anchors, aliases and `<<` work.
-Duplicate keys are problems, not overwritten. Tags other than YAML's own are refused, so nothing is ever constructed."""
+Every scalar except a bare null remains the text in the file: the field decides whether `0123` is a password or a
+number, and Go, DM's language, also accepts numbers as text. Anchors, aliases and `<<` work. Duplicate keys are problems
+instead of overwriting. Tags other than YAML's own are refused, so nothing is ever constructed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from airflow_provider_dm.engine.config.problems import Path, Problem
 
 MAX_NODES: Final = 100_000
-"""A file that expands to more through aliases is an attack or a mistake."""
+"""A file that expands to more nodes through aliases is an attack or a mistake."""
 
 _CORE: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = frozenset(f"{_CORE}{kind}" for kind in ("str", "int", "float", "bool", "timestamp", "value", "merge"))
@@ -25,14 +25,14 @@ _QUOTED: Final = re.compile(r"'(?!<)[^']{2,}'|\"[^\"]{2,}\"")
 
 @dataclass(frozen=True)
 class Document:
-    """Data of dict, list, str and None; `lines` are 1-based; `problems` were found while reading."""
+    """Data of dict, list, str and None; `lines` are 1-based; `problems`: those found by the parser."""
 
     data: object
     lines: Mapping[Path, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Path) -> int | None:
-        """Return the line of the value at `path`, or of the nearest thing around it that the file shows."""
+        """Return the line of the value at `path`, or of the closest enclosing value that has one."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
@@ -40,7 +40,7 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Read YAML text; never raises: text that is no YAML is a document with a problem and no data."""
+    """Read YAML text; never raises: invalid YAML results in a document with a problem and no data."""
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -56,11 +56,11 @@ def read_document(text: str) -> Document:
 
 def _syntax_problem(error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
-    if "alias" in said or "tag" in said:
-        said = "a value that begins with * or ! must be quoted"
-    # What the parser quotes may be a password.
-    return Problem((), f"not valid YAML: {_QUOTED.sub('…', said)}", mark.line + 1 if mark else 1)
+    reason = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
+    if "alias" in reason or "tag" in reason:
+        reason = "a value that begins with * or ! must be quoted"
+    # The text that the parser quotes may be a password.
+    return Problem((), f"not valid YAML: {_QUOTED.sub('…', reason)}", mark.line + 1 if mark else 1)
 
 
 class _Reader:
@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _own_and_merged(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Yield the pairs, merged ones first: what the mapping says itself overwrites what `<<` brings in."""
+    """Yield the pairs, merged ones first: the mapping's own pairs override those of `<<`."""
     for key, value in node.value:
         if key.tag == f"{_CORE}merge":
             bases = value.value if isinstance(value, yaml.SequenceNode) else [value]

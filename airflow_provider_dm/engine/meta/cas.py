@@ -1,4 +1,4 @@
-"""Compare-and-set: a write that names the version it has read, and that must have hit exactly one row."""
+"""Compare-and-set: a write names the row version that was read, and must change exactly one row."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class LostRace(DmError):
-    """Somebody else wrote first. The only repair is to read again and to decide again."""
+    """Another process has written first. The only remedy is to read and decide again."""
 
     what_row: str
     expected: str
 
     code = "DM-8004"
     reaction = Reaction.RETRY
-    what = "{what_row} was changed by somebody else: expected {expected}."
-    hint = "Run the same again: it reads what the other one wrote."
+    what = "{what_row} was changed by another process: expected {expected}."
+    hint = "Run it again: it then reads the other process's values."
 
 
 class StorePart:
-    """A part of MetaStore: the statements about its module's noun."""
+    """A part of MetaStore: the statements for one noun."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,10 +57,10 @@ def put(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Set columns of the row, or make it; `version` is counted here. `at_first`: columns of a new row only.
+    """Update columns of the row, or insert it; increments `version`. `at_first`: columns of a new row only.
 
-    The row is read under a lock and written against its version. Two first writers meet in an IntegrityError, after
-    which `Database.write` runs the body again. Raises LostRace."""
+    The row is read under a lock and written against its version. Of two concurrent inserts one fails with an
+    IntegrityError, and `Database.write` runs its body again. Raises LostRace."""
     put_over(connection, table, key, read_for_update(connection, table, key), values, at_first=at_first)
 
 
@@ -73,7 +73,7 @@ def put_over(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Do the same over the row that the transaction has read, for values that follow from it. Raises LostRace."""
+    """Do the same for a row that the transaction has read, if the values depend on it. Raises LostRace."""
     if found is None:
         connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return
@@ -84,7 +84,7 @@ def put_over(
 def write_over(
     connection: Connection, table: Table, key: Mapping[str, str], found: Row[Any], statement: Update | Delete
 ) -> None:
-    """Run a statement on the row that was read, if it has its version still. Raises LostRace."""
+    """Run a statement on the row that was read, if its version has not changed. Raises LostRace."""
     result = connection.execute(statement.where(matching(table, key), table.c.version == found.version))
     if result.rowcount != 1:
         raise LostRace(f"{table.name} {dict(key)}", f"version {found.version}")

@@ -1,7 +1,7 @@
-"""The one clock that leases and heartbeats go by: that of the metadata DB, in microseconds since 1970 (UTC).
+"""The clock of leases and heartbeats: that of the metadata DB, in microseconds since 1970 (UTC).
 
-Hosts' clocks differ and jump; the DB's is the same for all who compete. A plain integer is the same type in all
-dialects and knows no time zone."""
+Hosts' clocks differ and jump; the DB's clock is the same for all processes. A plain integer is the same type in all
+dialects and has no time zone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class db_now(FunctionElement[int]):  # noqa: N801 - it reads as the SQL function that it is
-    """The time now, by the DB's clock."""
+    """The current time by the DB's clock."""
 
     type = BigInteger()
     inherit_cache = True
@@ -39,12 +39,12 @@ def _mysql(*_: Any, **__: Any) -> str:
 
 @compiles(db_now, "postgresql")
 def _postgresql(*_: Any, **__: Any) -> str:
-    # Not now(): that is when the transaction began, which may have waited for a lock since.
+    # Not now(): that is the begin of the transaction, which may have waited for a lock since.
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
 def moment(microseconds: int) -> datetime:
-    """Return a stored time as a value.
+    """Return a stored time as a datetime.
 
     >>> moment(1_500_000).isoformat()
     '1970-01-01T00:00:01.500000+00:00'

@@ -1,12 +1,12 @@
-"""Short transactions on the metadata DB: `read` and `write` run a body in one, and translate what goes wrong.
+"""Short transactions on the metadata DB: `read` and `write` run a body in one transaction and translate errors.
 
-No engine exists before the first transaction, none survives a fork. A write on SQLite begins with BEGIN IMMEDIATE:
-a transaction that reads first and writes later could not be granted the lock that it then needs. Servers run READ
-COMMITTED. A body may run again after a deadlock, so it does nothing but SQL.
+No engine exists before the first transaction, and none survives a fork. A write on SQLite begins with BEGIN IMMEDIATE:
+a transaction that reads first and writes later might not be granted the write lock. Servers run READ COMMITTED. A body
+may run again after a deadlock, so it must only execute SQL.
 
-A DB that lets its callers wait and then does not answer (a host that is gone, a network that swallows packets, a lock
-that somebody holds) is away: from then on it is asked in a thread of its own, and everybody else hears so at once. Else
-a sync, which a DB that is away must not stop, would stand for the time of a connection attempt at each of its notes."""
+A DB that does not answer until a timeout (a host that is down, a network that drops packets, a lock that is held) is
+considered away: from then on a separate thread polls it, and all other calls fail at once. Otherwise a sync, which must
+continue without the metadata DB, would block for a connection timeout at each of its reports."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUSY_SECONDS: Final = 30
-"""How long a writer waits for others. A transaction of ours takes milliseconds."""
+"""Limit for a writer's wait. A transaction of ours takes milliseconds."""
 LOCK_SECONDS: Final = 10
-"""How long a server lets one statement of a writer wait for others."""
+"""Limit for the wait of one of a writer's statements for a lock at a server."""
 ANSWER_SECONDS: Final = 20
 CONNECT_SECONDS: Final = 10
 ATTEMPTS: Final = 8
 AWAY_AFTER_SECONDS: Final = 2.0
-"""A failure that took longer to come says that the DB is away."""
+"""A failure after more than this time means that the DB is away."""
 ASK_SECONDS: Final = 1.0
-"""Between two looks whether it is back."""
+"""Interval of the polls while the DB is away."""
 
 _TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
-"""As SQLAlchemy names them in a URL of MySQL; `ssl=true` asks for TLS without any."""
+"""SQLAlchemy's names in a URL of MySQL; `ssl=true` enables TLS without files."""
 _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
@@ -67,14 +67,14 @@ class MetaUnreachable(DmError):
 
 
 class MetaRefused(DmError):
-    """A statement that can never succeed: a value that does not fit, a missing right."""
+    """A statement that cannot succeed: a value does not fit, or a privilege is missing."""
 
     url: str
     reason: str
 
     code = "DM-8011"
     what = "the metadata DB {url} refuses: {reason}."
-    hint = "Give its account all rights on its tables; if a value does not fit, please report it."
+    hint = "Grant its account all privileges on its tables; if a value does not fit, please report it."
 
 
 class MetaDriverMissing(DmError):
@@ -87,14 +87,14 @@ class MetaDriverMissing(DmError):
 
 @dataclass
 class _Away:
-    """The state in which nobody is let through: a thread of this process asks, until it is `over`."""
+    """The state in which all calls fail: a thread of this process polls the DB until `over` is set."""
 
     error: MetaUnreachable
     over: threading.Event = field(default_factory=threading.Event)
 
 
 class Database:
-    """One metadata DB. May be used from several threads; after a fork it connects anew."""
+    """One metadata DB. May be used from several threads; reconnects after a fork."""
 
     def __init__(self, url: URL) -> None:
         self.url = url
@@ -108,9 +108,9 @@ class Database:
         return self._run(body, write=False)
 
     def write(self, body: Callable[[Connection], T]) -> T:
-        """Run the body and commit; again after a deadlock or a key that another writer inserted first.
+        """Run the body and commit; repeat it after a deadlock or if another writer inserted the same key first.
 
-        Raises MetaUnreachable, MetaRefused, MetaDriverMissing; what the body raises passes through after a rollback."""
+        Raises MetaUnreachable, MetaRefused, MetaDriverMissing; errors of the body pass through after a rollback."""
         return self._run(body, write=True)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Open a connection to write with, errors translated. For transactions of ours use `read` and `write`."""
+        """Open a connection for writing, with errors translated. For our own transactions use `read` and `write`."""
         try:
             with self._current_engine().connect() as connection:
                 yield connection.execution_options(**{_WRITE: True})
@@ -145,18 +145,18 @@ class Database:
                 waited = time.monotonic() - began
                 if attempt == ATTEMPTS or waited > BUSY_SECONDS or not _may_succeed_later(error):
                     raise self._failed(error, waited) from None
-                log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
+                log.debug("retrying a transaction on the metadata DB", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     def _translate(self, error: DBAPIError | PoolExhausted) -> MetaUnreachable | MetaRefused:
-        # Only the driver's words: SQLAlchemy's text repeats the statement.
+        # Only the driver's text: SQLAlchemy's text repeats the statement.
         kind = MetaRefused if isinstance(error, DataError | IntegrityError | ProgrammingError) else MetaUnreachable
-        said = error.orig if isinstance(error, DBAPIError) else "all connections wait for its answer"
-        return kind(shown(self.url), " ".join(str(said).split()))
+        reason = error.orig if isinstance(error, DBAPIError) else "all connections wait for its answer"
+        return kind(shown(self.url), " ".join(str(reason).split()))
 
     def _failed(self, error: DBAPIError | PoolExhausted, waited: float) -> MetaUnreachable | MetaRefused:
-        """Return the error to raise; after a long wait, have somebody else look when the DB is back."""
+        """Return the error to raise; after a long wait, start the thread that polls the DB."""
         failed = self._translate(error)
         if isinstance(failed, MetaUnreachable) and waited > AWAY_AFTER_SECONDS:
             with self._lock:
@@ -166,11 +166,11 @@ class Database:
         return failed
 
     def _ask(self, away: _Away) -> None:
-        """Ask until the DB answers, and let callers through again."""
+        """Poll the DB until it answers, then end the state in which all calls fail."""
         engine, answered = self._current_engine(), False
         while not answered and not away.over.wait(ASK_SECONDS):
             with suppress(SQLAlchemyError, DmError), engine.connect() as connection:
-                with connection.execution_options(**{_WRITE: True}).begin():  # SQLite: as soon as one may write
+                with connection.execution_options(**{_WRITE: True}).begin():  # on SQLite: when a write is possible
                     answered = True
         with self._lock:
             self._is_back(away)
@@ -184,7 +184,7 @@ class Database:
         with self._lock:
             if self._engine is None or self._pid != os.getpid():
                 if self._engine is not None:
-                    self._engine.dispose(close=False)  # the parent's sockets are not ours to close
+                    self._engine.dispose(close=False)  # the sockets belong to the parent process
                 self._engine, self._pid, self._away = _engine(self.url), os.getpid(), None
             return self._engine
 
@@ -219,7 +219,7 @@ def _postgres_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
-        # It would wait for ever for locks, and keep those of a client that has lost its power for hours.
+        # By default it waits for locks without limit, and keeps those of a client without power for hours.
         limits = {"lock_timeout": LOCK_SECONDS, "idle_in_transaction_session_timeout": 2 * BUSY_SECONDS}
         connection.execute("; ".join(f"SET {name} = '{seconds}s'" for name, seconds in limits.items()))
         connection.commit()
@@ -237,7 +237,7 @@ def _mysql_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def encrypt(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
-        if tls is not None:  # its files are read anew: certificates are renewed while a sync runs
+        if tls is not None:  # read the files for each connection: certificates are renewed while a sync runs
             where = Endpoint("the metadata DB", url.host or "", url.port or 3306, url.username or "", tls=tls)
             options["ssl"] = tls_context(where)
 
@@ -268,8 +268,8 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # the driver must not begin transactions behind our back
-        connection.execute("PRAGMA synchronous = FULL")  # a generation once given is never forgotten
+        connection.isolation_level = None  # the driver must not begin transactions by itself
+        connection.execute("PRAGMA synchronous = FULL")  # an issued generation must survive a power failure
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

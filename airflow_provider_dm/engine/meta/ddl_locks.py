@@ -1,8 +1,8 @@
-"""DDL locks of merged tables, as rows: one for each DDL of one merged table of one task.
+"""Rows of DDL locks: one for each DDL of one merged table of one task.
 
-What a lock means, and how it may change, is a pure value elsewhere (engine.shard.lock); here it is JSON. A change is a
-function from what is there to what shall be there, run while the row is locked, and written against its version: of
-two who change it at once, the second one's function sees what the first has made.
+The meaning of a lock and its changes are a pure value elsewhere (engine.shard.lock); this module stores it as JSON. A
+change is a function from the stored value to the new value, called while the row is locked, and the result is written
+against the row's version: of two concurrent changes the second one's function gets the result of the first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from airflow_provider_dm.engine.meta.clock import db_now
 from airflow_provider_dm.engine.meta.model import Json
 
 Change = Callable[[Json | None], Json | None]
-"""What is there (None: nothing) -> what shall be there (None: nothing). May be called again."""
+"""Stored value -> new value (None: no lock). May be called again."""
 
 
 class DdlLocks(StorePart):
     def change_ddl_lock(self, task: str, lock: str, number: int, how: Change) -> Json | None:
-        """Change the lock of this id and number; return what is there now. Raises what `how` raises; then nothing is
-        changed.
+        """Change the lock with this id and number; return the new value. Errors of `how` pass through, and nothing is
+        changed then.
         """
         key = {"task": task, "lock_key": lock_key(lock, number)}
 
@@ -45,14 +45,12 @@ class DdlLocks(StorePart):
         return self._database.write(body)
 
     def ddl_locks(self, task: str | None = None) -> list[tuple[Json, float]]:
-        """Return the locks of a task (None: of all) as JSON, each with its age in seconds; the oldest number of an id
-        first.
-        """
+        """Return the locks of a task (None: of all) as JSON, each with its age in seconds, by task, id and number."""
         rows = self._rows(tables.ddl_lock, *(() if task is None else (tables.ddl_lock.c.task == task,)))
         ordered = sorted(rows, key=lambda row: (row.task, row.lock_id, row.number))
         return [(from_text(row.body) or {}, max(0.0, (row.now - row.created_at) / 1e6)) for row in ordered]
 
 
 def lock_key(lock: str, number: int) -> str:
-    """Return a key of bounded length: names of tables may be longer than what a server indexes."""
+    """Return a key of bounded length: table names may be longer than a server can index."""
     return hashlib.sha256(f"{number} {lock}".encode()).hexdigest()

@@ -1,12 +1,13 @@
 """The lease of a subtask, and its generation.
 
-A run may claim what nobody has claimed since it was launched. A process that slept through a later run's life (a frozen
-driver, of an attempt that the scheduler has given up) finds a newer generation than it was launched behind, and ends.
+A run may take the lease only if no other run has claimed the subtask since this one was launched. A process that was
+suspended during a later run (for example the driver of an attempt that the scheduler has given up) finds a newer
+generation than at its launch, and ends.
 
-A lease says who may work; it expires by the DB's clock, unless renewed, or when its holder's process is seen to have
-ended, which only a process on the same machine can see. It is not the fence: a holder may sleep through
-its expiry. The fence is the generation, which every acquisition raises and every transaction on the target checks.
-`decide` is pure; `acquire_lease` reads, decides, and writes only if nobody wrote in between."""
+A lease expires by the DB's clock unless it is renewed; it also ends when its holder's process has ended, which only a
+process on the same machine can detect. It is not the fence: a holder may be suspended beyond the expiry. The fence is
+the generation, which every acquisition increments and every transaction on the target checks. `decide` is pure;
+`acquire_lease` reads, decides, and writes only if the row has not changed in between."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Lease
 from airflow_provider_dm.engine.processes import has_ended
 
 ROUNDS: Final = 100
-"""A lost round means that somebody else won it, so this many losses in a row mean that something is wrong."""
+"""A round is lost only if another process won it, so this many losses in a row indicate an error."""
 
 
 class LeaseHeld(DmError):
@@ -32,9 +33,9 @@ class LeaseHeld(DmError):
     holder: str
     host: str
     age_seconds: float
-    """Since it was acquired."""
+    """Time since it was acquired."""
     remaining_seconds: float
-    """The time until it expires, unless renewed."""
+    """Time until it expires, unless renewed."""
 
     code = "DM-8005"
     reaction = Reaction.RETRY
@@ -46,9 +47,9 @@ class LeaseHeld(DmError):
 
 
 class RunOvertaken(DmError):
-    """Another run claimed after this one was launched, and has ended: this one was asleep, or slower.
+    """Another run claimed the subtask after this one was launched, and has ended: this one was suspended, or slower.
 
-    Nobody can tell which of the two was launched last, so a new attempt is right; it harms no run that is at work.
+    It is unknown which of the two was launched last, so a new attempt is right; it cannot harm a running one.
     """
 
     task: str
@@ -63,11 +64,11 @@ class RunOvertaken(DmError):
         "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
         "behind generation {launched_behind}."
     )
-    hint = "Nothing was written by this run. Start it again if there is anything left to do."
+    hint = "This run has written nothing. Start it again if there is work left."
 
 
 class LeaseLost(DmError):
-    """Somebody newer holds the lease: this process must end."""
+    """Another run holds the lease with a newer generation: this process must end."""
 
     task: str
     source: str
@@ -80,15 +81,14 @@ class LeaseLost(DmError):
         "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
         "(generation now: {newer})."
     )
-    hint = "Another run has taken the task over: look at that one. Nothing was written twice."
+    hint = "Another run has taken over the task: check that run. Nothing was written twice."
 
 
 def decide(
     found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None, holder_died: bool = False
 ) -> int:
-    """Return the generation with which to take the lease of a row (with the DB's `now`): expired, released, our own, or
-    of a holder that died.
-
+    """Return the new generation for taking a row's lease (with the DB's `now`): one that has expired, is released or
+    our own, or whose holder has died.
     Raises LeaseHeld, RunOvertaken.
     """
     if found is None:
@@ -113,9 +113,8 @@ class Leases(StorePart):
         at_least: int,
         launched_behind: int | None = None,
     ) -> Lease:
-        """Acquire the lease with a generation above `at_least` and above all before. The same identity takes over at
-        once. `launched_behind`: `last_generation` when this run was launched; None: it does not matter.
-
+        """Acquire the lease with a generation above `at_least` and all earlier ones. A holder with the same identity is
+        replaced at once. `launched_behind`: `last_generation` when this run was launched; None: not checked.
         Raises LeaseHeld, RunOvertaken, LostRace.
         """
         for _ in range(ROUNDS):
@@ -132,7 +131,7 @@ class Leases(StorePart):
         return self._row(tables.lease, {"task": task, "source": source})
 
     def _take(self, wanted: Lease, found: Row[Any] | None) -> bool:
-        """Take the lease; tell whether we were first to write after `found` was read."""
+        """Take the lease; return False if the row was written after `found` was read."""
         key = {"task": wanted.task, "source": wanted.source}
         values = {
             "generation": wanted.generation,
@@ -153,8 +152,8 @@ class Leases(StorePart):
         return self._database.write(body)
 
     def lease_held(self, task: str, source: str, holder: Holder) -> LeaseHeld | None:
-        """Return what `acquire_lease` would raise now, as somebody else works on it; None: nobody does. Nothing is
-        written.
+        """Return the error that `acquire_lease` would raise because another run holds the lease, or None. Writes
+        nothing.
         """
         try:
             found = self._lease(task, source)
@@ -164,12 +163,12 @@ class Leases(StorePart):
         return None
 
     def last_generation(self, task: str, source: str) -> int:
-        """Return the last one that was given out; 0: none ever was."""
+        """Return the last generation that was issued; 0 if none was."""
         row = self._lease(task, source)
         return 0 if row is None else int(row.generation)
 
     def renew_lease(self, lease: Lease) -> None:
-        """Renew the lease by `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises
+        """Extend the lease to `ttl_seconds` from now. An expired lease is still ours if no other run took it. Raises
         LeaseLost.
         """
         expires = db_now() + int(lease.ttl_seconds * SECOND)
@@ -178,12 +177,12 @@ class Leases(StorePart):
             raise LeaseLost(lease.task, lease.source, lease.generation, newer)
 
     def release_lease(self, lease: Lease) -> None:
-        """Release the lease: the next one need not wait. Nothing happens if it is no longer ours."""
+        """Release the lease, so that the next holder need not wait. No effect if it is no longer ours."""
         self._database.write(lambda tx: _update_own(tx, lease, expires_at=0))
 
 
 def _has_died(row: Row[Any] | None) -> bool:
-    """Return True if the holder ran on this machine and its process has ended: its lease need not expire first."""
+    """Return True if the holder ran on this machine and its process has ended: then the lease need not expire."""
     return row is not None and has_ended(row.process)
 
 
@@ -192,7 +191,7 @@ def _version(row: Row[Any] | None) -> int | None:
 
 
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
-    """Update our lease. The version moves with every write: a taker who read before a renewal must lose."""
+    """Update our lease. Incrementing the version makes a concurrent taker fail who read the row before a renewal."""
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount

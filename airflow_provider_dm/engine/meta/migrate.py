@@ -1,8 +1,8 @@
-"""Bringing a metadata DB to the schema of this release, by alembic, without an ini file.
+"""Migration of a metadata DB to the schema of this release, by alembic, without an ini file.
 
-Two who migrate at once are serialised: by the server's named lock, or on SQLite by the write lock of the file. On
-SQLite and PostgreSQL a migration happens wholly or not at all; MySQL commits each DDL, so revisions are written such
-that they can be run again."""
+Concurrent migrations are serialised by the server's named lock, or on SQLite by the write lock of the file. On SQLite
+and PostgreSQL a migration is atomic; MySQL commits each DDL, so revisions are written such that they can be run again.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ log = logging.getLogger(__name__)
 
 _SCRIPTS: Final = "airflow_provider_dm.engine.meta:migrations"
 _LOCK_NAME: Final = "dm_meta_migrate"
-# The server's named locks are those of all its schemas.
+# A server's named locks are shared by all its schemas.
 _LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
 
 
 class NoWayBack(DmError):
-    """Alembic was asked for an older schema. A lease's generation must never be forgotten: with a number that was
-    given away before, a process that has lost its lease could write again."""
+    """Alembic was asked to downgrade. The generation of a lease must never be forgotten: if a number were issued again,
+    a process that has lost its lease could write again."""
 
     revision: str
 
     code = "DM-8012"
-    what = "revision {revision} of the metadata DB cannot be undone: leases would begin anew."
+    what = "revision {revision} of the metadata DB cannot be downgraded: the generations of leases would start again."
     hint = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
 def migrate(url: Secret | str) -> None:
-    """Bring the DB to the newest schema. Safe to call again, and by several at once.
+    """Migrate the DB to the newest schema. May be called again, and concurrently.
 
     Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
     database = Database(parse_url(url))
@@ -62,7 +62,7 @@ def migrate(url: Secret | str) -> None:
 
 
 def _upgrade(connection: Connection, found: str | None, where: str) -> None:
-    from alembic import command  # a tenth of a second, for what is done once in the life of a DB
+    from alembic import command  # imported here: it takes 0.1 s, and most DBs are up to date
     from alembic.script import ScriptDirectory
 
     config = alembic_config(connection)
@@ -73,7 +73,7 @@ def _upgrade(connection: Connection, found: str | None, where: str) -> None:
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
-    """Return our scripts and the connection that env.py uses: the URL never enters a file or an option."""
+    """Return alembic's configuration: our scripts and the connection for env.py. No file or option has the URL."""
     from alembic.config import Config
 
     config = Config()
@@ -83,7 +83,7 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def _prepare(connection: Connection) -> None:
-    """Set SQLite to WAL, which stays with the file. Readers then never wait for writers."""
+    """Switch SQLite to WAL, which the file keeps. Readers then never wait for writers."""
     raw = connection.connection.dbapi_connection
     if connection.dialect.name != "sqlite" or raw is None:
         return
@@ -93,7 +93,7 @@ def _prepare(connection: Connection) -> None:
             raw.cursor().execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.DatabaseError as error:
-            # SQLite does not wait here for whoever else makes the file. Anything else the next statement meets, too.
+            # SQLite does not wait here for another process that creates the file. Other errors recur in later SQL.
             if "locked" not in str(error) or time.monotonic() > deadline:
                 return
             time.sleep(0.02)
@@ -101,7 +101,7 @@ def _prepare(connection: Connection) -> None:
 
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
-    """Open a transaction beside which nobody migrates: others begin when it has ended and they see what it did."""
+    """Open a transaction that excludes other migrations: they begin after its end and see its result."""
     if connection.dialect.name in ("sqlite", "postgresql"):  # SQLite's BEGIN IMMEDIATE waits for the one writer
         with connection.begin():
             if connection.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""What the metadata DB knows, as frozen values. Times are the DB's clock; ages are measured by it while reading."""
+"""Records of the metadata DB as frozen values. Times are by the DB's clock; ages are measured by it at the read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 Json = dict[str, Any]
 
 RESUMES_IN_SECONDS: Final = "ResumesInSeconds"
-"""The key of a subtask's error where that passes by itself: how long the sync waits before it goes on."""
+"""Key in a subtask's error if the sync will resume by itself: the seconds until then."""
 
 
 class Stage(StrEnum):
@@ -40,13 +40,13 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Holder:
-    """The worker. Attempts of one piece of work share `identity`: a later one takes over from an earlier at once."""
+    """A worker. Attempts of one piece of work share `identity`: a later attempt replaces an earlier one at once."""
 
     identity: str
     attempt: str
     host: str
     process: str = ""
-    """The process that works, as `processes.this_process` returns it; empty where it is unknown."""
+    """The process, as `processes.this_process` returns it; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.identity} (attempt {self.attempt})"
@@ -54,7 +54,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write one subtask. `generation` is the fencing token: every transaction on the target checks it."""
+    """The right to write to one subtask. `generation` is the fencing token that every target transaction checks."""
 
     task: str
     source: str
@@ -83,7 +83,9 @@ class Run:
 
 @dataclass(frozen=True)
 class SubtaskStatus:
-    """One task on one source. The log from `needed` on must be kept; all before `applied` is in the target."""
+    """The status of a task on one source. The log from `needed` on must be kept; all before `applied` is in the
+    target.
+    """
 
     task: str
     source: str
@@ -93,15 +95,15 @@ class SubtaskStatus:
     applied: Location | None
     updated_at: datetime
     error: Json | None = None
-    """What has paused it (`errors.describe`); with `RESUMES_IN_SECONDS` where it goes on by itself."""
+    """The error that paused it (`errors.describe`), with `RESUMES_IN_SECONDS` if the sync resumes by itself."""
     error_at: Location | None = None
-    """The beginning of the transaction whose DDL has paused it; None where it was something else."""
+    """The beginning of the transaction whose DDL paused it; None if the cause was not a DDL."""
     desired: Stage | None = None
-    """The stage that people want it to have: Running, Paused or Stopped; None: nobody has said anything."""
+    """The stage that a user requested: Running, Paused or Stopped; None without a request."""
 
 
 class OperatorKind(StrEnum):
-    """Deed at a place of the log, in DM's words."""
+    """Action at a location of the log, in DM's words."""
 
     SKIP = "skip"
     REPLACE = "replace"
@@ -110,18 +112,18 @@ class OperatorKind(StrEnum):
 
 class OperatorState(StrEnum):
     WAITING = "waiting"
-    USED = "used"  # bound to one place for good; should the run die there, the next one uses it again
-    PASSED = "passed"  # everything up to its place is in the target; without `used_at` nothing was found there
+    USED = "used"  # bound to one location; if the run dies there, the next run uses it again
+    PASSED = "passed"  # everything up to its location is in the target; without `used_at` it was never used
 
 
 @dataclass(frozen=True)
 class SqlPattern:
-    """The next DDL whose text the regular expression matches anywhere."""
+    """The next DDL in whose text the regular expression matches anywhere."""
 
     text: str
 
     def matches(self, sql: str) -> bool:
-        """Tell whether a statement is meant. Raises InvalidPattern.
+        """Return True if the pattern matches a statement. Raises InvalidPattern.
 
         >>> SqlPattern(r"(?i)drop\\s+column c\\b").matches("ALTER TABLE t DROP COLUMN c")
         True
@@ -137,22 +139,22 @@ Place: TypeAlias = Location | SqlPattern
 
 @dataclass(frozen=True)
 class Operator:
-    """Order of a person for one place of a source's log, for one time. Of two for one place the later one counts."""
+    """A user's order for one location of a source's log, to be used once. A later one for the same location wins."""
 
     task: str
     source: str
     kind: OperatorKind
     place: Place
     statements: tuple[str, ...] = ()
-    """DDL for the target with the source's names; none for `skip`."""
+    """DDL for the target, with the source's names; empty for `skip`."""
     state: OperatorState = OperatorState.WAITING
     used_at: Location | None = None
-    """The transaction that it was bound to."""
+    """The transaction to which it is bound."""
     created_at: datetime | None = None
 
 
 def place_key(place: Place) -> str:
-    """Return the text by which an operator is found again: short, and the same for the same place."""
+    """Return the key of an operator: short text, equal for equal places."""
     match place:
         case Location():
             return place.sort_key
@@ -165,8 +167,8 @@ class RelayStatus:
     """The last report of a relay process. The store sets `heartbeat_at` and `heartbeat_age_seconds` when reading.
 
     `process`: the relay's process, as `processes.identity_of` returns it; `pid` None: it has ended. `directory`: the
-    folder on `host` into which the relay writes. `task`: the only task that it pulls for
-    (`enable-relay: false`); empty: it serves all tasks of the source.
+    folder on `host` into which the relay writes. `task`: the only task that the relay serves (`enable-relay: false`);
+    empty: it serves all tasks of the source.
     """
 
     source: str

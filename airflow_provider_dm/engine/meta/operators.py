@@ -1,8 +1,8 @@
-"""Binlog operators: what a person wants done at one place of a source's log, kept until the target is behind it.
+"""Binlog operators: a user's order for one location of a source's log, kept until the target has passed the location.
 
-A run binds an operator to the transaction that it is about to treat so *before* it does anything there
-(`mark_used`). Should it die, the next one finds the same operator at the same place, and at no other: a pattern that
-was used meets no second statement. Once the frontier is behind that place the operator is `passed`, and only a record.
+A run binds an operator to a transaction *before* it applies the order there (`mark_used`). If the run dies, the next
+one finds the same operator at the same location only: a pattern that was used does not match a second statement. When
+the frontier has passed that location, the operator becomes `passed`, a mere record.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class OperatorMissing(DmError):
 
     code = "DM-8014"
     what = "operator not exist: task {task!r} on source {source!r} has none for {place}."
-    hint = "`dmctl binlog list TASK --all` shows those that wait, and those that the task has passed."
+    hint = "`dmctl binlog list TASK --all` shows the waiting operators and those that the task has passed."
 
 
 class BinlogOperators(StorePart):
     def put_operators(self, operators: Iterable[Operator]) -> None:
-        """Write all of them, or none; each takes the place of what was wanted there before."""
+        """Write all operators, or none; each replaces the operator of the same place."""
         wanted = list(operators)
 
         def body(tx: Connection) -> None:
@@ -70,16 +70,16 @@ class BinlogOperators(StorePart):
         self._database.write(body)
 
     def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
-        """Return the operators of a subtask, the oldest first. `passed`: also those that are only a record."""
+        """Return the operators of a subtask, the oldest first. `passed`: include those that have been passed."""
         rows = self._rows(tables.binlog_operator, *_of(task, source))
         found = [_operator(row) for row in sorted(rows, key=lambda row: (row.created_at, row.place_key))]
         return [one for one in found if passed or one.state is not OperatorState.PASSED]
 
     def mark_operator_used(self, operator: Operator, at: Location) -> None:
-        """Bind the operator to the transaction that begins at `at`. To be called before anything is done there.
+        """Bind the operator to the transaction that begins at `at`. Must be called before it has any effect there.
 
-        Again for the same place: nothing happens. Raises LostRace where it was taken back, replaced by another one or
-        bound elsewhere since it was read.
+        No effect if it is bound to the same location already. Raises LostRace if it was reverted, replaced or bound to
+        another location since it was read.
         """
 
         def body(tx: Connection) -> None:
@@ -94,8 +94,8 @@ class BinlogOperators(StorePart):
         self._database.write(body)
 
     def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
-        """Mark what lies before `applied`, up to which everything is in the target. Return what was marked: one without
-        `used_at` named a place where nothing was found.
+        """Mark the operators before `applied`, up to which everything is in the target. Return the marked ones; those
+        without `used_at` were never used, because nothing was found at their place.
         """
 
         def body(tx: Connection) -> list[Operator]:
@@ -109,7 +109,7 @@ class BinlogOperators(StorePart):
         return self._database.write(body)
 
     def revert_operator(self, task: str, source: str, place: Place) -> Operator:
-        """Remove what is wanted at a place, and return it. Raises OperatorMissing, also for what is passed."""
+        """Remove the operator of a place and return it. Raises OperatorMissing, also if it has been passed."""
 
         def body(tx: Connection) -> Operator:
             key = _key(task, source, place)
@@ -123,7 +123,7 @@ class BinlogOperators(StorePart):
 
 
 def is_behind(operator: Operator, applied: Location) -> bool:
-    """Tell whether a sync that stands at `applied` has no use for the operator any more."""
+    """Return True if a sync that has reached `applied` does not need the operator any more."""
     match operator.state, operator.used_at or operator.place:
         case OperatorState.PASSED, _:
             return False

@@ -1,4 +1,4 @@
-"""Relays: what each source's relay process says of itself, and the stage that people want it to have."""
+"""Relays: the last report of each source's relay process, and the stage that users request for it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from airflow_provider_dm.engine.meta.cas import (
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 
-_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
+_BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
 
 
 class Relays(StorePart):
     def put_relay_status(self, status: RelayStatus) -> None:
-        """Write the relay's report, stamped with the DB's clock. The desired stage is left alone.
+        """Write the relay's report, with the DB's time. The desired stage is not changed.
 
-        So is the sub-directory that was known, where a relay does not know yet which one it writes: the statement does
-        not name that column then. What nobody remembers of a log would have to be guessed.
+        Nor is the recorded sub-directory, if the relay does not know yet into which one it will write: otherwise the
+        log's origin would be lost.
         """
         values = {
             "stage": status.stage.value,
@@ -44,20 +44,20 @@ class Relays(StorePart):
         if status.sub_dir:
             values["sub_dir"] = status.sub_dir
         key = {"source": status.source}
-        self._database.write(lambda tx: put(tx, tables.relay, key, values, at_first=_NOTHING_SAID))
+        self._database.write(lambda tx: put(tx, tables.relay, key, values, at_first=_BEFORE_REPORT))
 
     def set_relay_desired(self, source: str, stage: Stage) -> None:
-        """Write the stage that people want. The relay's own report is left alone."""
+        """Write the stage that a user requests. The relay's own report is not changed."""
         values = {"desired": stage.value}
-        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_NOTHING_SAID))
+        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_BEFORE_REPORT))
 
     def relay_desired(self, source: str) -> Stage | None:
-        """Return the stage that people want; None: nobody has said anything."""
+        """Return the stage that users request; None without a request."""
         row = self._row(tables.relay, {"source": source})
         return Stage(row.desired) if row is not None and row.desired else None
 
     def relay_status(self, source: str) -> RelayStatus | None:
-        """Return the relay's last report; None: no relay has ever reported."""
+        """Return the relay's last report; None if no relay has ever reported."""
         row = self._row(tables.relay, {"source": source})
         return None if row is None else _status(row)
 
@@ -68,7 +68,7 @@ class Relays(StorePart):
 
 
 def _status(row: Row[Any]) -> RelayStatus | None:
-    """Return the report of a row; None: people have asked for something, and no relay has reported."""
+    """Return the report in a row; None if the row only has a request of a user."""
     if row.stage is None:
         return None
     return RelayStatus(

@@ -25,8 +25,8 @@ class RunUnknown(DmError):
     run_id: str
 
     code = "DM-8007"
-    what = "the metadata DB knows no run {run_id!r}."
-    hint = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
+    what = "the metadata DB has no run {run_id!r}."
+    hint = "Check that all processes use the same metadata DB (--meta-url, DM_META_URL, dm_meta)."
 
 
 class RunTaken(DmError):
@@ -35,12 +35,12 @@ class RunTaken(DmError):
 
     code = "DM-8008"
     what = "the run {run_id!r} belongs to {holder}."
-    hint = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
+    hint = "Start it again: every attempt gets an id of its own. If the error recurs, please report it."
 
 
 class Runs(StorePart):
     def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
-        """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
+        """Insert a new Running row, or reset the row if it has the same identity. Raises RunTaken."""
         values: dict[str, Any] = {
             "task": task,
             "app": app,
@@ -63,7 +63,7 @@ class Runs(StorePart):
         self._database.write(body)
 
     def heartbeat_run(self, run_id: str, progress: Json) -> None:
-        """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (it is not Running now)."""
+        """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (the run has ended)."""
 
         def body(tx: Connection) -> None:
             found = _found(tx, run_id)
@@ -75,8 +75,8 @@ class Runs(StorePart):
         self._database.write(body)
 
     def finish_run(self, run_id: str, *, stage: Stage, result: Json | None = None, error: Json | None = None) -> None:
-        """Write the outcome, once. The same outcome again changes nothing. Raises RunUnknown, LostRace (it had
-        another).
+        """Write the outcome, once. Repeating the same outcome has no effect. Raises RunUnknown, LostRace (another
+        outcome exists).
         """
         outcome = {"stage": stage.value, "result": to_text(result), "error": to_text(error)}
 
@@ -101,15 +101,15 @@ class Runs(StorePart):
         but: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
-        """Return runs, the newest first: of a task, and of holders whose identity begins so (None: of all). `but`:
-        none of this app."""
+        """Return runs, the newest first: of a task, and of holders whose identity begins with `identity` (None: all).
+        `but`: exclude this app."""
         conditions = [tables.run.c.task == task] if task is not None else []
         if but is not None:
             conditions.append(tables.run.c.app != but)
         if identity is not None:
             conditions.append(tables.run.c.identity.startswith(identity, autoescape=True))
         rows = self._rows(tables.run, *conditions, newest_by=tables.run.c.started_at, limit=limit)
-        # LIKE may let case not matter.
+        # LIKE may ignore case.
         return [_run(row) for row in rows if identity is None or row.identity.startswith(identity)]
 
 

@@ -1,7 +1,7 @@
-"""The metadata DB's face: `with MetaStore.open(url) as store`.
+"""The interface of the metadata DB: `with MetaStore.open(url) as store`.
 
-Each noun has a module with its statements, a base of the store. Every call is one short transaction; nothing stays open
-between two calls, so a store may live as long as a process and be shared by its threads."""
+Each noun has a module with its statements, a base class of the store. Every call is one short transaction; nothing
+stays open between calls, so a store may live as long as a process and be shared by its threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
 class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
-    """All that the metadata DB knows. Every write is a compare-and-set."""
+    """All records of the metadata DB. Every write is a compare-and-set."""
 
     @classmethod
     def open(cls, url: Secret | str) -> Self:
@@ -43,7 +43,7 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
         self.close()
 
     def check_schema(self) -> None:
-        """Check that the schema is that of this release. Raises MetaSchemaDiffers."""
+        """Check that the DB has the schema of this release. Raises MetaSchemaDiffers."""
         found = self._database.read(schema_version)
         if found != SCHEMA_VERSION:
             raise MetaSchemaDiffers(shown(self._database.url), found or "none", SCHEMA_VERSION)

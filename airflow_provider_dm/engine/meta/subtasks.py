@@ -1,4 +1,4 @@
-"""Subtasks: what each task is doing on each source, and from where on it still needs the source's log."""
+"""Subtasks: the status of each task on each source, and the location from which on it needs the source's log."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class UnrelatedNeeds(DmError):
     other: str
 
     code = "DM-8009"
-    what = "tasks on source {source!r} need {one} and {other}, of which none is before the other."
-    hint = "Finish or remove the task that belongs to the source's former log."
+    what = "tasks on source {source!r} need {one} and {other}, neither of which precedes the other."
+    hint = "Finish or remove the task that belongs to the source's earlier log."
 
 
 class Subtasks(StorePart):
@@ -43,8 +43,8 @@ class Subtasks(StorePart):
         needed: Location | None = None,
         applied: Location | None = None,
     ) -> None:
-        """Replace what was known of this subtask, its error included; the relay keeps everything from `needed` on. The
-        desired stage is left alone.
+        """Replace the recorded status of this subtask, including its error; the relay keeps everything from `needed`
+        on. The desired stage is not changed.
         """
         values = {
             "unit": unit.value,
@@ -58,10 +58,10 @@ class Subtasks(StorePart):
         self._database.write(lambda tx: put(tx, tables.subtask, {"task": task, "source": source}, values))
 
     def put_subtask_error(self, task: str, source: str, error: Json | None, *, at: Location | None = None) -> None:
-        """Report the subtask as Paused by an error; what else is known stays. `at`: the transaction whose DDL it was,
-        if it was one.
+        """Record that an error paused the subtask; keep the other columns. `at`: the transaction whose DDL failed, if
+        the cause was a DDL.
 
-        A former wish to run is over: a person who resumes the subtask writes a new one.
+        A desired stage Running is cleared: a user who resumes the subtask writes a new one.
         """
         desired = tables.subtask.c.desired
         values = {
@@ -74,21 +74,21 @@ class Subtasks(StorePart):
         self._update_subtask(task, source, values)
 
     def put_subtask_paused(self, task: str, source: str) -> None:
-        """Say that the subtask is Paused because somebody wants it so."""
+        """Record that the subtask is Paused at a user's request."""
         self.put_subtask_error(task, source, None)
 
     def set_subtask_desired(self, task: str, source: str, stage: Stage) -> None:
-        """Write the stage that people want. The subtask's own report is left alone."""
+        """Write the stage that a user requests. The subtask's own report is not changed."""
         self._update_subtask(task, source, {"desired": stage.value})
 
     def _update_subtask(self, task: str, source: str, values: dict[str, Any]) -> None:
-        """Set columns of a subtask. Nothing happens to one that is not known."""
+        """Set columns of a subtask. No effect if the subtask has no row."""
         key = matching(tables.subtask, {"task": task, "source": source})
         statement = update(tables.subtask).where(key).values(**values, version=tables.subtask.c.version + 1)
         self._database.write(lambda tx: tx.execute(statement).rowcount)
 
     def forget_subtask(self, task: str, source: str) -> None:
-        """Drop the subtask and what was to be done at places of its log: it needs nothing any more."""
+        """Delete the subtask and its binlog operators: it needs no log any more."""
         key = {"task": task, "source": source}
 
         def body(tx: Connection) -> None:
@@ -104,7 +104,7 @@ class Subtasks(StorePart):
         return sorted(map(_status, rows), key=lambda status: (status.task, status.source))
 
     def oldest_needed(self, source: str) -> Location | None:
-        """Return the oldest need of a source's subtasks, whatever their stage, except Finished. Raises
+        """Return the oldest location that a source's subtasks need, whatever their stage, except Finished. Raises
         UnrelatedNeeds.
         """
         oldest: Location | None = None

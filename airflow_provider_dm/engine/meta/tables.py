@@ -1,8 +1,8 @@
-"""The tables of the metadata DB, as the present release reads and writes them; `migrations/` leads there.
+"""The tables of the metadata DB as this release reads and writes them; `migrations/` creates them.
 
-Names keep clear of the tables that live in the target's meta-schema (dm_subtask, dm_frontier, ...), as both may be the
-same database. Times are microseconds of `clock.db_now`. `version` counts the writes to a row: a compare-and-set names
-the version that it has read."""
+Their names differ from those of the tables in the target's meta-schema (dm_subtask, dm_frontier, ...), since both may
+be in the same database. Times are microseconds of `clock.db_now`. `version` counts the writes to a row: a
+compare-and-set names the version that it has read."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class MetaSchemaDiffers(DmError):
     code = "DM-8010"
     what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
     hint = (
-        "If it has none, run `dmctl meta migrate`. Otherwise another release has made it: use that release, or "
-        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and decisions "
-        "of `dmctl binlog` have to be made again."
+        "If it has none, run `dmctl meta migrate`. Otherwise another release has created it: use that release, or "
+        "an empty metadata DB. With an empty one tasks continue from the checkpoints in their targets, and orders "
+        "given by `dmctl binlog` must be given again."
     )
 
 
 def schema_version(tx: Connection) -> str | None:
-    """Return the revision that a metadata DB has; None for one without our tables."""
+    """Return the revision of a metadata DB; None for a DB without our tables."""
     if not inspect(tx).has_table(VERSION_TABLE):
         return None
     return tx.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
@@ -61,7 +61,7 @@ def name(length: int) -> TypeEngine[str]:
 
 
 def document() -> TypeEngine[str]:
-    """Return the type of JSON as text: no dialect may re-order or re-write it. MySQL's TEXT would end at 64 KiB."""
+    """Return the type of JSON as text: no dialect may reorder or rewrite it. MySQL's TEXT is limited to 64 KiB."""
     return Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
 
 

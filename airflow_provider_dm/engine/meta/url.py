@@ -1,4 +1,4 @@
-"""The metadata DB's address: a URL with a password in it, which is shown nowhere."""
+"""The address of the metadata DB: a URL that contains a password, and is therefore never shown in full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRIVERS: Final = {
 
 
 class MetaUrlInvalid(DmError):
-    """Text that is no address of a metadata DB. The text itself is not repeated: it may hold a password."""
+    """Text that is not an address of a metadata DB. The text is not repeated, because it may contain a password."""
 
     reason: str
 
@@ -31,22 +31,22 @@ class MetaUrlInvalid(DmError):
 
 
 def parse_url(url: Secret | str) -> URL:
-    """Parse a URL, and set the driver that we ship: another one that it may name would block or behave otherwise.
+    """Parse a URL, and set the driver that we ship: another driver in the URL might block or behave differently.
 
     Raises MetaUrlInvalid."""
     text = url.reveal() if isinstance(url, Secret) else url
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
-        raise MetaUrlInvalid("it is no URL") from None
+        raise MetaUrlInvalid("it is not a URL") from None
     backend = parsed.drivername.partition("+")[0]
     if backend not in DRIVERS:
-        raise MetaUrlInvalid(f"{backend!r} is none of {', '.join(sorted(DRIVERS))}")
+        raise MetaUrlInvalid(f"{backend!r} is not one of {', '.join(sorted(DRIVERS))}")
     if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise MetaUrlInvalid("a database in memory is seen by one process only")
+        raise MetaUrlInvalid("a database in memory is visible to one process only")
     return parsed.set(drivername=DRIVERS[backend])
 
 
 def shown(url: URL) -> str:
-    """Return the URL for messages: without password and without query, which may hold one too."""
+    """Return the URL for messages: without the password, and without the query, which may contain one too."""
     return url.set(query={}).render_as_string(hide_password=True)

@@ -73,7 +73,7 @@ def test_a_table_without_a_key_is_counted(
     migration = copied(source, target, schema, "keyless")
     with monkeypatch.context() as cutting:
         cutting.setattr(keyless, "rows", cut_rows)
-        with pytest.raises(AnswerCut, match="3 rows came of 45"):
+        with pytest.raises(AnswerCut, match="3 of 45 rows were received"):
             migration.go()
     assert target.sql(f"SELECT COUNT(*) FROM {schema}.keyless") == [(0,)]
     assert migration.finish()["rows"] == 45
@@ -88,7 +88,7 @@ def test_a_comparison_counts_what_it_compares(
     migration.finish()
     with monkeypatch.context() as cutting:
         cutting.setattr(piece, "packed_rows", cut_packets)
-        with pytest.raises(AnswerCut, match="3 rows came of 45"):
+        with pytest.raises(AnswerCut, match="3 of 45 rows were received"):
             verified(migration)
     assert verified(migration)["verified"]
 

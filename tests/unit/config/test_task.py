@@ -253,7 +253,7 @@ def test_rules_for_the_tables_of_online_ddl_stand_in_the_place_of_dms() -> None:
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ("^_(.+_new$", "it is no regular expression"),
+        ("^_(.+_new$", "it is not a regular expression"),
         ("^_.+_new$", "it has 0 groups in parentheses"),
         ("^_(.+)_(new|gho)$", "it has 2 groups in parentheses"),
         ("^_([[:alpha:]]+)_new$", "[a-z]"),

@@ -31,7 +31,7 @@ VIEW = "CREATE VIEW x AS SELECT 1"
         ({T: OF}, (T,), ""),
         ({T: OF, LIKE: MADE}, (LIKE,), ""),
         ({T: OF, LIKE: OTHER}, (T,), ""),
-        ({T: OF, LIKE: OF}, (), "may stand for s.t or s._t"),
+        ({T: OF, LIKE: OF}, (), "may replace s.t or s._t"),
         ({T: OTHER}, (), "column v has the values of w"),
         ({T: VIEW}, (), "is no CREATE TABLE"),
         ({}, (), "no table of the task"),

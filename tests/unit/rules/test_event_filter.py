@@ -162,7 +162,7 @@ def test_a_second_name_of_a_change_is_no_member_of_the_group() -> None:
     [
         ({"events": ["insret"], "action": "Do"}, "there is no event 'insret'; did you mean 'insert'"),
         ({"events": ["insert"], "action": "Skip"}, "'Do', 'Ignore' or 'Error'"),
-        ({"sql-pattern": ["("], "action": "Do"}, "no regular expression"),
+        ({"sql-pattern": ["("], "action": "Do"}, "not a regular expression"),
     ],
 )
 def test_what_dm_only_logs_is_refused(rule: dict[str, Any], message: str) -> None:
