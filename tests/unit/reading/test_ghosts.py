@@ -34,7 +34,7 @@ VIEW = "CREATE VIEW x AS SELECT 1"
         ({T: OF, LIKE: OF}, (), "may replace s.t or s._t"),
         ({T: OTHER}, (), "column v has the values of w"),
         ({T: VIEW}, (), "is no CREATE TABLE"),
-        ({}, (), "no table of the task"),
+        ({}, (), "the task has no table"),
     ],
 )
 def test_what_is_remembered_of_a_ghost(texts: dict[TableName, str], like: tuple[TableName, ...], why: str) -> None:
