@@ -38,7 +38,10 @@ class SparkProviderMissing(DmError):
 
     code = "DM-9067"
     what = "Airflow's Spark provider cannot be imported ({reason})."
-    hint = "Install it: `pip install 'airflow-provider-dm[airflow,spark]'`."
+    hint = (
+        "Install it: `pip install apache-airflow-providers-apache-spark`, and repair pyspark afterwards: see "
+        "docs/how-to/repair-pyspark.md."
+    )
 
 
 class ConnectionMissing(DmError):

@@ -54,7 +54,7 @@ class PySparkMissing(DmError):
 
     code = "DM-9003"
     what = "pyspark is not installed (pyspark-client: {client})."
-    hint = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
+    hint = "Install it: `pip install 'pyspark>=4.0,<4.4' numba pyarrow`. pyspark-client is not enough."
 
 
 class PySparkMixed(DmError):

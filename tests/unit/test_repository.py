@@ -31,6 +31,34 @@ def test_the_lock_names_no_registry_and_no_folder_of_a_machine() -> None:
     )
 
 
+def test_the_constraints_are_the_versions_of_the_lock() -> None:
+    constraints = (ROOT / "docker" / "constraints.txt").read_text()
+    lines = [line for line in constraints.splitlines() if not line.startswith("#")]
+    locked = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?(==[^\\\n]+?) *\\?$", LOCK, re.MULTILINE)
+    assert lines == ["".join(one) for one in locked]
+    assert not re.search(r"sha256|://|--", constraints)
+
+
+IMPORTED_AS = {
+    "PyYAML": "yaml",
+    "mysql-replication": "pymysqlreplication",
+    "apache-airflow": "airflow",
+    "apache-airflow-providers-apache-spark": "airflow.providers.apache.spark",
+    # By its name in the metadata DB's URL.
+    "psycopg": "postgresql+psycopg",
+}
+
+
+@pytest.mark.parametrize("extra", ["", "airflow", "spark", "postgres"])
+def test_every_dependency_is_used(extra: str) -> None:
+    project = PROJECT["project"]
+    code = [file.read_text() for room in ("airflow_provider_dm", "spark_apps") for file in (ROOT / room).rglob("*.py")]
+    for requirement in map(Requirement, project["optional-dependencies"][extra] if extra else project["dependencies"]):
+        module = IMPORTED_AS.get(requirement.name, requirement.name.lower())
+        used = re.compile(rf"^\s*(?:import|from) {re.escape(module)}\b|\"{re.escape(module)}\"", re.MULTILINE)
+        assert any(used.search(text) for text in code), f"nothing imports {module} ({requirement})"
+
+
 def test_the_lock_holds_one_pyspark() -> None:
     assert "pyspark" in LOCKED
     assert "pyspark-client" not in LOCKED

@@ -82,7 +82,7 @@ class MetaDriverMissing(DmError):
 
     code = "DM-8003"
     what = "the driver {driver} is not installed."
-    hint = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
+    hint = "For PostgreSQL: pip install 'psycopg[binary]'."
 
 
 @dataclass
