@@ -152,7 +152,8 @@ def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exis
 def key_sql(key: ddl.Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return the key as CREATE TABLE defines it."""
     words = [*_called(key.constraint), _KINDS[key.kind], *_unless(if_not_exists)]
-    words += [quote(key.name)] if key.name is not None else []
+    if key.name is not None and key.kind is not ddl.KeyKind.PRIMARY:  # TiDB refuses a name there (1280)
+        words.append(quote(key.name))
     return " ".join([*words, key_parts_sql(key, sql_mode)])
 
 

@@ -12,11 +12,14 @@ from airflow_provider_dm.engine.ddl.statements import (
     CreateTable,
     DropIndex,
     DropTables,
+    Key,
+    KeyKind,
+    KeyPart,
     RenameTables,
     Statement,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.write import NotWritten, statement_sql
+from airflow_provider_dm.engine.ddl.write import NotWritten, key_sql, statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.unit.ddl.table_of_statements import Entry, entries
 
@@ -78,3 +81,9 @@ def test_strings_fit_the_mode_that_they_are_written_for(sql_mode: int) -> None:
 )  # fmt: skip
 def test_how_it_is_written(text: str, written: str) -> None:
     assert statement_sql(parse(text, 0, "shop"), 0, Flavour.MARIADB) == written
+
+
+def test_a_primary_key_has_no_name() -> None:
+    """TiDB refuses one (1280); the model of a source's table calls the key PRIMARY."""
+    assert key_sql(Key(KeyKind.PRIMARY, (KeyPart("a"),), "PRIMARY")) == "PRIMARY KEY ( `a` )"
+    assert key_sql(Key(KeyKind.UNIQUE, (KeyPart("a"),), "u")) == "UNIQUE KEY `u` ( `a` )"
