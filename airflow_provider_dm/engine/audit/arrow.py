@@ -32,7 +32,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_dm.engine.binlog.changes import Batch
-from airflow_provider_dm.engine.binlog.charsets import Decoder, decoder
 from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cells_of
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.located import Events
@@ -41,6 +40,7 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.schema.charsets import Decoder, decoder
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER

@@ -16,9 +16,9 @@ from typing import Final
 from pymysqlreplication.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.charsets import decoder
 from airflow_provider_dm.engine.binlog.client_charsets import charset_name
 from airflow_provider_dm.engine.binlog.lengths import Lengths
+from airflow_provider_dm.engine.schema.charsets import decoder
 from airflow_provider_dm.engine.schema.codec import enum_members
 from airflow_provider_dm.engine.schema.model import Column, Table
 

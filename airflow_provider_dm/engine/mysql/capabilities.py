@@ -68,13 +68,22 @@ class Capabilities:
     """Form of one statement that runs with another sql_mode."""
     row_alias: bool = False
     """ON DUPLICATE KEY UPDATE refers to the new row by an alias; VALUES() causes a warning."""
-    json_is_binary: bool = True
-    """A JSON column contains typed values instead of text."""
+    json_keeps_decimals: bool = False
+    """A number in a JSON document may be a DECIMAL that keeps its digits; on other servers it is a DOUBLE."""
+    text_is_utf8: bool = False
+    """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     max_error_count_rises: bool = False
     """A writing session sets it to keep all warnings."""
     alters_one_change_at_a_time: bool = False
     """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
+    ddl_jobs: str | None = None
+    """Query of unfinished DDL jobs, which continue without their client and their server: (schema, table, job, kind,
+    state, rows)."""
+    names_lock_holders: bool = True
+    """IS_USED_LOCK returns the connection that holds a user lock."""
+    kill: str = "KILL {}"
+    """Ends a connection of any server of the cluster."""
     conditional_alters: bool = False
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
@@ -98,6 +107,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             cascades_can_be_logged=True,
             lists_prepared="XA RECOVER CONVERT XID",
             row_alias=True,
+            json_keeps_decimals=True,
             max_error_count_rises=True,
         ),
         Capabilities(
@@ -116,7 +126,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             lists_prepared="XA RECOVER FORMAT='SQL'",
             snapshots_are_located=True,
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
-            json_is_binary=False,
             conditional_alters=True,
             foreign_keys_need=(),
         ),
@@ -126,7 +135,14 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
             identity=None,
             writes_binlog=False,
+            text_is_utf8=True,
             alters_one_change_at_a_time=True,
+            ddl_jobs=(
+                "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
+                "WHERE state NOT IN ('synced', 'cancelled', 'rollback done')"
+            ),
+            names_lock_holders=False,
+            kill="KILL TIDB {}",
             writing_session="SET SESSION tidb_txn_mode = 'pessimistic'",
         ),
     )

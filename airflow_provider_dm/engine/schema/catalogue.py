@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -178,13 +178,14 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
 
     _check_kinds(list(names), select(_EXIST))
     columns = _by_table(select(_COLUMNS))
+    utf8_called = _utf8_called(connection)
     keys = _by_table(select(_KEYS))
     foreign = {name for (name,) in select(_FOREIGN_KEYS)}
     return {
         name: Table(
             name,
-            _columns(columns[name]),
-            _unique_keys(keys.get(name, [])),
+            tuple(_column(position, row[1:], utf8_called) for position, row in enumerate(columns[name])),
+            _unique_keys(keys.get(name, []), {text(row[1]).lower() for row in columns[name]}),
             has_foreign_keys=name in foreign,
             hidden=_hidden(keys.get(name, [])),
         )
@@ -223,14 +224,16 @@ def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ..
     return dict(tables)
 
 
-def _columns(rows: list[tuple[Any, ...]]) -> tuple[Column, ...]:
-    # The server's ordinals may have holes (MySQL hides some columns); a row image has none.
-    return tuple(_column(position, row[1:]) for position, row in enumerate(rows))
+def _utf8_called(connection: Connection) -> str | None:
+    """Return the charset by whose name the server calls columns of UTF-8, but for its own names."""
+    return "latin1" if server_info(connection).capabilities.text_is_utf8 else None
 
 
-def _column(position: int, row: tuple[Any, ...]) -> Column:
+def _column(position: int, row: tuple[Any, ...], utf8_called: str | None) -> Column:
+    """Return a column. `position`: not the server's, which has holes (MySQL hides some columns) as no row image has."""
     name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, *more = row
     extra, expression, default = more
+    charset = _optional_text(charset)
     extras = text(extra or b"").upper()
     counted = "AUTO_INCREMENT" in extras
     return Column(
@@ -239,7 +242,7 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
         data_type=text(data_type).lower(),
         column_type=text(column_type),
         nullable=text(nullable) == "YES",
-        charset=_optional_text(charset),
+        charset="utf8mb4" if charset is not None and charset == utf8_called else charset,
         collation=_optional_text(collation),
         numeric_precision=_optional_int(precision),
         numeric_scale=_optional_int(scale),
@@ -255,12 +258,12 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
     )
 
 
-def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+def _unique_keys(rows: list[tuple[Any, ...]], names: Collection[str]) -> tuple[Index, ...]:
     # Not groupby: to the server `a` and `ä` are one name, so their parts come mixed.
     parts: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
         parts[text(row[0])].append(row)
-    keys = [_index(name, found) for name, found in parts.items()]
+    keys = [_index(name, found, names) for name, found in parts.items()]
     return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
 
 
@@ -269,8 +272,10 @@ def _hidden(rows: list[tuple[Any, ...]]) -> int:
     return len({text(name) for name, _, _, kind in rows if text(kind) == "HASH"})
 
 
-def _index(name: str, rows: list[tuple[Any, ...]]) -> Index:
-    columns = [(text(column), _optional_int(prefix)) for _, column, prefix, _ in rows if column is not None]
+def _index(name: str, rows: list[tuple[Any, ...]], names: Collection[str]) -> Index:
+    # Of an expression the catalogue has no column name, and TiDB's the word NULL.
+    known = ((text(column or b""), _optional_int(prefix)) for _, column, prefix, _ in rows)
+    columns = [(column, prefix) for column, prefix in known if column.lower() in names]
     return Index(
         name=name,
         columns=tuple(column for column, _ in columns),

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL, hexadecimal, introduced, quote_utf8
 from airflow_provider_dm.engine.schema import json_text, numbers, strings, temporal
+from airflow_provider_dm.engine.schema.charsets import text_of
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 Value: TypeAlias = bytes | None
@@ -52,6 +53,21 @@ class UnsupportedColumnType(DmError):
     scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has the type {type}, which is not supported yet."
     hint = "{way_out}"
+
+
+class UnknownCharacter(DmError):
+    """A value holds a character of which it is not known what it is in UTF-8, which the target stores."""
+
+    column: str
+    charset: str
+
+    code = "DM-5104"
+    scope = Scope.UPSTREAM
+    what = "a value of {column} holds bytes that are no character of {charset}, or one that is not known here."
+    hint = (
+        "The target stores text as UTF-8. Correct the value at the source (`SELECT … WHERE column <> CONVERT(CONVERT("
+        "column USING utf8mb4) USING {charset})` finds many), or leave the table out by block-allow-list."
+    )
 
 
 def _as_double(name: str) -> str:
@@ -100,37 +116,55 @@ class Codec:
     """What that expression sent -> canonical value; None: the same."""
     introducer: bytes = b""
     """The charset's name, for CHARSET and CHARSET_HEX."""
+    column: str = ""
+    """The column of such text, for errors."""
 
     def literal(self, target: Flavour | None = None) -> Transform:
         """Return the function canonical value -> SQL literal for a server of this flavour (None: of any); NULL is the
         caller's.
         """
-        return _LITERALS[self.style](self.introducer, target)
+        return _LITERALS[self.style](self, target)
 
 
-def _charset_literal(introducer: bytes, _target: Flavour | None) -> Transform:
+def _charset_literal(codec: Codec, target: Flavour | None) -> Transform:
+    beyond_ascii = _charset_hex_literal(codec, target)
+
     def literal(value: bytes) -> bytes:
-        return quote_utf8(value) if value.isascii() else introduced(introducer, value)
+        return quote_utf8(value) if value.isascii() else beyond_ascii(value)
 
     return literal
 
 
-def _json_literal(_introducer: bytes, target: Flavour | None) -> Transform:
-    return json_text.mysql_literal if target and CAPABILITIES[target].json_is_binary else quote_utf8
+def _charset_hex_literal(codec: Codec, target: Flavour | None) -> Transform:
+    if target is None or not CAPABILITIES[target].text_is_utf8:
+        return lambda value: introduced(codec.introducer, value)
+    charset = codec.introducer.decode()
+
+    def literal(value: bytes) -> bytes:
+        try:
+            return quote_utf8(text_of(charset, value).encode())
+        except UnicodeError:
+            raise UnknownCharacter(codec.column, charset) from None  # None: the message would quote the value
+
+    return literal
+
+
+def _json_literal(_codec: Codec, target: Flavour | None) -> Transform:
+    return json_text.mysql_literal if target and CAPABILITIES[target].json_keeps_decimals else quote_utf8
 
 
 def _enum_literal(value: bytes) -> bytes:
     return ENUM_INVALID if value == strings.INVALID_MEMBER else quote_utf8(value)
 
 
-_LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
+_LITERALS: Final[dict[Style, Callable[[Codec, Flavour | None], Transform]]] = {
     Style.PLAIN: lambda *_: bytes,
     Style.FLOAT: lambda *_: numbers.float_literal,
     Style.BITS: lambda *_: numbers.bits_literal,
     Style.QUOTED: lambda *_: temporal.quoted,
     Style.TEXT: lambda *_: quote_utf8,
     Style.CHARSET: _charset_literal,
-    Style.CHARSET_HEX: lambda introducer, _: lambda value: introduced(introducer, value),
+    Style.CHARSET_HEX: _charset_hex_literal,
     Style.HEX: lambda *_: hexadecimal,
     Style.JSON: _json_literal,
     Style.ENUM: lambda *_: _enum_literal,
@@ -191,7 +225,7 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
     if column.charset in strings.UTF8_CHARSETS:
         return Codec(Style.TEXT, key_form)
     style = Style.CHARSET if column.charset in strings.ASCII_CHARSETS else Style.CHARSET_HEX
-    return Codec(style, key_form, introducer=column.charset.encode())
+    return Codec(style, key_form, introducer=column.charset.encode(), column=f"{table}.{column.name}")
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:

@@ -21,6 +21,7 @@ _SUSPECT: Final = re.compile(rb"\d\.\d|\d{19}")
 """Without a fraction or very many digits there is no DECIMAL that a parser would change."""
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[-0-9][-+.0-9eE]*|true|false|null|[][{}]', re.DOTALL)
 _DIGITS: Final = b"-0123456789"
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 _CALLS: Final = {b"[": b"JSON_ARRAY", b"{": b"JSON_OBJECT"}
 
 
@@ -38,6 +39,30 @@ def mysql_literal(text: bytes) -> bytes:
         return quote_utf8(text)
     built = _expression(text, whole)
     return built if whole.call else b"CAST(%b AS JSON)" % built
+
+
+def as_value(text: bytes) -> bytes:
+    """Return the same text for documents of the same value, where all numbers that are no 64-bit integers are DOUBLEs.
+
+    What is no JSON is returned as it is.
+
+    >>> as_value(b'{"b": 1.0, "a": [3.0e5, 1.50]}') == as_value(b'{"a": [300000, 1.5], "b": 1}')
+    True
+    """
+    try:
+        return json.dumps(
+            json.loads(text, parse_float=_number, parse_int=_number, strict=False), ensure_ascii=False, sort_keys=True
+        ).encode("utf-8", "surrogatepass")
+    except ValueError:
+        return text
+
+
+def _number(token: str) -> int | float:
+    number = int(token) if token.lstrip("-").isdigit() else float(token)
+    if not isinstance(number, float) and not _LEAST <= number <= _MOST:
+        number = float(number)
+    whole = isinstance(number, float) and number.is_integer() and _LEAST <= number <= _MOST
+    return int(number) if whole else number
 
 
 @dataclass

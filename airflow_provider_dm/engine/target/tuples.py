@@ -1,8 +1,8 @@
 """Rows of values as the statements that `statements.write_rows` makes of their literals, by a kernel.
 
-What the kernel does not write (documents for a server that keeps them in binary, an ENUM's index 0, columns that the
-target computes) is written row by row, as everything is where no kernel is ready. test_tuples holds the two to each
-other.
+What the kernel does not write (documents for a server that keeps decimals in them, an ENUM's index 0, columns that the
+target computes, text that has to become UTF-8) is written row by row, as everything is where no kernel is ready.
+test_tuples holds the two to each other.
 """
 
 from __future__ import annotations
@@ -137,10 +137,11 @@ def _described(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None
         codec = codec_for(mapping.source.name, mapping.source.columns[index])
         style = codec.style
         if style is Style.JSON:
-            if CAPABILITIES[target].json_is_binary:
+            if CAPABILITIES[target].json_keeps_decimals:
                 return None
             style = Style.TEXT
-        name = b"_" + codec.introducer + b" " if codec.introducer else b""
+        introduced = codec.introducer and not CAPABILITIES[target].text_is_utf8
+        name = b"_" + codec.introducer + b" " if introduced else b""
         columns.append((index, int(style), len(names), len(name)))
         names += name
     return np.array(columns, np.int64).reshape(-1, 4), np.frombuffer(names + bytes(8), np.uint8)

@@ -5,7 +5,8 @@ column needs a conversion, the packet is hashed as received; otherwise its cells
 (`packed`). test_row_bytes checks that both forms agree.
 
 Conversions are needed where the two sides may write the same value differently: ZEROFILL, FLOAT and ENUM (done by the
-codec), a DECIMAL or temporal value with a different number of decimals, a BIT of a different length. If the charsets of
+codec), a DECIMAL or temporal value with a different number of decimals, a BIT of a different length, JSON if the target
+keeps no DECIMAL in it (1.50 is stored as 1.5). If the charsets of
 a text differ, each server converts its own text to UTF-8, so a latin1 source and a utf8mb4 target compare equal. Within
 one charset the bytes are compared, because a conversion replaces every invalid character by the same `?`.
 
@@ -17,9 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, codec_for, selected
+from airflow_provider_dm.engine.schema.json_text import as_value
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.numbers import bits_key
 from airflow_provider_dm.engine.schema.temporal import time_key
@@ -53,14 +56,14 @@ class RowForm:
         return pack
 
 
-def source_form(mapping: TableMapping) -> RowForm:
+def source_form(mapping: TableMapping, target: Capabilities) -> RowForm:
     """Return the form in which the source's rows are read."""
-    return _form(mapping.source, mapping.source.columns, mapping.target_columns)
+    return _form(mapping.source, mapping.source.columns, mapping.target_columns, target)
 
 
-def target_form(mapping: TableMapping) -> RowForm:
+def target_form(mapping: TableMapping, target: Capabilities) -> RowForm:
     """Return the form in which the target's rows are read: the mapped columns, in the source's order."""
-    return _form(mapping.target, mapping.target_columns, mapping.source.columns)
+    return _form(mapping.target, mapping.target_columns, mapping.source.columns, target)
 
 
 def packed(cells: Cells) -> bytes:
@@ -72,7 +75,7 @@ def packed(cells: Cells) -> bytes:
     return b"".join([b"\xfb" if cell is None else _length(len(cell)) + cell for cell in cells])
 
 
-def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> RowForm:
+def _form(table: Table, columns: Sequence[Column], others: Sequence[Column], target: Capabilities) -> RowForm:
     expressions, transforms = [], []
     for column, other in zip(columns, others, strict=True):
         codec = codec_for(table.name, column)
@@ -80,17 +83,19 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
         if column.data_type in TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)
-        transforms.append(tuple(filter(None, (codec.from_text, _common_form(column, other)))))
+        transforms.append(tuple(filter(None, (codec.from_text, _common_form(column, other, target)))))
     return RowForm(", ".join(expressions), tuple(transforms))
 
 
-def _common_form(column: Column, other: Column) -> Transform | None:
+def _common_form(column: Column, other: Column, target: Capabilities) -> Transform | None:
     """Return the conversion that both sides need because their column types show the same value differently."""
     scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
     if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
         return time_key
     if column.data_type == "bit" and column.column_type != other.column_type:
         return bits_key
+    if "json" in (column.data_type, other.data_type) and not target.json_keeps_decimals:
+        return as_value
     return None
 
 

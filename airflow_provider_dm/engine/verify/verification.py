@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.session import target_connection, target_dialect
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
@@ -163,6 +163,7 @@ def _plan(
     """Return the tables to compare, and for each target table that cannot be compared its source tables and why."""
     surveys = {name: survey_source(endpoint, SubtaskRules.of(spec.subtask(name))) for name, endpoint in servers.items()}
     there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
+    server = target_dialect(target).server
     compared: dict[TableName, Compared] = {}
     paired = _paired(surveys, there, spec, target)
     for source_id, survey in surveys.items():
@@ -173,12 +174,14 @@ def _plan(
             entry.mappings.append((source_id, mapping))
         for size in _chunked(servers[source_id], [(mappings[one.table.name].source, one.rows) for one in known], slots):
             mapping = mappings[size.table]
-            piece = TablePiece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
+            piece = TablePiece(
+                source_id, mapping.source, source_form(mapping, server), _key(mapping), size.low, size.high
+            )
             compared[mapping.target.name].source_pieces.append(piece)
     for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
         entry = compared[size.table]
         mapping = entry.mapping
-        piece = TablePiece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
+        piece = TablePiece(TARGET, mapping.target, target_form(mapping, server), _key(mapping), size.low, size.high)
         entry.target_pieces.append(piece)
     return list(compared.values()), paired.misfits
 

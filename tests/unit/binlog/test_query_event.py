@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
 from airflow_provider_dm.engine.binlog.session_variables import Session
+from airflow_provider_dm.engine.schema.charsets import UNSURE
 
 
 def body(sql: bytes, variables: bytes = b"", schema: bytes = b"d") -> bytes:
@@ -60,8 +60,9 @@ def test_what_an_unknown_variable_may_hide_is_not_guessed() -> None:
         (12, "表 ｶ".encode("euc-jp"), "表 ｶ"),
         (248, "中 \u1e3e 😀".encode("gb18030"), "中 \u1e3e 😀"),
         (51, "Ж".encode("cp1251"), "Ж"),
-        (25, "α\u2018".encode("iso8859-7"), f"α{UNSURE}"),
-        (32, b"`\xb2`", f"`{UNSURE}`"),
+        (25, b"\xe1\xa1\xa4", f"α\u02bd{UNSURE}"),
+        (32, b"`\xb2\xff`", f"`Ա{UNSURE}`"),  # its ' is none that ends a string
+        (13, b"'\x81_'", f"'{UNSURE}'"),  # nor is this backslash one that escapes
         (640, b"\0x", "\0x"),
         (640, b"\x4e\x2d\xff", None),
         (63, b"\xe9", UNSURE),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.binlog import client_charsets
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import DropTables, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
-    UNSURE,
     Apply,
     Ordinary,
     Outcome,
@@ -312,7 +310,6 @@ def test_nothing_is_remembered_while_it_is_off() -> None:
 
 
 def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:
-    assert UNSURE == client_charsets.UNSURE
     assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), Ordinary)
 
 

@@ -7,8 +7,15 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.schema import strings
-from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for, row_literals, row_reader
+from airflow_provider_dm.engine.schema.codec import (
+    UnknownCharacter,
+    UnsupportedColumnType,
+    codec_for,
+    row_literals,
+    row_reader,
+)
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 NAME = TableName("shop", "orders")
@@ -55,6 +62,38 @@ def column(column_type: str, *, charset: str | None = None, collation: str | Non
 )
 def test_literals(described: Column, value: bytes, literal: bytes) -> None:
     assert codec_for(NAME, described).literal()(value) == literal
+
+
+@pytest.mark.parametrize(
+    ("charset", "value", "text"),
+    [
+        ("latin1", b"caf\xe9 \x80", "café €"),
+        ("latin1", b"it's", "it's"),
+        ("gbk", b"\xc4\x5c", "腬"),
+        ("cp1251", b"\xc6", "Ж"),
+        ("cp866", b"\xfc", "ⁿ"),
+        ("sjis", b"a\\\x81\x5f", "a\\\\"),
+        ("ucs2", b"\0a", "a"),
+        ("utf16le", b"=\xd8\x00\xde", "😀"),
+        ("armscii8", b"\xb2", "Ա"),
+        ("swe7", b"a[", "aÄ"),
+    ],
+)
+def test_text_for_a_server_of_utf_8_is_utf_8(charset: str, value: bytes, text: str) -> None:
+    codec = codec_for(NAME, column("varchar(9)", charset=charset))
+    assert codec.literal(Flavour.TIDB)(value) == quote_utf8(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("charset", "value"),
+    [("cp1256", b"\x8a"), ("gbk", b"\x80"), ("big5", b"\xa1\x5a"), ("utf16", b"\xd8\0"), ("ucs2", b"a")],
+)
+def test_a_character_that_is_not_known_stops_without_its_value(charset: str, value: bytes) -> None:
+    codec = codec_for(NAME, column("varchar(9)", charset=charset))
+    with pytest.raises(UnknownCharacter) as raised:
+        codec.literal(Flavour.TIDB)(value)
+    assert "shop.orders.c" in str(raised.value)
+    assert raised.value.__cause__ is None
 
 
 @pytest.mark.parametrize(

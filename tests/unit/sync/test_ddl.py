@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
@@ -16,6 +15,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
+from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, Verdict, judge_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")

@@ -117,6 +117,20 @@ def test_what_is_escaped_may_lie_anywhere(value: bytes, before: int) -> None:
     assert fast == plain
 
 
+@pytest.mark.parametrize("kind", ["char(40)", "varchar(40)", "tinytext"])
+@given(st.lists(st.sampled_from("aé€Z'\\").map(str), max_size=4).map("".join))
+@example("aZ")
+def test_text_for_a_server_of_utf_8_is_never_introduced(kind: str, text: str) -> None:
+    charset = mapping_of(kind).source.columns[0].charset
+    codec = {"latin1": "cp1252", "gbk": "gb18030", "utf16": "utf-16-be"}[str(charset)]
+    rows: list[Row] = [(text.replace("€", "ê").encode(codec),), (None,)]
+
+    plain, fast = both(mapping_of(kind), rows, Verb.INSERT, Dialect(CAPABILITIES[Flavour.TIDB]))
+
+    assert fast == plain
+    assert b"_" + str(charset).encode() not in plain[0]
+
+
 def test_a_column_that_the_target_does_not_get_is_left_out() -> None:
     mapping = mapping_of("int", "varchar(99)", "int")
     computed = replace(mapping.target.columns[1], generated=True, expression="1")

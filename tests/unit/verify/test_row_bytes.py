@@ -2,9 +2,12 @@
 
 import pickle
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -53,12 +56,35 @@ def test_wider_types_of_the_target_compare_equal() -> None:
     )
     mapping = TableMapping(source, target)
 
-    here, there = (pickle.loads(pickle.dumps(form(mapping))) for form in (source_form, target_form))
+    mysql = CAPABILITIES[Flavour.MYSQL]
+    here, there = (pickle.loads(pickle.dumps(form(mapping, mysql))) for form in (source_form, target_form))
 
     assert here.select == "`id`, `d`, `at`, `bits`, CONVERT(`text` USING utf8mb4)"
     assert there.select == "`id`, `d`, `at`, `bits`, `text`"
-    same = source_form(TableMapping(source, source))
+    same = source_form(TableMapping(source, source), mysql)
     assert same.select == "`id`, `d`, `at`, `bits`, `text`", "within one charset bytes are compared"
     left = here.packer()(packed((b"000007", b"1.50", b"2020-01-01 10:00:00", b"\x05", None)))
     right = there.packer()(packed((b"7", b"1.5000", b"2020-01-01 10:00:00.000000", b"\0\0\x05", None)))
     assert left == right
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"1.0", b"1"),
+        (b"3.0e5", b"300000"),
+        (b'{"a": 1.50, "bb": -0.0, "b": [1e20]}', b'{"a": 1.5, "b": [100000000000000000000], "bb": -0}'),
+        (b"18446744073709551616", b"18446744073709552000"),
+        (b'"\\u00e9\\/"', '"é/"'.encode()),
+    ],
+)
+def test_json_is_compared_as_values_where_the_target_has_no_decimals(written: bytes, shown: bytes) -> None:
+    table = Table(TableName("a", "t"), (Column("j", 0, "json", "json", nullable=True),), ())
+    mapping = TableMapping(table, table)
+
+    def bytes_of(flavour: Flavour, value: bytes) -> bytes:
+        return source_form(mapping, CAPABILITIES[flavour]).packer()(packed((value,)))
+
+    assert bytes_of(Flavour.TIDB, written) == bytes_of(Flavour.TIDB, shown)
+    assert bytes_of(Flavour.TIDB, written) != bytes_of(Flavour.TIDB, b"[7]")
+    assert bytes_of(Flavour.MYSQL, written) != bytes_of(Flavour.MYSQL, shown)

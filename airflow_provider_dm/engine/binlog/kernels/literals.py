@@ -123,7 +123,7 @@ def _write_literal(style: int, name: int, name_size: int, source: int, size: int
         return -1 if size == 1 and load1(source) == _INVALID_MEMBER else _write_text(source, size, out)
     if style == _BITS:
         return write_unsigned(big(source, size), out)
-    if style == _CHARSET or style == _CHARSET_HEX:
+    if name_size and (style == _CHARSET or style == _CHARSET_HEX):  # no name: it is to become UTF-8
         return _write_hexadecimal(source, size, copy(name, name_size, out))
     return -1
 

@@ -21,7 +21,6 @@ from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import Change
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     CREATING,
-    UNSURE,
     Act,
     Ordinary,
     Outcome,
@@ -34,6 +33,7 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     shown,
 )
 from airflow_provider_dm.engine.rules.online_ddl.same_definition import difference
+from airflow_provider_dm.engine.schema.charsets import UNSURE
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,6 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.model import Table
 
-UNSURE: Final = "\N{REPLACEMENT CHARACTER}"
-"""What stands in a logged text for a character that is not known: `binlog.client_charsets.UNSURE`."""
-
-
 WAY_OUT: Final = (
     f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}, while no online "
     "DDL is under way. A table that was left out comes back by such a task of its own."

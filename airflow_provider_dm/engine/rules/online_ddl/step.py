@@ -33,8 +33,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.one_table import judge_alter, judge_each, judge_table
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import UNSURE, Act, Ordinary, Outcome, Step, Stop, View
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Act, Ordinary, Outcome, Step, Stop, View
 from airflow_provider_dm.engine.rules.online_ddl.renames import judge_rename
+from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.schema.model import Table
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.charsets import CODECS, decoder
+from airflow_provider_dm.engine.schema.charsets import CODECS, decoder
 from testbed import Server
 from tests.conftest import FreshSchema
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.charsets import decoder
+from airflow_provider_dm.engine.schema.charsets import decoder
 
 
 @pytest.mark.parametrize("charset", ["big5", "sjis", "cp932", "ujis", "euckr", "greek", "cp866", "koi8u", "x"])

@@ -1,0 +1,212 @@
+"""Text of the servers' charsets as Python's text.
+
+For a charset in CODECS the servers' own conversion to UTF-8 and Python's codec agree on every sequence of bytes that
+Python reads, and what Python does not read raises. Text of the other charsets is cut into characters, each of which is
+read for itself: by the codec in `_CUT`, unless the servers read another character there. MySQL and MariaDB agree on
+every character; tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py ask them.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from airflow_provider_dm.engine.schema.strings import LATIN1
+
+Decoder: TypeAlias = Callable[[bytes], str]
+"""Raises UnicodeDecodeError."""
+
+CODECS: Final = {
+    **dict.fromkeys(("utf8mb4", "utf8mb3", "utf8"), "utf-8"),
+    "ascii": "ascii",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    "latin2": "iso8859-2",
+    "latin5": "iso8859-9",
+    "latin7": "iso8859-13",
+    "koi8r": "koi8-r",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "macroman": "mac_roman",
+    "macce": "mac_latin2",
+    "hp8": "hp-roman8",
+    "gbk": "gbk",
+    "gb2312": "gb2312",
+}
+"""Charset -> Python's codec."""
+
+UNSURE: Final = "\N{REPLACEMENT CHARACTER}"
+"""In a text: one character that could not be read with certainty."""
+
+_ONE_BYTE: Final = rb"[\x80-\xff]"
+_TO_FE: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"
+_EUC: Final = rb"\x8f[\xa1-\xfe]{2}|\x8e[\xa1-\xdf]|[\xa1-\xfe]{2}"
+_SJIS: Final = rb"[\x81-\x9f\xe0-\xfc][\x40-\x7e\x80-\xfc]"
+SEVERAL_BYTES: Final[Mapping[str, bytes]] = {
+    "gbk": _TO_FE,
+    "gb2312": rb"[\xa1-\xf7][\xa1-\xfe]",
+    "gb18030": rb"(?:[\x81-\xfe][\x30-\x39]){2}|" + _TO_FE,
+    "big5": rb"[\xa1-\xf9][\x40-\x7e\xa1-\xfe]",
+    "sjis": _SJIS,
+    "cp932": _SJIS,
+    "euckr": rb"[\x81-\xfe][\x41-\x5a\x61-\x7a\x81-\xfe]",
+    "ujis": _EUC,
+    "eucjpms": _EUC,
+}
+"""Charset -> the form of its characters of several bytes, where ASCII has one byte."""
+
+
+class _Cut(NamedTuple):
+    """A charset whose characters are read one by one: by Python's codec, but for those that the servers read as
+    `otherwise` has it (code in hexadecimal -> character)."""
+
+    codec: str
+    otherwise: Mapping[str, str] = {}
+
+
+def _unsure(*codes: str) -> dict[str, str]:
+    return dict.fromkeys(codes, UNSURE)
+
+
+def _from_80(characters: str) -> _Cut:
+    return _Cut("ascii", {f"{code:02x}": character for code, character in enumerate(characters, 0x80)})
+
+
+_CUT: Final[Mapping[str, _Cut]] = {
+    "cp1256": _Cut("cp1256", _unsure("8a", "8f", "98", "9a", "9f", "aa", "c0", "ff")),
+    "cp866": _Cut("cp866", {"fc": "ⁿ", "fd": "²"}),
+    "koi8u": _Cut("koi8-u", {"95": "•"}),
+    "greek": _Cut("iso8859-7", {"a1": "ʽ", "a2": "ʼ", **_unsure("a4", "a5", "aa")}),
+    "hebrew": _Cut("iso8859-8", {"af": "‾"}),
+    "tis620": _Cut("tis-620"),
+    "gb18030": _Cut("gb18030", {"a8bc": "ḿ"}),
+    "big5": _Cut("big5", _unsure("a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce")),
+    "sjis": _Cut("shift_jis", {"815f": "\\"}),
+    "cp932": _Cut("cp932", _unsure("80", "a0", "fd", "fe", "ff")),
+    "euckr": _Cut("cp949"),
+    "ujis": _Cut("euc_jp", {"a1c0": "\\"}),
+    "eucjpms": _Cut(
+        "euc_jp",
+        {
+            "a1c1": "～",
+            "a1c2": "∥",
+            "a1dd": "－",
+            "a1f1": "￠",
+            "a1f2": "￡",
+            "a2cc": "￢",
+            **_unsure("8fa2b7", "8fa2c3"),
+        },
+    ),
+    "armscii8": _from_80(
+        "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x90\x91\x92\x93\x94\x95\x96\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f"
+        "\xa0❁§։\x29\x28»«—\x2e՝\x2c\x2d՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէ"
+        "ԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշ"
+        "ՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’\x27"
+    ),
+    "dec8": _from_80(
+        "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x90\x91\x92\x93\x94\x95\x96\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f"
+        "\xa0¡¢£\ufffd¥\ufffd§¤©ª«\ufffd\ufffd\ufffd\ufffd°±²³\ufffdµ¶·\ufffd¹º»¼½\ufffd¿"
+        "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏ\ufffdÑÒÓÔÕÖŒØÙÚÛÜŸ\ufffdß"
+        "àáâãäåæçèéêëìíîï\ufffdñòóôõöœøùúûüÿ\ufffd\ufffd"
+    ),
+    "geostd8": _from_80(
+        "€\ufffd‚\ufffd„…†‡\ufffd‰\ufffd‹\ufffd\ufffd\ufffd\ufffd\ufffd‘’“”•–—\ufffd\ufffd\ufffd›\ufffd\ufffd\ufffd\ufffd"
+        "\xa0¡¢£¤¥¦§¨©ª«¬\xad®¯°±²³´µ¶·¸¹º»¼½¾¿"
+        "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწ"
+        "ჭხჴჯჰჵ\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd№\ufffd\ufffd"
+    ),
+    "keybcs2": _from_80(
+        "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘť"
+        "áíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+        "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+        "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
+    ),
+}
+_SWE7: Final = str.maketrans("@[\\]^`{|}~", "ÉÄÖÅÜéäöåü")
+
+
+def _latin1(value: bytes) -> str:
+    return codecs.charmap_decode(value, "strict", LATIN1)[0]
+
+
+def _ucs2(value: bytes) -> str:
+    text = value.decode("utf-16-be")
+    if len(text) * 2 != len(value):  # two halves of a character that ucs2 does not have
+        raise UnicodeDecodeError("ucs2", value, 0, len(value), "surrogates")
+    return text
+
+
+def _swe7(value: bytes) -> str:
+    return value.decode("ascii").translate(_SWE7)
+
+
+_OWN: Final[dict[str, Decoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _swe7}
+
+
+def decoder(charset: str) -> Decoder | None:
+    """Return the function that decodes text of this charset as a whole; None: it is not in CODECS.
+
+    >>> decoder("latin1")(b"\\x80")
+    '€'
+    """
+    if charset in _OWN:
+        return _OWN[charset]
+    name = CODECS.get(charset)
+    return None if name is None else partial(_decode, codecs.getdecoder(name))
+
+
+def _decode(decode: Callable[[bytes], tuple[str, int]], value: bytes) -> str:
+    return decode(value)[0]
+
+
+def text_with_gaps(charset: str, value: bytes) -> str:
+    """Return a statement in a charset in which ASCII has one byte, with UNSURE for each character that is not known.
+
+    No other character becomes ASCII: it would be a quote or a backslash to whoever reads the statement.
+
+    >>> text_with_gaps("dec8", b"a\\xd7\\xff"), text_with_gaps("sjis", b"\\x81_")
+    ('aŒ\N{REPLACEMENT CHARACTER}', '\N{REPLACEMENT CHARACTER}')
+    """
+    return _by_character(charset, value, lambda text: UNSURE if text.isascii() else text)
+
+
+def text_of(charset: str, value: bytes) -> str:
+    """Return a value in any charset as text. Raises UnicodeDecodeError where a character is not known.
+
+    >>> text_of("sjis", b"\\x81_"), text_of("swe7", b"\\x5b")
+    ('\\\\', 'Ä')
+    """
+    whole = decoder(charset)
+    if whole is not None:
+        return whole(value)
+    text = _by_character(charset, value, str)
+    if UNSURE in text:
+        raise UnicodeDecodeError(charset, value, 0, len(value), "a character is not known")
+    return text
+
+
+def _by_character(charset: str, value: bytes, keep: Callable[[str], str]) -> str:
+    """Return the text; what is not one byte of ASCII is read by itself and goes through `keep`."""
+    several = SEVERAL_BYTES.get(charset)
+    found: list[str] = []
+    position = 0
+    for match in re.finditer(several + b"|" + _ONE_BYTE if several else _ONE_BYTE, value):
+        found += (value[position : match.start()].decode("ascii"), keep(_character(charset, match.group())))
+        position = match.end()
+    return "".join((*found, value[position:].decode("ascii")))
+
+
+def _character(charset: str, code: bytes) -> str:
+    cut = _CUT.get(charset, _Cut("ascii"))
+    known = cut.otherwise.get(code.hex())
+    try:
+        return known or (decoder(charset) or partial(_decode, codecs.getdecoder(cut.codec)))(code)
+    except UnicodeDecodeError:
+        return UNSURE
