@@ -7,7 +7,11 @@
 
 A run that was replaced may still be about to send a statement, or the server may still work on one whose client is
 gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So whoever gets it knows
-that nothing of anybody else is under way, and that whoever gets it later finds a newer generation and goes.
+that nothing of anybody else is under way, and that whoever gets it later finds a newer generation and goes. A server
+that does not tell who holds a lock (`names_lock_holders`) is told: each connection is noted before it asks for it.
+
+Where DDL is a job of the server's own (`ddl_jobs`), which outlives the connection and the server that took it, what was
+begun is looked at when no job of its tables is left.
 
 A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
 the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
@@ -26,14 +30,14 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST, READ_ONLY
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -42,11 +46,19 @@ from airflow_provider_dm.engine.mysql.pinning import set_all
 from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.target.already import is_the_same_column
-from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks, note_done, note_intent, read_entries
+from airflow_provider_dm.engine.target.ddl_journal import (
+    Entry,
+    Looks,
+    note_done,
+    note_holder,
+    note_intent,
+    read_entries,
+)
 from airflow_provider_dm.engine.target.errors import NOT_THERE, message_of, number_of, redacted, translate
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.keyless import check_keyless
-from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
+from airflow_provider_dm.engine.target.meta_rows import name_of
+from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection, target_dialect
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +116,25 @@ class DdlLocked(DmError):
     hint = "Nothing is lost. It is tried again; KILL that connection if it hangs."
 
 
+class DdlUnderWay(DmError):
+    """The target still works on a DDL statement of an earlier run, as a job of its own."""
+
+    table: str
+    job: int
+    kind: str
+    state: str
+    rows: int
+
+    code = "DM-6039"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "the target is at {kind} on {table}, which an earlier run has begun: job {job} is {state}, {rows} rows done."
+    hint = (
+        "Nothing is lost. It is waited for; see `ADMIN SHOW DDL JOBS` in the target. If it is paused there, resume it "
+        "(`ADMIN RESUME DDL JOBS {job}`)."
+    )
+
+
 @dataclass(frozen=True)
 class TargetDdl:
     """One statement for the target. `tables`: those that it changes there.
@@ -159,6 +190,8 @@ def execute_ddl(
         with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
+            if noted:
+                _wait_for_jobs(connection, {name for one in statements for name in one.tables})
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
             work = _Work(endpoint, connection, fence, position, _sql_mode(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
@@ -335,13 +368,36 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
     ref = fence.ref
     name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
     deadline = time.monotonic() + LOCK_SECONDS
+    server = target_dialect(endpoint).server
+    holders: list[int] = []
+    if not server.names_lock_holders:
+        ((mine,),) = query(connection, "SELECT CONNECTION_ID()")
+        holders = run_transaction(endpoint, lambda tx: note_holder(tx, fence, int(mine)))
     while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
-        ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
-        if holder is not None:
+        if server.names_lock_holders:
+            ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
+            holders = [] if holder is None else [int(holder)]
+        if holders:
             run_transaction(endpoint, fence.check)
-            log.warning("connection %s of an earlier run is killed: it may be altering a table", text(str(holder)))
+        for one in holders:
+            log.warning("connection %d of an earlier run is killed: it may be altering a table", one)
             with contextlib.suppress(pymysql.err.MySQLError):  # it may be gone already, or belong to another account
-                query(connection, f"KILL {int(holder)}")
+                query(connection, server.kill.format(one))
         if time.monotonic() > deadline:
-            raise DdlLocked(*ref.key, int(holder or 0))
+            raise DdlLocked(*ref.key, (*holders, 0)[0])
     yield  # the lock ends with the connection
+
+
+def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> None:
+    """Wait until the server is at no DDL of these tables, whoever has sent it. Raises DdlUnderWay."""
+    asked = server_info(connection).capabilities.ddl_jobs
+    if asked is None:
+        return
+    deadline = time.monotonic() + LOCK_SECONDS
+    while jobs := [one for one in query(connection, asked) if name_of(one[0], one[1]) in tables]:
+        schema, table, job, kind, state, rows = jobs[0]
+        under_way = DdlUnderWay(str(name_of(schema, table)), int(job), text(kind), text(state), int(rows or 0))
+        if time.monotonic() > deadline:
+            raise under_way
+        log.warning("%s", under_way)
+        time.sleep(_LOOK_SECONDS)

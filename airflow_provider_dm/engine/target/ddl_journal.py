@@ -36,6 +36,8 @@ IN_FRONT: Final = 500_000
 been begun, and must not shift its numbers."""
 INJECTED: Final = 1_000_000
 """The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
+_HOLDER: Final = "!"
+"""Begins the place of the note of a connection that may hold the lock. It is in front of any place of a log."""
 Looks: TypeAlias = Mapping[TableName, str | None]
 """The CREATE TABLE of each table, None of one that is not there."""
 
@@ -94,6 +96,18 @@ def note_done(connection: Connection, fence: Fence, position: str, number: int) 
     fence.check(connection)
     changes = "done = 1, updated_at = UTC_TIMESTAMP(6)"
     JOURNAL.update(connection, fence.ref, changes, (), "position = %s AND number = %s", (position, number))
+
+
+def note_holder(connection: Connection, fence: Fence, holder: int) -> list[int]:
+    """Note, as a transaction of its own, that a connection is going to take the lock of this lane.
+
+    Return the connections that were noted so before. Raises Fenced, TargetWentBack or AnswerCut.
+    """
+    fence.check(connection)
+    rows = JOURNAL.read(connection, fence.ref, "statement", "position LIKE %s", (f"{_HOLDER}%",))
+    row = (f"{_HOLDER}{holder}", 0, str(holder), "[]", False)
+    JOURNAL.put(connection, fence.ref, "position, number, statement, looks, done", [row], now="updated_at")
+    return [int(noted) for (noted,) in rows]
 
 
 def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> None:
