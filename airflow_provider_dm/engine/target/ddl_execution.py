@@ -20,7 +20,8 @@ caller looks afterwards.
 
 What the target has refused for good is noted as refused: it took no effect, so whatever makes the tables look otherwise
 later was a person, who cures what was in the way. So is what is noted of other SQL than the statement's: a person has
-had something else executed in its place.
+had something else executed in its place. A TRUNCATE does not show: what was noted of it, and not as done, is executed
+again, which is harmless while the frontier is in front of it.
 """
 
 from __future__ import annotations
@@ -154,6 +155,11 @@ class TargetDdl:
     renames: tuple[tuple[TableName, TableName], ...] = ()
     new: tuple[tuple[TableName, str], ...] = ()
 
+    @property
+    def shows(self) -> bool:
+        """True if how its tables look tells that it was executed. A TRUNCATE is executed again instead."""
+        return not self.sql.startswith("TRUNCATE ")
+
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> TargetDdl:
         """Return what `asdict` has made JSON of."""
@@ -244,7 +250,7 @@ class _Work:
             self._do_parts(number, statement, begun + took_effect)
             self._note_done(number)
             return 1
-        if entry is not None and entry.before != looks:
+        if entry is not None and entry.before != looks and statement.shows:
             self._note_done(number)
             return 0
         if not self._execute(number, statement, statement.sql, noted=noted, looks=looks):

@@ -96,9 +96,9 @@ class Kit:
                     patch.setattr(SourceLoad, "_follow", _at(1, SourceLoad._follow, happen))
                 case "on resume":
                     _cut_short(patch)
-                    opened = threading.Event()
-                    patch.setattr(Gathering, "open", _first(Gathering.open, opened.set))
-                    assert isinstance(self.migration.go(stop=opened.is_set), Stopped)
+                    begun = threading.Event()
+                    patch.setattr(page.PageReader, "page", _third_of_a(page.PageReader.page, begun.set))
+                    assert isinstance(self.migration.go(stop=begun.is_set), Stopped)
                     happen()
             outcome = self.migration.go()
         assert isinstance(outcome, Finished)
@@ -137,6 +137,18 @@ def _at(number: int, step: Callable[..., Any], happen: Callable[[], None]) -> Ca
             if next(calls) == number:
                 happen()
         return step(*arguments, **named)
+
+    return stepped
+
+
+def _third_of_a(step: Callable[..., page.Page], happen: Callable[[], None]) -> Callable[..., page.Page]:
+    """Let it happen when two pages of table a are copied."""
+    calls = iter(range(1_000_000))
+
+    def stepped(reader: page.PageReader, *arguments: Any) -> page.Page:
+        if reader.table.name.table == "a" and next(calls) == 2:
+            happen()
+        return step(reader, *arguments)
 
     return stepped
 

@@ -8,16 +8,23 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.sync.ddl.definitions import DefinitionUnusable
+from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.target import ddl_execution
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.table_definitions import Definition, save_definitions
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, Kit
 from tests.integration.copy.migrations import differences, endpoint
+from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
 
 WRITES = (
@@ -131,6 +138,73 @@ def test_whatever_is_changed_both_sides_end_the_same(one_kit: Kit, what: str, mo
     one_kit.write(("CREATE TABLE _b_gho LIKE b",))
     one_kit.copy(moment, lambda: one_kit.write((*WRITES, *CHANGES[what])))
     one_kit.write(("INSERT INTO b (id, v, u) VALUES (901, 'end', 901)",))
+    one_kit.sync()
+    one_kit.check()
+
+
+KEY = "ALTER TABLE a MODIFY id int NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (v, id)"
+
+
+def _dies(*_arguments: object) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("dies_at", ["the commit", "the TRUNCATE"])
+@pytest.mark.parametrize("kind", [OperatorKind.SKIP, OperatorKind.REPLACE])
+def test_a_person_comes_when_a_table_is_emptied_as_its_key_changes(
+    one_kit: Kit, kind: OperatorKind, dies_at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is done in the place of the statement, the table is copied anew."""
+    send = ddl_execution._send
+
+    def sends(connection: Connection, sql: str) -> object:
+        if "TRUNCATE" in sql:
+            _dies()
+        return send(connection, sql)
+
+    def happen() -> None:
+        one_kit.write((*WRITES, KEY, "INSERT INTO a VALUES (4, 'n')"))
+        with monkeypatch.context() as patch:
+            if dies_at == "the commit":
+                patch.setattr(Following, "_commit", _dies)
+            else:
+                patch.setattr(ddl_execution, "_send", sends)
+            with pytest.raises(ZeroDivisionError):
+                one_kit.migration.go()
+        ((rows,),) = one_kit.migration.target.sql("SELECT COUNT(*) FROM a", database=one_kit.schema)
+        assert (rows == 0) == (dies_at == "the commit")
+        instead = [f"ALTER TABLE `{one_kit.schema}`.a COMMENT 'by hand'"] if kind is OperatorKind.REPLACE else []
+        wanted = Operator("test", "one", kind, SqlPattern("DROP PRIMARY KEY"), tuple(instead))
+        one_kit.store.put_operators([wanted])
+
+    one_kit.write(["INSERT INTO a SELECT 1000 + x.id * 10 + y.id, y.v FROM a x, a y"])
+    one_kit.copy("on resume", happen)
+    one_kit.sync()
+    assert rows_of(one_kit.migration.target, one_kit.schema, "a") == rows_of(one_kit.source, one_kit.schema, "a")
+
+
+def test_a_definition_by_hand_with_another_key_waits_for_its_ddl(one_kit: Kit) -> None:
+    """Else the table would be covered in the order of a key that it does not have. The remedy is its old definition."""
+    name = TableName(one_kit.schema, "a")
+
+    def give() -> str:
+        ((_, shown),) = one_kit.source.sql("SHOW CREATE TABLE a", database=one_kit.schema)
+        return str(shown)
+
+    def take(shown: str) -> None:
+        ref, given = one_kit.migration.claim()["one"].ref, {name: Definition(shown, by_hand=True)}
+        run_transaction(one_kit.migration.spec.target.resolve(), lambda tx: save_definitions(tx, ref, given))
+
+    def happen() -> None:
+        before = give()
+        one_kit.write((*WRITES, KEY, "INSERT INTO a VALUES (4, 'n')"))
+        take(give())
+        with pytest.raises(DefinitionUnusable, match="in the order of another key"):
+            one_kit.migration.go()
+        take(before)
+
+    one_kit.write(["INSERT INTO a SELECT 1000 + x.id * 10 + y.id, y.v FROM a x, a y"])
+    one_kit.copy("on resume", happen)
     one_kit.sync()
     one_kit.check()
 

@@ -263,7 +263,7 @@ def test_an_open_transaction_alone_takes_a_flush(source: Server, tables: list[Ta
     assert rows == dict.fromkeys(range(2), bisect_right(commits(source, since), found.location.position))
 
 
-@pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.AUTO])
+@pytest.mark.parametrize("consistency", [Consistency.SNAPSHOT, Consistency.NONE, Consistency.AUTO])
 @pytest.mark.parametrize("binlog_admin", ["", ", BINLOG ADMIN"])
 def test_mariadb_locates_snapshots_without_a_lock(
     mariadb_source: Server, fresh_schema: FreshSchema, consistency: Consistency, binlog_admin: str

@@ -115,6 +115,15 @@ def test_what_was_begun_and_not_refused_shows_by_its_looks(server: Target, looks
     assert server.follow(ADD) == begun
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_a_truncate_does_not_show_by_its_looks(server: Target, *, done: bool) -> None:
+    truncate = TargetDdl("TRUNCATE TABLE `one`.`a`", (A,))
+    server.noted = {0: Entry(0, truncate.sql, {A: "old"}, done)}
+    server.looks = {A: "altered by what was executed in front of it meanwhile"}
+
+    assert server.follow(truncate) == ([] if done else [truncate.sql])
+
+
 def test_what_no_order_of_parts_replaces_is_not_passed_over(server: Target) -> None:
     server.refuses = {SWAP.sql: 1060}
     server.refused(SWAP)

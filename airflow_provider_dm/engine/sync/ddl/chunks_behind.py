@@ -43,7 +43,12 @@ def chunks_behind(
     reset: dict[TableName, Coverage] = {}
     for old, new in names.items():
         was, now = before.schema(old), change.tables.schema(new)
-        if was is not None and now is not None and covered[old] is not ALL and _key(was.table) != _key(now.table):
+        if (
+            was is not None
+            and now is not None
+            and covered[old] is not ALL
+            and copied_by(was.table) != copied_by(now.table)
+        ):
             reset[new] = covered[old]
     begun = {name for name, was in reset.items() if was is not NONE}
     emptied = tuple(one.target for one in change.tables.schemas if one.table.name in begun)
@@ -67,8 +72,8 @@ def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName,
     return now
 
 
-def _key(table: Table) -> object:
-    """Return what rows are ordered by, and told apart; None where they cannot be copied in such an order."""
+def copied_by(table: Table) -> object:
+    """Return what a table's rows are ordered by, and told apart; None where they cannot be copied in such an order."""
     order = KeyOrder.of(table)
     if order is None:
         return None

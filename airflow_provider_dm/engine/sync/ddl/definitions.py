@@ -16,6 +16,8 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.sync.coverage import Part, coverages
+from airflow_provider_dm.engine.sync.ddl.chunks_behind import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
@@ -42,7 +44,10 @@ class DefinitionUnusable(DmError):
 
     code = "DM-6035"
     what = "the definition of {table} that was given by hand cannot be used: {why}."
-    hint = "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source has it."
+    hint = (
+        "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source has it, or had it where "
+        "the log is applied up to."
+    )
 
 
 def load_tables(source: SyncSource) -> SubtaskTables:
@@ -103,6 +108,13 @@ def take_definitions_by_hand(source: SyncSource) -> None:
         tracker = Tracker.of(server_of(upstream), {}, load_schema_collations(connection, ref))
     schemas = {one.table.name: one for one in load_table_schemas(connection, ref)}
     changed = [_read_by(tracker, name, one, schemas.get(name), source) for name, one in written.items()]
+    covered = coverages(load_chunks(connection, ref))
+    for one in changed:
+        name = one.table.name
+        in_part = isinstance(covered.get(name), Part) and name in schemas
+        if in_part and copied_by(one.table) != copied_by(schemas[name].table):
+            why = "the table is copied in part, in the order of another key; the DDL that changes it is still to come"
+            raise DefinitionUnusable(str(name), why)
 
     def body(tx: Connection) -> None:
         source.fence.check(tx)
