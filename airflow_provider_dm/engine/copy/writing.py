@@ -54,28 +54,39 @@ def write_rows_of(
 
     It raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
-    if job.is_merged:
-        writer = job.writer(Access(dialect))
-        rows = writer.rows(found, list(map(literals, found)))
-
-        def write_merged(connection: Connection) -> None:
-            owner = writer.owner
-            waiting = contested_keys(connection, owner.ref, writer.mapping.target.name)
-            writer.insert(connection, waiting.get(owner.table, set()), rows)
-
-        return write_merged
     statements = list(
         write_values(job.mapping, found, job.verb, literals, dialect=dialect, max_rows=ROWS_OF_A_STATEMENT)
     )
 
     def write(connection: Connection) -> None:
-        try:
-            for statement in statements:
+        at = 0
+        for statement in statements:
+            some = found[at : at + statement.rows]
+            at += statement.rows
+            if job.is_merged and statement.computing is not None:  # it may be run as several
+                _place(job, some, literals, dialect, connection)
+                continue
+            try:
                 execute(connection, statement)
-        except DuplicateInTarget as error:
-            raise _duplicate(job, error.key) from None
+            except DuplicateInTarget as error:
+                if not job.is_merged:
+                    raise _duplicate(job, error.key) from None
+                _place(job, some, literals, dialect, connection)  # the server has undone the statement
 
     return write
+
+
+def _place(
+    job: ChunkJob,
+    some: Sequence[Row],
+    literals: Callable[[Row], Literals],
+    dialect: Dialect,
+    connection: Connection,
+) -> None:
+    """Insert the rows of a merged table that find their places; the others wait. Raises TooManyContested."""
+    writer = job.writer(Access(dialect))
+    waiting = contested_keys(connection, writer.owner.ref, writer.mapping.target.name)
+    writer.insert(connection, waiting.get(writer.owner.table, set()), writer.rows(some, list(map(literals, some))))
 
 
 def _duplicate(job: ChunkJob, key: str) -> DuplicateDuringCopy:
