@@ -15,7 +15,7 @@ import pymysql
 
 from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.keyless import Snapshot, write_whole_table
+from airflow_provider_dm.engine.copy.keyless import Snapshot, write_in_pages, write_whole_table
 from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.writing import write_rows_of
@@ -80,7 +80,10 @@ def _copy_whole(
 
     try:
         with reader.reading(name) as connection:
-            run_transaction(target, body)
+            if job.is_alone:
+                write_in_pages(target, Snapshot(source, connection), job, seen, dialect)
+            else:
+                run_transaction(target, body)
     except (pymysql.err.Error, OSError) as error:
         raise source_error(source, error) from error
     return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen))

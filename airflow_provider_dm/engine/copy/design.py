@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.statements import Verb
 
 MOST_ROWS: Final = 500_000
-"""Estimated rows of a table that cannot be paged: more would be one transaction of minutes, all lost when it breaks."""
+"""Estimated rows of a table that cannot be paged, in one transaction: where the target table has other rows as well."""
 MOST_SCANNED: Final = 10_000
 """Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
 
@@ -167,10 +167,16 @@ def _check_source(
         for column in one.table.columns:
             codec_for(one.table.name, column)
         verb_for(mapping, subtask.loader)
-        if KeyOrder.of(mapping.source) is None and one.rows > MOST_ROWS:
-            way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
+        mixed = len(feeders[one.target]) > 1 or subtask.overwrites
+        if mixed and KeyOrder.of(mapping.source) is None and one.rows > MOST_ROWS:
+            way_out = (
+                "Give it a primary key (and the target table too), route it to a target table of its own, or leave it "
+                "out by block-allow-list."
+            )
             raise NotSupportedYet(
-                f"copying about {one.rows} rows of a table without a key", str(one.table.name), way_out
+                f"copying about {one.rows} rows of a table without a key into one that has other rows",
+                str(one.table.name),
+                way_out,
             )
         if mapping.uncertain and mapping.found_by is None and one.rows > MOST_SCANNED:
             way_out = "Give it a primary key, or create the target's table by hand with them as ordinary columns."

@@ -27,6 +27,8 @@ class ChunkJob:
     mapping: TableMapping
     verb: Verb
     siblings: tuple[str, ...] = ()
+    is_alone: bool = False
+    """The target table has no other rows than those of this table."""
 
     @property
     def is_merged(self) -> bool:

@@ -1,32 +1,45 @@
-"""Copying a table that has no key to page by: all of its rows from the snapshot, in one transaction of the target.
+"""Copying a table that has no key to page by: all of its rows from the snapshot, by one SELECT of one round.
 
-Dying in between leaves nothing; the next round begins it again. That bounds the size: a transaction of the whole table.
+A table that alone fills its target is written in pages. It is covered with the last of them only, so it has to be
+copied in one round. What a broken round leaves of it (`ChunkProgress.is_broken_off`) is removed before the log goes on
+(`remove_leftovers`), and the next round begins anew. A page is refused if the chunk is not where this copy has led it,
+so two copies of a table never mix. Any other table is written in one transaction, as its leftovers could not be told
+from other rows of the target; that bounds its size.
+
 Before it is covered it has no row in the target, and afterwards all of them as of the round's location, so its log is
 applied as that of any other table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
-from airflow_provider_dm.engine.copy.writing import ROWS_OF_A_STATEMENT, write_rows_of
+from airflow_provider_dm.engine.copy.page import PAGE_BYTES
+from airflow_provider_dm.engine.copy.writing import write_rows_of
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.source_session import source_error
 from airflow_provider_dm.engine.reading.text_rows import rows
 from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunks
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.shard_groups import merged_targets
 from airflow_provider_dm.engine.target.statements import Dialect
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas, lock_feeders
 
-AS_PLANNED: Final = "as planned"
-"""The `last_key` of a chunk that was copied whole."""
+PAGE_ROWS: Final = 10_000
+_REMOVED_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,19 +57,87 @@ def write_whole_table(
 
     Raises Fenced, DuplicateDuringCopy, TooManyContested, AnswerCut, and what reading raises.
     """
-    if not advance_chunk(connection, job.fence, seen, rows=0, last_key=AS_PLANNED, done=True):
+    if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
-    table = job.mapping.source
-    expected, counted = _count(snapshot, job), 0
-    literals = row_literals(table, dialect.server.flavour)
-    found = _rows(snapshot, job)
-    with closing(found):
-        while some := list(islice(found, ROWS_OF_A_STATEMENT)):
+    literals, counted = row_literals(job.mapping.source, dialect.server.flavour), 0
+    with closing(_pieces(snapshot, job)) as pieces:
+        for some in pieces:
             write_rows_of(job, some, literals, dialect)(connection)
             counted += len(some)
-    if counted != expected:
-        raise AnswerCut(f"all rows of {table.name}", counted, expected)
     count_chunk_rows(connection, job.fence.ref, seen.number, counted)
+
+
+def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect) -> None:
+    """Write a table that alone fills its target. Raises as `write_whole_table`, and SchemaChangedDuringCopy."""
+    literals = row_literals(job.mapping.source, dialect.server.flavour)
+
+    def page(some: Sequence[Row], *, done: bool = False) -> bool:
+        write = write_rows_of(job, some, literals, dialect)
+
+        def body(connection: Connection) -> bool:
+            step = advance_chunk(connection, job.fence, seen, rows=len(some), last_key=None, done=done)
+            if step:
+                write(connection)
+            return step
+
+        return run_transaction(target, body)
+
+    with closing(_pieces(snapshot, job)) as pieces:
+        for some in pieces:
+            if not page(some):
+                return  # the round is over, or the answer to a COMMIT was lost: the next round begins anew
+            seen = replace(seen, rows_copied=seen.rows_copied + len(some))
+    check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
+    page((), done=True)
+
+
+def remove_leftovers(target: Endpoint, fence: Fence) -> None:
+    """Remove the rows of tables whose copy has broken off. No round is open. Raises Fenced or TargetWentBack."""
+    chunks = run_transaction(target, lambda tx: load_chunks(tx, fence.ref))
+    broken = {one.table: one for one in chunks if one.is_broken_off}
+    if not broken:
+        return
+    for schema in run_transaction(target, lambda tx: load_table_schemas(tx, fence.ref)):
+        chunk = broken.get(schema.table.name)
+        if chunk is not None:
+            while run_transaction(target, partial(_remove, fence=fence, chunk=chunk, into=schema.target)):
+                pass
+
+
+def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: TableName) -> bool:
+    """Remove some rows; tell whether there may be more."""
+    fence.check(connection)
+    if lock_feeders(connection, fence.ref, into) > 1 or into in merged_targets(connection, fence.ref):
+        what = f"removing what a copy that has broken off left in {into}, which takes rows of other tables as well"
+        raise NotSupportedYet(what, str(chunk.table), MIGRATE_AGAIN)
+    with connection.cursor() as cursor:
+        if cursor.execute(f"DELETE FROM {into.quoted()} LIMIT {_REMOVED_AT_ONCE}"):
+            return True
+    count_chunk_rows(connection, fence.ref, chunk.number, 0)
+    return False
+
+
+def _pieces(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+    """Yield all rows of the table, some MB at a time. Raises AnswerCut if rows are missing, and what reading raises."""
+    table, expected = job.mapping.source, _count(snapshot, job)
+    columns, to_row = row_reader(table)
+    counted, some, weight = 0, list[Row](), 0
+    sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
+    try:
+        with closing(rows(snapshot.connection, sql)) as batches:
+            for batch in batches:
+                some.extend(map(to_row, batch.rows))
+                weight += batch.bytes
+                if len(some) >= PAGE_ROWS or weight >= PAGE_BYTES:
+                    counted += len(some)
+                    yield some
+                    some, weight = [], 0
+    except (pymysql.err.Error, OSError) as error:
+        raise source_error(snapshot.source, error) from error
+    if counted + len(some) != expected:
+        raise AnswerCut(f"all rows of {table.name}", counted + len(some), expected)
+    if some:
+        yield some
 
 
 def _count(snapshot: Snapshot, job: ChunkJob) -> int:
@@ -65,15 +146,3 @@ def _count(snapshot: Snapshot, job: ChunkJob) -> int:
     except (pymysql.err.Error, OSError) as error:
         raise source_error(snapshot.source, error) from error
     return int(count)
-
-
-def _rows(snapshot: Snapshot, job: ChunkJob) -> Generator[Row, None, None]:
-    table = job.mapping.source
-    columns, to_row = row_reader(table)
-    sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
-    try:
-        with closing(rows(snapshot.connection, sql)) as batches:
-            for batch in batches:
-                yield from map(to_row, batch.rows)
-    except (pymysql.err.Error, OSError) as error:
-        raise source_error(snapshot.source, error) from error

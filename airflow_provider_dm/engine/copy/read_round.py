@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +42,8 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.shard_groups import merged_targets
+from airflow_provider_dm.engine.target.statements import Verb
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
@@ -123,16 +125,18 @@ class ReadRound:
         are begun.
         """
         chunks = run_transaction(self.target, lambda tx: load_chunks(tx, self.fence.ref))
-        left = [one for one in chunks if one.round == self.round and not one.done]
+        left = [one for one in chunks if one.round == self.round and not one.done and not one.is_broken_off]
         if not left:
             return []
-        mappings, feeders = run_transaction(self.target, lambda tx: self._tables(tx, {one.table for one in left}))
-        jobs = [self._job(one, mappings[one.table], feeders) for one in left]
+        mappings, feeders, merged = run_transaction(
+            self.target, lambda tx: self._tables(tx, {one.table for one in left})
+        )
+        jobs = [self._job(one, mappings[one.table], feeders, merged) for one in left]
         return sorted(jobs, key=_urgency)
 
     def _tables(
         self, connection: Connection, names: set[TableName]
-    ) -> tuple[dict[TableName, TableMapping], list[Feeder]]:
+    ) -> tuple[dict[TableName, TableMapping], list[Feeder], frozenset[TableName]]:
         rules = SubtaskRules.of(self.subtask)
         schemas = [one for one in load_table_schemas(connection, self.fence.ref) if one.table.name in names]
         there = read_tables(connection, {one.target for one in schemas})
@@ -140,12 +144,16 @@ class ReadRound:
             one.table.name: map_table(one.table, there[one.target], rules.router.extracted(one.table.name))
             for one in schemas
         }
-        return mappings, load_feeders(connection, self.fence.ref)
+        return mappings, load_feeders(connection, self.fence.ref), merged_targets(connection, self.fence.ref)
 
-    def _job(self, chunk: ChunkProgress, mapping: TableMapping, feeders: Sequence[Feeder]) -> ChunkJob:
+    def _job(
+        self, chunk: ChunkProgress, mapping: TableMapping, feeders: Sequence[Feeder], merged: Collection[TableName]
+    ) -> ChunkJob:
         same = ((one.source, one.table) for one in feeders if one.target == mapping.target.name)
         siblings = sibling_names(same, (self.fence.ref.source, mapping.source.name))
-        return ChunkJob(self.fence, chunk, mapping, verb_for(mapping, self.subtask.loader), siblings)
+        verb = verb_for(mapping, self.subtask.loader)
+        alone = not siblings and verb is Verb.INSERT and mapping.target.name not in merged
+        return ChunkJob(self.fence, chunk, mapping, verb, siblings, alone)
 
 
 def _urgency(job: ChunkJob) -> tuple[bool, bool, int]:

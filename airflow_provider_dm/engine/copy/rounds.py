@@ -30,6 +30,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.copy.begin import SourceMoved
 from airflow_provider_dm.engine.copy.gather import Gathering, gathering
 from airflow_provider_dm.engine.copy.job import ReaderResult
+from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
@@ -132,6 +133,7 @@ class SourceLoad:
             try:
                 # Behind this no page of an earlier round is accepted, whatever has become of its reader.
                 run_transaction(self.target, lambda tx: close_round(tx, self.loading.source.fence))
+                remove_leftovers(self.target, self.loading.source.fence)
                 if not self._follow():
                     return False
                 if self._is_covered():

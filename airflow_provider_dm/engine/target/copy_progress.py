@@ -44,6 +44,11 @@ class ChunkProgress:
     birth: str = ""
     """What its table is recognized by in that round."""
 
+    @property
+    def is_broken_off(self) -> bool:
+        """True if it has rows and no key to go on from (copy/keyless.py): it is being copied, or has to begin anew."""
+        return not self.done and self.last_key is None and self.rows_copied > 0
+
 
 def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
     """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""

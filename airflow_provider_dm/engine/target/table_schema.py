@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
@@ -107,6 +107,12 @@ def load_feeders(connection: Connection, ref: SubtaskRef, *, also_away: bool = F
         Feeder(text(source), name_of(schema, table), name_of(to, to_table), int(owner))
         for source, schema, table, to, to_table, owner in rows
     ]
+
+
+def lock_feeders(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
+    """Return how many source tables of the task go to a table. No other one begins until the transaction ends."""
+    sql = f"SELECT target_schema, target_name FROM {ref.table(_ROWS.table)} WHERE task = %s FOR UPDATE"
+    return sum(name_of(*row) == target for row in query(connection, sql, (ref.task,)))
 
 
 def set_skip_until(connection: Connection, ref: SubtaskRef, table: Table, until: str) -> None:
