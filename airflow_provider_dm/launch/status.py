@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import has_ended
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
+from airflow_provider_dm.engine.shard.lock import Lock
 from airflow_provider_dm.launch.ddl_locks import locks_of
 
 SILENT_SECONDS: Final = 30.0
@@ -27,49 +29,76 @@ Json = dict[str, Any]
 
 def status_of(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> Json:
     """Return DM's document: of every task, of one task's sources, or of these sources."""
-    if task or sources:
-        return _of_sources(store, task, sources)
-    return {"result": True, "msg": "", "tasks": _tasks(store)}
+    return Known(store).status(task, sources)
 
 
-# Reading
+class Known:
+    """What the metadata DB knows, each part read once, when it is asked for: the value of one answer."""
 
+    def __init__(self, store: MetaStore) -> None:
+        self._store = store
+        self._runs: dict[str, Run | None] = {}
 
-def _tasks(store: MetaStore) -> list[Json]:
-    answer = []
-    for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
-        subtasks = list(group)
-        relays = [store.relay_status(subtask.source) for subtask in subtasks]
-        status = task_status(subtasks, [relay for relay in relays if relay is not None], last_run(store, task))
-        answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
-    return answer
+    @cached_property
+    def subtasks(self) -> list[SubtaskStatus]:
+        return self._store.list_subtasks()
 
+    @cached_property
+    def relays(self) -> dict[str, RelayStatus]:
+        """The relays by source."""
+        return {one.source: one for one in self._store.list_relays()}
 
-def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> Json:
-    known = store.list_subtasks()
-    subtasks = [one for one in known if task in (None, one.task) and (not sources or one.source in sources)]
-    if task is not None and not any(one.task == task for one in known):
-        return {"result": False, "msg": f"task {task} has no source or not exist", "sources": []}
-    found: list[Json] = []
-    for name in sources or dict.fromkeys(one.source for one in subtasks):
-        relay = store.relay_status(name)
-        if relay is None and not any(one.source == name for one in known):
-            found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
-            continue
-        of_source = [(one, last_run(store, one.task)) for one in subtasks if one.source == name]
-        found.append(source_status(name, relay, of_source, _unresolved(store, name)))
-    unknown = [str(one["msg"]) for one in found if not one["result"]]
-    return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
+    @cached_property
+    def locks(self) -> list[tuple[Lock, float]]:
+        """The DDL locks of all tasks, with their ages in seconds."""
+        return locks_of(self._store)
 
+    def last_run(self, task: str) -> Run | None:
+        """Return the newest run of a task that loads or syncs."""
+        if task not in self._runs:
+            self._runs[task] = last_run(self._store, task)
+        return self._runs[task]
 
-def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
-    """Return by task the lock that a source waits for: the oldest, of several."""
-    found: dict[str, str] = {}
-    for lock, _ in locks_of(store):
-        info = lock.info(source)
-        if info is not None and not info.done:
-            found.setdefault(lock.task, lock.id)
-    return found
+    def status(self, task: str | None = None, sources: Sequence[str] = ()) -> Json:
+        """Return DM's document: of every task, of one task's sources, or of these sources."""
+        if task or sources:
+            return self._of_sources(task, sources)
+        return {"result": True, "msg": "", "tasks": self._tasks()}
+
+    def _tasks(self) -> list[Json]:
+        answer = []
+        for task, group in groupby(self.subtasks, key=lambda subtask: subtask.task):
+            subtasks = list(group)
+            sources = [one.source for one in subtasks]
+            relays = [self.relays[one] for one in sources if one in self.relays]
+            status = task_status(subtasks, relays, self.last_run(task))
+            answer.append({"taskName": task, "taskStatus": status, "sources": sources})
+        return answer
+
+    def _of_sources(self, task: str | None, sources: Sequence[str]) -> Json:
+        known = self.subtasks
+        subtasks = [one for one in known if task in (None, one.task) and (not sources or one.source in sources)]
+        if task is not None and not any(one.task == task for one in known):
+            return {"result": False, "msg": f"task {task} has no source or not exist", "sources": []}
+        found: list[Json] = []
+        for name in sources or dict.fromkeys(one.source for one in subtasks):
+            relay = self.relays.get(name)
+            if relay is None and not any(one.source == name for one in known):
+                found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
+                continue
+            of_source = [(one, self.last_run(one.task)) for one in subtasks if one.source == name]
+            found.append(source_status(name, relay, of_source, self._unresolved(name)))
+        unknown = [str(one["msg"]) for one in found if not one["result"]]
+        return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
+
+    def _unresolved(self, source: str) -> dict[str, str]:
+        """Return by task the lock that a source waits for: the oldest, of several."""
+        found: dict[str, str] = {}
+        for lock, _ in self.locks:
+            info = lock.info(source)
+            if info is not None and not info.done:
+                found.setdefault(lock.task, lock.id)
+        return found
 
 
 def last_run(store: MetaStore, task: str) -> Run | None:

@@ -15,6 +15,8 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from airflow.models.log import Log
+from airflow.utils.session import create_session
 from fastapi import HTTPException, Request, status
 
 PAGE_HEADER: Final = "x-dm-page"
@@ -26,16 +28,25 @@ def may_act(user: BaseUser) -> bool:
     return get_auth_manager().is_authorized_connection(method="PUT", user=user)
 
 
-def can_act(user: GetUserDep) -> None:
-    """Refuse a user who may not act."""
+def can_act(user: GetUserDep, request: Request) -> None:
+    """Refuse a user who may not act, and note the attempt in Airflow's audit log."""
     if not may_act(user):
+        _note_refusal(user, request)
         raise HTTPException(status.HTTP_403_FORBIDDEN, "You may read this page. To act you need the role Op.")
 
 
-def from_the_page(request: Request) -> None:
-    """Refuse a request that a page of another site may have made."""
+def from_the_page(user: GetUserDep, request: Request) -> None:
+    """Refuse a request that a page of another site may have made, and note it in Airflow's audit log."""
     headers = request.headers
     if headers.get("authorization", "").lower().startswith("bearer "):
         return
     if PAGE_HEADER not in headers or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        _note_refusal(user, request)
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"The request does not come from the page: no {PAGE_HEADER}.")
+
+
+def _note_refusal(user: BaseUser, request: Request) -> None:
+    """Write an entry of its own: Airflow's session of a request is rolled back with the refusal."""
+    action = request.url.path.rsplit("/", 1)[-1][:40]
+    with create_session() as session:
+        session.add(Log(f"dm_{action}_refused", owner=user.get_name(), owner_display_name=user.get_name()))

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch.ddl_locks import locks_document
-from airflow_provider_dm.launch.status import dm_error, last_run, lives, status_of
+from airflow_provider_dm.launch.ddl_locks import lock_json
+from airflow_provider_dm.launch.status import Known, dm_error, lives
 from airflow_provider_dm.links.task_instance import TaskInstanceRef, run_prefix, task_instance_of
 from airflow_provider_dm.plugins.verdict import Level, verdict_of, worst
 
@@ -60,37 +60,40 @@ class Asked:
 def page_document(store: MetaStore, asked: Asked) -> Json:
     """Return what the page shows of these tasks."""
     names = asked.names(store)
-    locks = locks_document(store, asked.task)["locks"]
-    known = status_of(store)["tasks"]
-    chosen = [one for one in known if names is None or one["taskName"] in names]
-    tasks = [_task(store, one, locks, detailed=len(chosen) == 1 and names is not None) for one in chosen]
-    read = {source for one in known for source in one["sources"]}
-    relays = [one.source for one in store.list_relays() if one.source not in read] if names is None else []
+    known = Known(store)
+    locks = [lock_json(lock, age) for lock, age in known.locks if asked.task in (None, lock.task)]
+    listed = known.status()["tasks"]
+    chosen = [one for one in listed if names is None or one["taskName"] in names]
+    tasks = [_task(store, known, one, locks, detailed=len(chosen) == 1 and names is not None) for one in chosen]
+    read = {source for one in listed for source in one["sources"]}
+    relays = [source for source in known.relays if source not in read] if names is None else []
     if asked.source is not None and not tasks:
         relays = [asked.source]
     levels = [Level(one["verdict"]["level"]) for one in tasks]
     return {
         "tasks": tasks,
-        "relays": status_of(store, sources=relays)["sources"] if relays else [],
+        "relays": known.status(sources=relays)["sources"] if relays else [],
         "locks": [one for one in locks if names is None or one["task"] in names],
         "verdict": {"level": worst(levels).value},
     }
 
 
-def _task(store: MetaStore, listed: Json, locks: Sequence[Json], *, detailed: bool) -> Json:
+def _task(store: MetaStore, known: Known, listed: Json, locks: Sequence[Json], *, detailed: bool) -> Json:
     """Return one task: of query-status, and beside it its last runs."""
     name: str = listed["taskName"]
     runs = store.list_runs(task=name, limit=RUNS_SHOWN if detailed else 1)
     shown = [run_json(one) for one in runs]
-    works = _judged(last_run(store, name), shown)
-    sources = status_of(store, name)["sources"]
+    works = _judged(known.last_run(name), shown)
+    sources = known.status(name)["sources"]
     verdicts = {}
     for one in sources:
         source, relay = one["sourceStatus"]["source"], one["sourceStatus"]["relayStatus"]
         mine = [lock for lock in locks if lock["task"] == name and source in (*lock["synced"], *lock["unsynced"])]
         verdicts[source] = verdict_of(one["subTaskStatus"][0], relay, works, mine)
     level = worst([one.level for one in verdicts.values()])
-    paused_at = {one.source: str(one.error_at) for one in store.list_subtasks(task=name) if one.error_at is not None}
+    paused_at = {
+        one.source: str(one.error_at) for one in known.subtasks if one.task == name and one.error_at is not None
+    }
     found: Json = {
         **listed,
         "sourceStatus": sources,

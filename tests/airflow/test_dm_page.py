@@ -292,6 +292,12 @@ def test_what_was_done_is_in_airflows_audit_log(
     assert newest["owner"] == "olga"
     assert json.loads(newest["extra"]) == {"task": TASK, "source": SOURCE, "method": "POST"}
 
+    for user, headers in {"vic": {"X-DM-Page": "1"}, "olga": {}}.items():
+        refused = users[user].request.post(f"{airflow.url}/dm/api/pause", data={"task": TASK}, headers=headers)
+        assert refused.status == 403
+        (newest, *_) = airflow.api.call("GET", "/eventLogs?event=dm_pause_refused&order_by=-when")["event_logs"]
+        assert newest["owner"] == user
+
 
 def test_a_lock_that_is_not_there_is_refused_with_its_error(
     airflow: Airflow, live: LiveSync, users: dict[str, BrowserContext]

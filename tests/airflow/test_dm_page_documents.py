@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, RelayStatus, Stage, Unit
@@ -214,3 +216,27 @@ def test_a_task_instance_is_read_from_the_identity_that_it_has() -> None:
     assert len(long.identity) == LONGEST_IDENTITY
     assert task_instance_of(long.identity) is None
     assert task_instance_of("dmctl:host:1") is None
+
+
+def test_a_poll_of_many_tasks_asks_two_questions_for_each(store: MetaStore) -> None:
+    """What is the same for all is read once: subtasks, relays and locks."""
+    asked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("SELECT"):
+            asked.append(statement)
+
+    def questions() -> int:
+        asked.clear()
+        page_document(store, Asked())
+        return len(asked)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        store.put_subtask("task0", SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+        one = questions()
+        for number in range(1, 6):
+            store.put_subtask(f"task{number}", SOURCE, unit=Unit.SYNC, stage=Stage.RUNNING, needed=AT, applied=AT)
+        assert questions() == one + 5 * 2
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)

@@ -52,13 +52,14 @@ const DIALOGS = {
   unlock: (wanted, page) => {
     const lock = page.locks.find((one) => one.ID === wanted.lock && one.number === wanted.number);
     if (lock === undefined) return gone("The lock has been resolved meanwhile.");
+    const run = lock.phase === "differs"; // the DDL of the owner is in the target, and another source has made another one
     const owners = lock.synced.map((source) => choice("owner", source, source === lock.owner, source, null));
     return {
       title: "Decide about the DDL lock",
       text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows behind the statement are applied when it is resolved.`,
       extra: [
         lock.DDLs.map((sql) => h("pre", {}, sql)),
-        fieldset("What happens in the target", choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources go on"), choice("action", "skip", false, "Execute nothing", "as you have made the change in the target yourself")),
+        fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources go on"), choice("action", "skip", run, "Execute nothing", run ? "as the DDL has been run; another source's DDL counts as the same" : "as you have made the change in the target yourself")),
         owners.length > 1 ? fieldset("Whose DDL counts", owners) : null,
         lock.unsynced.length
           ? h("label", { class: "choice" }, h("input", { type: "checkbox", name: "force", required: true }), h("span", {}, h("strong", {}, `Do not wait for ${lock.unsynced.join(", ")}`), h("span", { class: "muted" }, ": it passes the statement with the same DDL only, and stops with an error at another one.")))
