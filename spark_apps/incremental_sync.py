@@ -32,11 +32,10 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing, say_stopped, wait_for_resumption
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
-from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from spark_apps.app import App, Outcome, main
@@ -61,7 +60,8 @@ def work(app: App) -> Outcome:
         results = {**results, **_round(peers, runner, sources, shown)}
         failures = peers.failures
         sources = _waiting(sources, before, results) if not (app.stop.is_set() or failures) else []
-    result = _result(results, failures, time.monotonic() - began)
+    failed = {source: str(error) for source, error in failures.items()}
+    result = result_json(results, failed, time.monotonic() - began)
     finished = not failures and all(one.finished for one in results.values())
     return Outcome(result, finished, next(iter(failures.values()), None))
 
@@ -184,34 +184,6 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
                 source = again
     finally:
         peers.ended(source_id)
-
-
-def _result(results: Mapping[str, SyncResult], failures: Mapping[str, DmError], seconds: float) -> dict[str, object]:
-    # Rows that are held back are neither lost nor applied: they wait for a shard's DDL, and the next run goes on.
-    held_back = {source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups}
-    finished = not failures and all(one.finished for one in results.values())
-    return {
-        "status": "stopped" if not finished else WAITING_FOR_LOCK if held_back else "finished",
-        "changes_applied": sum(one.changes for one in results.values()),
-        "transactions": sum(one.transactions for one in results.values()),
-        "ddl_applied": sum(one.ddl_applied for one in results.values()),
-        "seconds": round(seconds, 3),
-        "unresolved_groups": held_back,
-        "failed": {source: str(error) for source, error in failures.items()},
-        "sources": {
-            source: {
-                "location": str(one.location),
-                "finished": one.finished,
-                "epochs": one.epochs,
-                "transactions": one.transactions,
-                "changes_applied": one.changes,
-                "contested_rows": one.contested_rows,
-                "ddl_applied": one.ddl_applied,
-                "seconds": one.seconds,
-            }
-            for source, one in results.items()
-        },
-    }
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -39,16 +40,7 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
                 return None
     except DmError:
         return None
-    return {
-        "status": "finished",
-        "changes_applied": 0,
-        "transactions": 0,
-        "ddl_applied": 0,
-        "seconds": 0.0,
-        "unresolved_groups": {},
-        "failed": {},
-        "sources": {source: {"location": str(location), "finished": True} for source, location in applied.items()},
-    }
+    return result_json({source: SyncResult(location, finished=True) for source, location in applied.items()}, {}, 0.0)
 
 
 def note_idle(store: MetaStore, task: str, holder: HolderSpec, result: Mapping[str, Any]) -> str:

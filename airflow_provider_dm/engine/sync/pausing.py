@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.gate import LOOK_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.session import close_target
 

@@ -31,7 +31,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import lengthened
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.claim import check_still_has

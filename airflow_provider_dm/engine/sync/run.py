@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -22,6 +21,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
@@ -31,23 +31,6 @@ from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.write.apply import Target
 from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES
 from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
-
-
-@dataclass(frozen=True)
-class SyncResult:
-    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
-
-    location: Location
-    finished: bool
-    epochs: int
-    transactions: int
-    changes: int
-    contested_rows: int
-    """Rows that wait for others to give their places in merged tables free."""
-    ddl_applied: int
-    seconds: float
-    unresolved_groups: tuple[dict[str, Any], ...] = ()
-    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
 
 
 def run_sync(

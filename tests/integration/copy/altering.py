@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.reading.births import read_births
-from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.rounds import close_round

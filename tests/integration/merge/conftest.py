@@ -29,7 +29,8 @@ from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.locations import RelayMadeAnew
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema, StartServers

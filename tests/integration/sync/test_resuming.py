@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.config.source import CheckerConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
-from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.claim import claim_generation, current_generation

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.sync.source import SyncSource
-from spark_apps.incremental_sync import _result, _waiting
+from spark_apps.incremental_sync import _waiting
 
 
 def source(name: str) -> SyncSource:
@@ -30,6 +30,6 @@ def test_who_waits_is_synced_again_until_nothing_changes() -> None:
     assert _waiting([b], second, {"a": result(), "b": result()}) == []
     assert _waiting([a], {"a": result("for b")}, {"a": result("for b")}) == []
     assert _waiting([a, b], {}, {"a": result(), "b": result()}) == []
-    assert [_result(one, {}, 0.0)["status"] for one in (first, second)] == ["waiting for lock"] * 2
-    assert _result({"a": result(), "b": result()}, {}, 0.0)["status"] == "finished"
-    assert _result({"a": result("for b"), "b": replace(result(), finished=False)}, {}, 0.0)["status"] == "stopped"
+    assert [result_json(one, {}, 0.0)["status"] for one in (first, second)] == ["waiting for lock"] * 2
+    assert result_json({"a": result(), "b": result()}, {}, 0.0)["status"] == "finished"
+    assert result_json({"a": result("for b"), "b": replace(result(), finished=False)}, {}, 0.0)["status"] == "stopped"

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.run import SyncResult
+from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.errors import TargetUnreachable
 from tests.unit.sync.loop_world import FENCE, NOWHERE
