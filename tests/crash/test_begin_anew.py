@@ -194,7 +194,7 @@ def test_a_need_that_comes_between_the_looks_keeps_the_log(memory: Path, flavour
         session(opening, new, chance, ("mysql-bin.000002", 8000))
         before = held(directory)
         opening.needs = lambda: next(looks)
-        with pytest.raises(BinlogPurged, match=f"shop .Stopped. needs {inside.at}, a place no later than that"):
+        with pytest.raises(BinlogPurged, match=f"shop .Stopped. needs {inside.at}, a location not after that"):
             opening.open(left.connection(), left.info, left.locate)
         assert next(looks, None) is None
         assert held(directory) == before

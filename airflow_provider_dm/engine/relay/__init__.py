@@ -1,1 +1,1 @@
-"""The relay log: a source's binlog files, pulled byte for byte into a local directory, and read from there."""
+"""The relay log: a source's binlog files, copied byte for byte to a local directory, and read from there."""

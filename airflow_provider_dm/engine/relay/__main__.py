@@ -1,4 +1,4 @@
-"""`python -m airflow_provider_dm.engine.relay SPEC.json`: one relay in this process, as `child` describes it."""
+"""`python -m airflow_provider_dm.engine.relay SPEC.json`: run one relay in this process (see `child`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 def main() -> int:
     """Import the relay and run it.
 
-    What an import makes is no garbage, and to look for some takes a fifth of its time; nor will it be any later.
+    Garbage collection during the imports would take a fifth of their time and find nothing, then or later.
     """
     gc.disable()
     from airflow_provider_dm.engine.relay import child

@@ -1,4 +1,4 @@
-"""How long a relay or a sync waits before it tries again: the `checker` of its source says."""
+"""Delays before a relay or a sync retries, from the `checker` configuration of its source."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from airflow_provider_dm.engine.config.source import CheckerConfig
 
 FIRST_PAUSE_SECONDS: Final = 0.2
-"""A connection that was lost is made again at once; what comes to nothing then is waited for."""
+"""A lost connection is reopened almost at once; only further failures wait for longer."""
 
 
 def pause_seconds(checker: CheckerConfig, failures: int) -> float:
-    """Return the pause before the next attempt, after so many failures in a row.
+    """Return the delay before the next attempt, after this number of consecutive failures.
 
-    FIRST_PAUSE_SECONDS, then from `backoff-min` to `backoff-max`, times `backoff-factor` with each failure; with
-    `backoff-jitter` half of it is left to chance.
+    FIRST_PAUSE_SECONDS, then from `backoff-min` to `backoff-max`, multiplied by `backoff-factor` with each failure;
+    with `backoff-jitter` half of it is random.
 
     >>> [pause_seconds(CheckerConfig(backoff_jitter=False), failures) for failures in (1, 2, 3, 4, 99)]
     [0.2, 1.0, 2.0, 4.0, 300.0]
@@ -26,7 +26,7 @@ def pause_seconds(checker: CheckerConfig, failures: int) -> float:
 
 
 def lengthened(checker: CheckerConfig, steps: int) -> float:
-    """Return `backoff-min`, times `backoff-factor` as often as `steps` says, and `backoff-max` at most.
+    """Return `backoff-min`, multiplied by `backoff-factor` `steps` times, but at most `backoff-max`.
 
     >>> [lengthened(CheckerConfig(backoff_jitter=False), steps) for steps in (0, 1, 8, 9, 9999)]
     [1.0, 2.0, 256.0, 300.0, 300.0]

@@ -1,7 +1,7 @@
-"""The child process that is one relay: `python -m airflow_provider_dm.engine.relay SPEC.json` (`__main__`).
+"""The child process of one relay: `python -m airflow_provider_dm.engine.relay SPEC.json` (`__main__`).
 
-It tells its end as engine/reported.py says: 0 caught up or stopped by the desired stage, 143 stopped by SIGTERM or by
-the death of its launcher. Light imports only: a relay has to stay a small process.
+It reports its end as engine/reported.py defines: exit code 0 if it has caught up or the desired stage is Stopped, 143
+if SIGTERM or the death of its launcher ended it. Light imports only: a relay has to be a small process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_
 
 log = logging.getLogger("airflow_provider_dm.engine.relay")
 
-_LAST_WORDS_SECONDS: Final = 5.0
+_EXIT_GRACE_SECONDS: Final = 5.0
 
 
 def main(arguments: list[str]) -> int:
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _die_with(launcher_pid: int, stop: threading.Event) -> None:
-    """Wait for the launcher's end, then stop; and stop hard when that takes too long."""
+    """Wait for the launcher's end, then stop the relay; exit hard if that takes too long."""
     wait_for_end_of(launcher_pid)
-    log.warning("the launcher %d is gone", launcher_pid)
+    log.warning("the launcher %d has ended", launcher_pid)
     stop.set()
-    time.sleep(_LAST_WORDS_SECONDS)
+    time.sleep(_EXIT_GRACE_SECONDS)
     os._exit(EXIT_STOPPED)

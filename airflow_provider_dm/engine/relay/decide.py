@@ -1,8 +1,8 @@
-"""What to do with one event of a dump stream: a pure decision from its header and from what the file holds.
+"""The decision on one event of a dump stream: pure, from its header and the state of the file.
 
-Positions are 64 bits, counted from event sizes; the 32 bits that an event carries only have to agree. Events that the
-dump thread makes up (fake rotate, heartbeat, a second format description, anything flagged artificial) are in no file
-of the upstream, so they never get into ours.
+Positions are 64 bits, counted from event sizes; the 32 bits in an event must agree with them. Events that the dump
+thread generates (fake rotate, heartbeat, a second format description, anything flagged artificial) are in no file of
+the upstream, so they are never written to ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BinlogNameRefused(DmError):
     code = "DM-4012"
     scope = Scope.UPSTREAM
     what = "the upstream names its next binlog {name!r}."
-    hint = "That is no file name of a binlog: check what answers at this address."
+    hint = "That is not the name of a binlog file: check which program answers at this address."
 
 
 class StreamHasHole(DmError):
@@ -35,7 +35,7 @@ class StreamHasHole(DmError):
 
     code = "DM-4013"
     scope = Scope.UPSTREAM
-    what = "{file} goes on at {found} where {position} was due: the upstream left events out."
+    what = "{file} continues at {found} where {position} was expected: the upstream has omitted events."
     hint = "Check that nothing filters the binlog between upstream and relay."
 
 
@@ -45,23 +45,25 @@ class FileSequenceBroken(DmError):
 
     code = "DM-4014"
     scope = Scope.UPSTREAM
-    what = "after {held} the upstream goes on with {found}."
+    what = "after {held} the upstream continues with {found}."
     hint = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
 
 
 def header_of(event: memoryview) -> EventHeader:
-    """Parse the header of a whole event. Raises PacketsBroken for what cannot be one."""
+    """Parse the header of a complete event. Raises PacketsBroken if it is invalid."""
     if len(event) < HEADER_SIZE:
         raise PacketsBroken(f"an event of {len(event)} bytes")
     header = EventHeader.parse(event)
     if header.size != len(event):
-        raise PacketsBroken(f"an event says {header.size} bytes and has {len(event)}")
+        raise PacketsBroken(f"an event with size {header.size} in its header has {len(event)} bytes")
     return header
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A place in the stream: upstream position `cursor` of `file`, of which `size` bytes are held (0: no file yet)."""
+    """A position in the stream: upstream position `cursor` of `file`, of which we have `size` bytes (0: no file
+    yet).
+    """
 
     file: BinlogFile
     cursor: int
@@ -69,17 +71,17 @@ class Stand:
 
 
 class Step(Enum):
-    """What is done with an event of the file, or with one that is none."""
+    """The action for one event; its value is the reason."""
 
     DROP = "it is in no file of the upstream"
-    CREATE = "it is the format description that opens a file which is not here yet"
-    APPEND = "it is the next bytes of the file"
-    COMPARE = "the file holds its bytes already"
+    CREATE = "it is the format description that begins a new file"
+    APPEND = "it is the next part of the file"
+    COMPARE = "the file already contains its bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A rotate: what follows starts at `position` of `file`."""
+    """A rotate event: the next events begin at `position` of `file`."""
 
     file: BinlogFile
     position: int
@@ -89,7 +91,7 @@ Decision = Step | Turn
 
 
 def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
-    """Decide what to do with an event. `body`: what follows the header, without checksum; read for rotates only.
+    """Decide on an event. `body`: its bytes after the header, without checksum; only needed for rotate events.
 
     Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.
     """
@@ -98,9 +100,9 @@ def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
         return Step.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
-        return Step.DROP  # MariaDB repeats it behind the repeated format description
+        return Step.DROP  # MariaDB repeats it after the repeated format description
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or stand.cursor != BINLOG_HEADER_SIZE):
-        return Step.DROP  # the dump started behind it; it tells how to read what follows
+        return Step.DROP  # the dump began later in the file; the event describes the format of the following ones
     if header.log_position and header.log_position != (stand.cursor + header.size) & 0xFFFF_FFFF:
         raise StreamHasHole(str(stand.file), stand.cursor, header.log_position - header.size)
     if stand.cursor < stand.size:

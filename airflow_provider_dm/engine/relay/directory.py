@@ -4,9 +4,9 @@
     <root>/<server-uuid>.<000001>/mysql-bin.000001 bytes as in the upstream's file
     <root>/<server-uuid>.<000001>/relay.meta
 
-The files are the truth; the index and `relay.meta` are hints that can be rebuilt. A sub-directory's suffix rises by
-one whenever the upstream changes. Names from outside are looked up in what is here, never joined to a path.
-This module names and orders files; it opens no file body (reader, recovery), deletes nothing (purge), knows no
+The files are the truth; the index and `relay.meta` are hints that can be rebuilt. The suffix of the sub-directory is
+incremented whenever the upstream changes. Names from outside are compared with existing names, never joined to a path.
+This module names and orders files; it opens no file body (reader, recovery), deletes nothing (purge), and uses no
 connection (writer).
 """
 
@@ -38,7 +38,7 @@ class InvalidSubDir(DmError):
 
     code = "DM-4001"
     what = "{text!r} is not the name of a relay sub-directory."
-    hint = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
+    hint = "The form is SERVER-UUID.NUMBER, as in server-uuid.index."
 
 
 class SubDir(NamedTuple):
@@ -60,7 +60,7 @@ class SubDir(NamedTuple):
 
 
 class RelayFile(NamedTuple):
-    """A binlog file in a sub-directory, with its size in bytes now."""
+    """A binlog file in a sub-directory, with its present size in bytes."""
 
     path: Path
     file: BinlogFile
@@ -68,7 +68,7 @@ class RelayFile(NamedTuple):
 
 
 def parse_index(text: str) -> tuple[SubDir, ...] | None:
-    """Parse the lines of an index; None when it is torn or no index at all (suffixes rise by one from line to line)."""
+    """Parse the lines of an index; None if it is truncated or invalid (suffixes increase by one from line to line)."""
     if not text.endswith("\n"):
         return None
     try:
@@ -85,20 +85,20 @@ def format_index(sub_dirs: Sequence[SubDir]) -> str:
 
 @dataclass(frozen=True)
 class RelayDirectory:
-    """A relay directory. `root` may not exist yet. Reading methods create nothing."""
+    """A relay directory. `root` may not exist yet. Methods that read do not create anything."""
 
     root: Path
 
     def sub_dirs(self) -> tuple[SubDir, ...]:
-        """List, oldest first, what the index says and is still there, and every other folder that holds binlog files.
+        """List the existing folders in the index, and all other folders with binlog files, oldest first.
 
-        A purge removes folders before it shortens the index, an `add` makes the folder before its line; a crash in
-        between leaves a line without folder, or an empty folder without line. Neither is a sub-directory.
+        A purge removes folders before it shortens the index, and `add` creates a folder before its line; a crash in
+        between leaves a line without a folder, or an empty folder without a line. Neither is a sub-directory.
         """
         written = set(self._written())
         found = [sub_dir for sub_dir in self.folders() if sub_dir in written or self.files(sub_dir)]
         if len({sub_dir.suffix for sub_dir in found}) != len(found):
-            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have one number: {found}")
+            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have the same number: {found}")
         return tuple(found)
 
     def _written(self) -> tuple[SubDir, ...]:
@@ -110,7 +110,7 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
     def folders(self) -> list[SubDir]:
-        """List folders named like sub-directories, no links, oldest first, also where a purge left only hidden files.
+        """List folders with the name of a sub-directory, no links, oldest first, also if all their files are hidden.
 
         Raises RelayDirectoryUnusable.
         """
@@ -133,7 +133,7 @@ class RelayDirectory:
         return self.root / str(sub_dir)
 
     def files(self, sub_dir: SubDir) -> tuple[RelayFile, ...]:
-        """List a sub-directory's binlog files in the order of their numbers; links and foreign names are not seen."""
+        """List a sub-directory's binlog files ordered by number; links and other names are ignored."""
         found: list[RelayFile] = []
         for entry in self._entries(self.folder(sub_dir)):
             try:
@@ -155,25 +155,25 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(folder), str(error)) from error
 
     def prepare(self) -> None:
-        """Make the root, for good: a power cut must not take it with all that is forced to disk inside.
+        """Create the root durably: a power failure must not remove it together with the data in it.
 
         Raises RelayDirectoryUnusable.
         """
         try:
             missing = [folder for folder in self.root.parents if not folder.exists()]
             self.root.mkdir(mode=0o750, parents=True, exist_ok=True)
-            # The root's own name each time: the process that made it may have died before it came to this.
+            # Sync the root's parent each time: the process that created the root may have died before it did so.
             for folder in (self.root, *missing):
-                with suppress(PermissionError):  # a folder that may not be read can hold our root all the same
+                with suppress(PermissionError):  # a parent that we may not read
                     sync_folder(folder.parent)
         except OSError as error:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
     def add(self, server_uuid: str, *, at_least: int = 1) -> SubDir:
-        """Add a last sub-directory for this upstream, of this number or a higher one.
+        """Add a sub-directory for this upstream after all others, with number `at_least` or higher.
 
-        First the folder is made, then its line in the index. A crash in between leaves an empty folder that is in no
-        index; the next `add` takes it.
+        The folder is created before its line in the index. A crash in between leaves an empty folder that is in no
+        index; the next `add` reuses it.
         """
         with index_lock(self.root):
             known = self.sub_dirs()
@@ -186,7 +186,7 @@ class RelayDirectory:
             return sub_dir
 
     def remove_empty(self, sub_dir: SubDir) -> None:
-        """Remove the folder of a sub-directory without binlog files. The index is left to `repair_index`."""
+        """Remove the folder of a sub-directory without binlog files. `repair_index` updates the index later."""
         folder = self.folder(sub_dir)
         try:
             for leftover in (folder / META, *folder.glob(".*.new")):
@@ -197,7 +197,7 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(folder), f"it should be empty ({error})") from error
 
     def repair_index(self) -> None:
-        """Write the index anew where it does not say what is there. For the writer only, under its lock."""
+        """Rewrite the index if it does not match the folders. For the writer only, under its lock."""
         with index_lock(self.root):
             sub_dirs = self.sub_dirs()
             path = self.root / INDEX

@@ -1,7 +1,7 @@
-"""Files that survive a power cut: either the old content or the new one, never a mixture.
+"""Durable writes of files: after a power failure a file has either the old content or the new one, never a mixture.
 
-A new content is written beside the file, forced to disk, renamed over it, and the rename is forced to disk by an
-fsync of the folder. Links are never followed: the relay directory holds plain files only.
+The new content is written to another file, forced to disk and renamed, and the rename is forced to disk by an fsync of
+the folder. Links are never followed: the relay directory contains regular files only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RelayDirectoryUnusable(DmError):
 
 
 class RelayDiskFull(DmError):
-    """Error: there is no space for the relay log. What is complete stays; the file ends at a transaction boundary."""
+    """The disk has no space for the relay log. Complete data is kept; the file ends at a transaction boundary."""
 
     path: str
 
@@ -38,14 +38,14 @@ class RelayDiskFull(DmError):
 
 
 class RelayDiskFailed(DmError):
-    """The disk refused a write or an fsync. What was written since the last good fsync may be lost."""
+    """A write or an fsync failed. Data written since the last successful fsync may be lost."""
 
     path: str
     reason: str
 
     code = "DM-4004"
     what = "writing {path} failed: {reason}."
-    hint = "Check the disk, then start the relay again: it verifies the file and goes on."
+    hint = "Check the disk, then start the relay again: it verifies the file and continues."
 
 
 def disk_error(path: Path, error: OSError) -> DmError:
@@ -57,13 +57,13 @@ def disk_error(path: Path, error: OSError) -> DmError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses inside the block into typed errors; of `path`, where the refusal names no file.
+    """Translate OSErrors of the block to typed errors; `path` is used if an error names no file.
 
     Raises RelayDiskFull, RelayDiskFailed.
     """
     try:
         yield
-    except (ConnectionError, TimeoutError):  # of a socket
+    except (ConnectionError, TimeoutError):  # these come from a socket
         raise
     except OSError as error:
         raise disk_error(Path(str(error.filename or path)), error) from error
@@ -71,7 +71,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path, flags: int, mode: int = 0o640) -> Iterator[int]:
-    """Open a file or folder for the length of a block, which gets its descriptor. Raises OSError."""
+    """Open a file or folder for a block and yield its descriptor. Raises OSError."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
     try:
         yield descriptor
@@ -86,7 +86,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
-    """Write every byte of it to this place, whatever one write call takes."""
+    """Write all bytes at this offset, in several calls if necessary."""
     written = os.pwrite(descriptor, data, at)
     if written == len(data):
         return
@@ -96,7 +96,7 @@ def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; then the old content still stands."""
+    """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; the old content is then unchanged."""
     fresh = path.with_name(f".{path.name}.new")
     try:
         with opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW) as descriptor:

@@ -1,8 +1,8 @@
-"""Which transactions the relay log holds, from the heads of GTID events.
+"""The set of transactions in the relay log, derived from the heads of GTID events.
 
-A transaction joins the set when it is complete, never when its GTID event is seen: an upstream that dies in the middle
-repeats it. So the last one begun stands apart until the next one begins or a boundary is known to lie behind it.
-Reading is lazy: the pull loop only keeps the first bytes of GTID events, and they are folded in when somebody asks.
+A transaction is added when it is complete, not at its GTID event: an upstream that crashes within it repeats it. So the
+last transaction is kept apart until the next one begins or a boundary is known to follow it. Evaluation is lazy: the
+pull loop only keeps the first bytes of GTID events, which are folded on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
 HEAD_SIZE: Final = 128
-"""Bytes of a GTID event, common header included, that say which transaction it opens, tag and all."""
+"""The bytes at the beginning of a GTID event, header included, that identify its transaction including the tag."""
 
 _MYSQL: Final = struct.Struct("<B16sQ")  # flags, server uuid, number
 _MARIADB: Final = struct.Struct("<I10xQI")  # server id, which is in the common header; sequence, domain
@@ -29,7 +29,7 @@ _ENOUGH: Final = 20_000
 
 
 def fold(heads: Sequence[bytes], flavour: Flavour, at: str = "the end of the relay log") -> GtidSet:
-    """Return the transactions that these GTID events open, which lie at `at`. Raises MalformedEvent."""
+    """Return the transactions of these GTID events. `at`: their location, for errors. Raises MalformedEvent."""
     if flavour is Flavour.MARIADB:
         return MariadbGtidSet.of(_last_of_domains(heads))
     plain: dict[bytes, list[int]] = {}
@@ -48,7 +48,7 @@ def fold(heads: Sequence[bytes], flavour: Flavour, at: str = "the end of the rel
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[Interval]:
-    """Join numbers into intervals, few where they follow one another."""
+    """Join numbers into intervals."""
     first = last = 0
     for number in sorted(numbers):
         if number > last + 1 or not last:
@@ -61,7 +61,7 @@ def _runs(numbers: Iterable[int]) -> Iterator[Interval]:
 
 
 def _last_of_domains(heads: Sequence[bytes]) -> Iterator[MariadbGtid]:
-    """Yield the highest id of each domain, all that a set takes; only these are made objects, as there are many."""
+    """Yield the highest id of each domain, as the set needs no other; creating an object for each id would be slow."""
     last: dict[int, tuple[int, int]] = {}
     unpack, none = _MARIADB.unpack_from, (-1, -1)
     for head in heads:
@@ -76,11 +76,11 @@ def _last_of_domains(heads: Sequence[bytes]) -> Iterator[MariadbGtid]:
 
 @dataclass
 class GtidTracker:
-    """The set of one relay log while it grows. Mutable; belongs to the writer."""
+    """The set of one growing relay log. Mutable; belongs to the writer."""
 
     flavour: Flavour
     carried: GtidSet
-    """What the older sub-directories hold: part of the set from the start."""
+    """The transactions in older sub-directories: part of the set from the start."""
     settled: GtidSet = field(init=False)
     _heads: list[bytes] = field(default_factory=list)
 
@@ -88,22 +88,22 @@ class GtidTracker:
         self.settled = self.carried
 
     def restart(self, settled: GtidSet) -> None:
-        """Begin with what the log says at the start of a file, or what recovery found."""
+        """Set the transactions before the start of a file, or those that recovery found."""
         self.settled, self._heads = self.carried.union(settled), []
 
     def saw(self, heads: list[bytes]) -> None:
-        """Add GTID events, the first HEAD_SIZE bytes of each, in the order of the log. The last one may come again."""
+        """Add GTID events, the first HEAD_SIZE bytes of each, in log order. The last one may be repeated."""
         again = self._heads[-1:] == heads[:1]
         self._heads += heads[1:] if again else heads
         if len(self._heads) > _ENOUGH:
             self.complete(boundary=False)
 
     def forget_open(self) -> None:
-        """Forget the last transaction begun, which was cut off the log."""
+        """Forget the last transaction, which was cut off the log."""
         del self._heads[-1:]
 
     def complete(self, *, boundary: bool) -> GtidSet:
-        """Return every complete transaction; the last one begun counts when the log ends at a `boundary`."""
+        """Return every complete transaction; the last one counts only if the log ends at a `boundary`."""
         done, self._heads = (self._heads, []) if boundary else (self._heads[:-1], self._heads[-1:])
         if done:
             self.settled = self.settled.union(fold(done, self.flavour))

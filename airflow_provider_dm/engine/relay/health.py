@@ -1,9 +1,9 @@
-"""What a relay's row in the metadata DB tells whoever looks at it: does it live, where does it stand, how has it ended.
+"""The state of a relay process, derived from its row in the metadata DB: whether it is alive, and how it has ended.
 
-A living relay reports every second, whatever it is doing: pulling, paused by a person, or waiting for a disk that
-is full. So life is told by the heartbeat alone, never by stage or error. A relay that ends by itself leaves its last
-word and takes its process id out of the row; one that was killed leaves a heartbeat that grows old. Everything here is
-pure.
+A living relay reports every second, whatever it does: while pulling, while a user has paused it, or while it waits for
+a full disk. So only the heartbeat shows whether it is alive, not the stage or the error. A relay that ends by itself
+writes a final report and removes its process id from the row; one that was killed leaves an ageing heartbeat.
+Everything here is pure.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from airflow_provider_dm.engine.meta.model import Json, RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 REPORT_SECONDS: Final = 1.0
-"""A living relay reports so often. Every age below is counted from its last report."""
+"""Interval of a living relay's reports. Every age below is measured from the last report."""
 HANDOVER_SECONDS: Final = 6.0
-"""The age up to which a row speaks for whoever holds the directory's lock: an older one is of a relay that has ended,
-or hangs."""
+"""Maximum age at which a row describes the holder of the directory's lock: an older row is of a relay that has ended or
+hangs."""
 FRESH_SECONDS: Final = 10.0
-"""A relay that is to do something now (obey, serve a sync that comes back to it, keep a private one from reporting)
-must have reported within this time: ten reports, as a metadata DB may answer late."""
+"""Maximum age for a relay that must act now (obey, serve a returning sync, prevent a private relay from reporting): ten
+reports, because the metadata DB may answer late."""
 GONE_SECONDS: Final = 20.0
-"""A relay that is silent for longer is started again, and shown as stopped. Wrong when only the metadata DB was slow;
-then whoever starts another finds the directory's lock held and goes on watching: an error costs a look."""
+"""A relay without a report for longer is restarted, and shown as stopped. That is wrong if only the metadata DB was
+slow; the watcher that starts another relay then finds the directory locked and keeps watching."""
 SILENT_SECONDS: Final = 60.0
-"""A sync does without a relay that is silent for longer, and a sensor says that it is: a watcher has had time to start
-it again by then, so that a restart is not taken for an outage."""
+"""A sync continues without a relay that is silent for longer, and a sensor reports it: by then a watcher has had time
+to restart the relay, so that a restart does not count as an outage."""
 
-_LAST_WORDS: Final = (Stage.STOPPED, Stage.FINISHED)
+_FINAL_STAGES: Final = (Stage.STOPPED, Stage.FINISHED)
 
 
 @dataclass(frozen=True)
 class Alive:
-    """A relay that runs, whatever troubles it."""
+    """A running relay, with or without an error."""
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A relay that has ended, and was asked to."""
+    """A relay that has ended on request."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A relay that has ended because it had caught up."""
+    """A relay that has ended because it has caught up."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A relay that has ended with a typed error, as `errors.describe` writes one."""
+    """A relay that has ended with a typed error (`errors.describe`)."""
 
     error: Json
 
 
 @dataclass(frozen=True)
 class Gone:
-    """A relay whose process is no more, and nobody asked for that: killed, or its machine is down."""
+    """A relay whose process has ended without a request: it was killed, or its machine is down."""
 
     why: str
 
@@ -65,7 +65,7 @@ Seen = Alive | Stopped | Finished | Failed | Gone
 
 
 def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> Seen:
-    """Return what the row says about the process, read together with the stage that people want it to have."""
+    """Return the state of the process, from its row and the desired stage."""
     if status is None:
         return Gone("no relay has ever reported")
     if status.stage is Stage.FINISHED:
@@ -78,12 +78,12 @@ def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float 
         return Stopped()
     if status.stage is Stage.STOPPED:
         return Gone("it was ended from outside, by a signal")
-    return Gone(f"process {status.pid} on {status.host} has said nothing for {age_of(status):.0f} s")
+    return Gone(f"process {status.pid} on {status.host} has not reported for {age_of(status):.0f} s")
 
 
 def is_alive(status: RelayStatus | None, within_seconds: float = GONE_SECONDS) -> bool:
-    """Tell whether a process stands behind this row, which has reported within that time."""
-    if status is None or status.pid is None or status.stage in _LAST_WORDS:
+    """Return True if the row's process has not ended and has reported within this time."""
+    if status is None or status.pid is None or status.stage in _FINAL_STAGES:
         return False
     return age_of(status) <= within_seconds
 
@@ -94,41 +94,41 @@ def age_of(status: RelayStatus) -> float:
 
 
 def doing(status: RelayStatus) -> str:
-    """Return one line: stage, place, and what it waits for."""
+    """Return one line: stage, location, and the error after which it will resume."""
     where = f"{status.stage.value} at {status.relay or 'its start'}, source at {status.master or 'an unknown place'}"
-    return f"{where}; goes on by itself after {said(status.error)}" if status.error else where
+    return f"{where}; resumes by itself after {said(status.error)}" if status.error else where
 
 
 def said(error: Json | None) -> str:
-    """Return an error as `errors.describe` writes it, in one line."""
+    """Return the text of an error (`errors.describe`) in one line."""
     known = error or {}
     return f"[{known.get('ErrCode', '?')}] {known.get('Message', known)}"
 
 
-# What a sync asks that reads the relay log
+# Questions of a sync that reads the relay log
 
 
 def is_pulling(status: RelayStatus | None) -> bool:
-    """Tell whether somebody makes the relay log grow."""
+    """Return True if the relay is pulling, so that the relay log grows."""
     return status is not None and is_alive(status, FRESH_SECONDS) and status.error is None and _runs(status)
 
 
 def silence(status: RelayStatus | None) -> str | None:
-    """Return why nobody pulls, as far as the row tells; None: somebody does."""
+    """Return why the relay is not pulling, according to its row; None if it is."""
     if status is None or status.heartbeat_age_seconds is None:
         return "none has ever reported"
     if status.error is not None:
         return str(status.error.get("Message", "it has an error"))
     if status.pid is None:
         return f"it has ended ({status.stage.value})"
-    return f"its last sign of life is {age_of(status):.0f} s old" if age_of(status) > SILENT_SECONDS else None
+    return f"its last report is {age_of(status):.0f} s old" if age_of(status) > SILENT_SECONDS else None
 
 
 def is_past(status: RelayStatus | None, here: Location, since_we_read: float) -> bool:
-    """Tell whether a living relay has more than `here`: then its files must have it too.
+    """Return True if a living relay has pulled more than `here`: then its files must contain it too.
 
-    A row from before we began to read, so many seconds ago, may be of one that has died, with a directory that is
-    another one by now.
+    `since_we_read`: seconds since our reading began. An older row may be of a relay that has died and whose directory
+    has been replaced since.
     """
     if status is None or status.relay is None or not _is_younger(status, min(FRESH_SECONDS, since_we_read)):
         return False
@@ -136,8 +136,8 @@ def is_past(status: RelayStatus | None, here: Location, since_we_read: float) ->
 
 
 def has_ended(status: RelayStatus | None, since_we_read: float) -> bool:
-    """Tell whether the relay said after we began to read that it has ended, or that it waits for a person: a row from
-    before may be of one that has been started again since.
+    """Return True if the relay has reported, after our reading began, that it has ended or waits for a user's action.
+    An older row may be of a relay that has been restarted since.
     """
     if status is None or not _is_younger(status, since_we_read):
         return False
@@ -152,20 +152,20 @@ def _is_younger(status: RelayStatus, seconds: float) -> bool:
     return status.heartbeat_age_seconds is not None and status.heartbeat_age_seconds < seconds
 
 
-# Deaths in a row
+# Consecutive deaths
 
 STEADY_SECONDS: Final = 60.0
-"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
+"""A relay that has lived this long has recovered: its earlier deaths do not count."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """One life of a relay, as its watcher counts: when it began (seconds since the epoch), deaths right before it."""
+    """One life of a relay: its begin (seconds since the epoch), and the number of deaths immediately before."""
 
     began_at: float
     deaths: int = 0
 
 
 def deaths_after(life: Life, ended_at: float) -> int:
-    """Return the deaths in a row with this one."""
+    """Return the number of consecutive deaths including this one."""
     return 1 if ended_at - life.began_at >= STEADY_SECONDS else life.deaths + 1

@@ -1,4 +1,4 @@
-"""The beginning of a relay log that a source's file names: a relay log that is held goes on at its end instead."""
+"""A check of the configured beginning of a relay log: an existing relay log continues at its end instead."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from airflow_provider_dm.engine.relay.start import starts_by_gtid
 
 
 def start_without_effect(config: SourceConfig, directory: Path) -> tuple[str, str]:
-    """Return why `relay-binlog-name` or `relay-binlog-gtid` has no effect, and the remedy; "" twice if it has one.
+    """Return why `relay-binlog-name` or `relay-binlog-gtid` has no effect, and the remedy; two empty texts if it has
+    one.
 
-    A relay log that begins at or before the configured place is what was asked for. Reads the directory only.
+    A relay log that begins at or before the configured location satisfies it. Reads the directory only.
     """
     by_gtid = starts_by_gtid(config)
     key, value = ("gtid", config.relay_binlog_gtid) if by_gtid else ("name", config.relay_binlog_name)
@@ -24,12 +25,12 @@ def start_without_effect(config: SourceConfig, directory: Path) -> tuple[str, st
     if not held or (_holds_behind_gtid(held[0], value) if by_gtid else _holds_from_file(held[0], value)):
         return "", ""
     what = (
-        f"relay-binlog-{key} {value} of source {config.source_id} has no effect: {directory} holds a relay log "
-        f"already, which begins with {held[0].name} and goes on at its end"
+        f"relay-binlog-{key} {value} of source {config.source_id} has no effect: {directory} already contains a relay "
+        f"log, which begins with {held[0].name} and continues at its end"
     )
     remedy = (
         f"To begin there, end the relay (`dmctl stop-relay -s {config.source_id}`), move the directory away, and start "
-        "the relay again (`dmctl start-relay`, DmRelayOperator). Else take the key out of the source's file."
+        "the relay again (`dmctl start-relay`, DmRelayOperator). Otherwise remove the key from the source's file."
     )
     return what, remedy
 
@@ -40,9 +41,9 @@ def _holds_from_file(first: LogFile, name: str) -> bool:
 
 
 def _holds_behind_gtid(first: LogFile, wanted: str) -> bool:
-    """Return True unless the head of the file names transactions that the wanted set lacks."""
+    """Return True unless the head of the file names transactions that the wanted set does not contain."""
     try:
         before = named_before(first)
         return before is None or before.parse_text(wanted).contains(before)
     except (DmError, OSError):
-        return True  # the relay itself reports what is wrong with the file
+        return True  # the relay itself reports the file's error

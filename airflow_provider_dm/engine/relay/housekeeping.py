@@ -1,10 +1,10 @@
-"""The relay's own purge: looks now and then for files that may go, beside the pull loop and under the same lock.
+"""The relay's own purge: a thread beside the pull loop, under the same lock, that removes files periodically.
 
-A relay log that all tasks share is purged as `purge` in source.yaml says: every `interval` seconds, the oldest files
-until `remain-space` is free, and files older than `expires`; a relay that ends before its first look purges at its
-end, unless no task of the source is known yet: the first one may begin behind the relay's run. A private log (a spool)
-is purged every few seconds of whatever its task is past. What a task needs always stays (purge.py); a look that fails
-is logged, and the next one comes.
+The relay log of a source is purged according to `purge` in source.yaml: every `interval` seconds, the oldest files
+until `remain-space` is free, and files older than `expires`. A relay that ends before its first purge purges at its
+end, unless no task of the source is known yet: the first task may begin after the relay's run. A private log (a spool)
+is purged every few seconds up to its task's location. A file that a task needs is never removed (purge.py); a failure
+is logged, and the purge is repeated after the interval.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 log = logging.getLogger(__name__)
 
 FIRST_LOOK_SECONDS: Final = 60.0
-"""Whoever started this relay has so long to say what it needs, before anything goes."""
+"""Time for the launcher of this relay to record what it needs, before anything is removed."""
 SPOOL_SECONDS: Final = 3.0
 GIGABYTE: Final = 1 << 30
 HOUR: Final = 3600.0
 
 
 def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[PurgeRequest, ...]:
-    """Return what source.yaml wants to be purged `now` (seconds since 1970). Nothing with `interval: 0`, as in DM."""
+    """Return the purge requests of source.yaml at `now` (seconds since 1970). None with `interval: 0`, as in DM."""
     requests: list[PurgeRequest] = []
     missing = config.remain_space * GIGABYTE - free_bytes
     if config.interval and missing > 0:
@@ -54,26 +54,26 @@ def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Pu
 
 
 def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
-    """Return what source.yaml wants to be purged of the relay log in `root` now. Raises OSError."""
+    """Return the present purge requests of source.yaml for the relay log in `root`. Raises OSError."""
     disk = os.statvfs(root)
     return requests_of(config, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
 
 
 @dataclass
 class Housekeeper:
-    """The relay's own purge. Use it with `with`, under the directory's lock and before recovery: it first undoes what a
-    crashed purge left."""
+    """The relay's own purge, a context manager to be used under the directory's lock and before recovery: it first
+    restores the files that a crashed purge left hidden."""
 
     spec: RelaySpec
     store: MetaStore
     _ended: threading.Event = field(default_factory=threading.Event)
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
-    _said: str = ""
+    _logged: str = ""
     _has_looked: bool = False
 
     def __enter__(self) -> Housekeeper:
-        """Restore hidden files, then start to look now and then. Raises PurgeFailed."""
+        """Restore hidden files, then start the thread. Raises PurgeFailed."""
         restore_hidden(self._root)
         if self._every:
             self._thread = threading.Thread(target=self._loop, name="relay-purge", daemon=True)
@@ -81,7 +81,7 @@ class Housekeeper:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        """End the looks. A relay that ends well before its first look purges now: all runs of it may be so short."""
+        """End the thread. A relay that ends before its first purge purges now: all its runs may be short."""
         self._ended.set()
         if self._thread is None:
             return
@@ -90,19 +90,19 @@ class Housekeeper:
             self.purge_now()
 
     def _task_is_known(self) -> bool:
-        """Return True if a task has said what it needs of the source's log, ever; also if the metadata DB is mute."""
+        """Return True if a task has ever recorded what it needs; also if the metadata DB does not answer."""
         try:
             return bool(self.store.list_subtasks(source=self.spec.source.config.source_id))
         except DmError:
-            return True  # the look says so
+            return True  # the purge reports the error
 
     def purge_now(self) -> int:
-        """Look for files that may go now, as for a disk that is full, and return the bytes freed. Errors are logged."""
+        """Purge now, for example for a full disk, and return the bytes freed. Errors are logged."""
         with self._looking:
             try:
                 return self._look()
             except (DmError, OSError) as error:
-                self._say(f"nothing could be purged: {error}")
+                self._log_once(f"nothing could be purged: {error}")
                 return 0
 
     @property
@@ -111,7 +111,7 @@ class Housekeeper:
 
     @property
     def _every(self) -> float:
-        """Seconds between looks; 0: never."""
+        """Seconds between two purges; 0: never."""
         config = self.spec.source.config.purge
         if self.spec.spool is not None:
             return SPOOL_SECONDS
@@ -130,10 +130,10 @@ class Housekeeper:
             return 0
         source, needs = self.spec.source.config.source_id, self._needs()
         if self.spec.spool is not None and not needs:
-            return 0  # its task has only just begun
+            return 0  # its task has just begun
         plan = plan_purge(survey(source, self._root), needs, *requests)
         if plan.held_by and self.spec.spool is None:
-            self._say(f"{len(plan.kept)} files would go and are kept. {plan.held_by}")
+            self._log_once(f"{len(plan.kept)} files are due for removal and are kept. {plan.held_by}")
         if not plan.delete:
             return 0
         purged = purge(plan, self._needs)
@@ -151,8 +151,8 @@ class Housekeeper:
         statuses = self.store.list_subtasks(source=self.spec.source.config.source_id)
         return needs_of(statuses, only_task=spool.task if spool else None)
 
-    def _say(self, text: str) -> None:
-        """Log it once, until there is something else to say."""
-        if text != self._said:
+    def _log_once(self, text: str) -> None:
+        """Log the text unless it is the same as the last one."""
+        if text != self._logged:
             log.warning("%s", text)
-            self._said = text
+            self._logged = text

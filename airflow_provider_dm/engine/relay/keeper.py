@@ -1,14 +1,15 @@
-"""One relay that is kept alive: started where nobody writes its directory, and started again when it dies.
+"""Supervision of one relay: it is started if its directory has no writer, and restarted when it dies.
 
-How a relay's process ended is one value, whoever started it:
+The end of a relay's process is one value, whoever started it:
 
-    AsAsked   it had caught up, or somebody wished its end   exit code 0
-    Locked    another relay writes the directory             2, with RelayLocked
-    Failed    a person has to look                           2, with any other typed error
-    Died      nobody asked for that                          anything else
+    AsAsked   it has caught up, or was requested to end   exit code 0
+    Locked    another relay writes to the directory       2, with RelayLocked
+    Failed    a user has to act                           2, with any other typed error
+    Died      unexpected                                  anything else
 
-The keeper answers the second by waiting and the last by a restart, with growing pauses. Any other end, and one death
-too many, it gives to its owner, who knows what is lost without this relay. It never blocks: who owns it looks often.
+The keeper waits after Locked, and restarts after Died with growing delays. It returns any other end, and a death beyond
+the allowed number, to its owner, which decides whether it can continue without this relay. It never blocks: the owner
+calls `look` often.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0
 STAND_BY_SECONDS: Final = 1.0
-"""Between two looks whether a directory has no writer any more."""
+"""Interval of the checks whether the directory still has a writer."""
 DEATHS_ALLOWED: Final = 8
-"""In a row. With the pauses in between, about a minute of a machine that cannot keep a process alive."""
+"""Consecutive deaths. Including the delays, about a minute on a machine that cannot keep a process alive."""
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +58,12 @@ class Failed:
 class Died:
     exit_code: int
     tail: str = field(repr=False)
-    """The end of its log, with whatever secrets are there."""
+    """The end of its log, which may contain secrets."""
 
 
 def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
-    """Return how a relay has ended; None: it runs. The exit code counts before the log, which two may share."""
+    """Return how a relay has ended; None while it runs. The exit code takes precedence over the log, which two relays
+    may share."""
     code = process.exit_code()
     if code is None or code == EXIT_FINISHED:
         return None if code is None else AsAsked()
@@ -72,7 +74,7 @@ def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
 
 
 def pause_after(deaths: int) -> float:
-    """Return the seconds before the next start, after so many deaths in a row.
+    """Return the delay in seconds before the next start, after this number of consecutive deaths.
 
     >>> [pause_after(deaths) for deaths in (1, 2, 3, 99)]
     [0.5, 1.0, 2.0, 30.0]
@@ -82,7 +84,7 @@ def pause_after(deaths: int) -> float:
 
 @dataclass
 class KeptRelay:
-    """A relay and its keeper. `environment` is the whole one of the process and holds the secrets that `spec` names."""
+    """A relay and its supervision. `environment`: the whole environment of the process, with the secrets of `spec`."""
 
     spec: RelaySpec
     environment: Mapping[str, str] = field(repr=False)
@@ -90,15 +92,17 @@ class KeptRelay:
     deaths_allowed: int = DEATHS_ALLOWED
     process: RelayProcess | None = field(default=None, init=False)
     deaths: int = field(default=0, init=False)
-    """In a row."""
+    """Consecutive deaths."""
     holder: str | None = field(default=None, init=False)
-    """The other relay that is waited for."""
+    """The other relay whose end is awaited."""
     held_since: float = field(default=0.0, init=False)
     _started_at: float = field(default=0.0, init=False)
     _start_at: float = field(default=0.0, init=False)
 
     def look(self) -> AsAsked | Failed | Died | None:
-        """Start it if that is due, and notice its end. Returns an end that a restart does not cure; None: go on."""
+        """Start the relay if it is due, and check whether it has ended. Return an end that needs no restart, or
+        None.
+        """
         if self.process is None:
             if not self.is_resting():
                 self._start()
@@ -117,40 +121,40 @@ class KeptRelay:
                 self.deaths = deaths
                 if deaths > self.deaths_allowed:
                     return end
-                said = "the relay of %s died (exit code %d), %d in a row; again in %.1f s"
-                log.warning(said, self._source_id, code, deaths, pause)
+                text = "the relay of %s died (exit code %d), %d consecutive deaths; restart in %.1f s"
+                log.warning(text, self._source_id, code, deaths, pause)
                 return None
             case end:
                 self.process = None
                 return end
 
     def is_resting(self) -> bool:
-        """Tell whether nothing is started now."""
+        """Return True while the next start is delayed."""
         return self.process is None and time.monotonic() < self._start_at
 
     def rest(self, seconds: float) -> None:
-        """Begin anew after a pause, with no deaths counted."""
+        """Delay the next start, and reset the number of deaths."""
         self.process, self.deaths, self._start_at = None, 0, time.monotonic() + seconds
 
     def wait(self, seconds: float) -> None:
-        """Sleep, but not through the end of the process, nor long where another one may end."""
+        """Sleep, but not beyond the end of the process, and only briefly while another relay's end is awaited."""
         if self.process is not None:
             self.process.wait(seconds)
         else:
             time.sleep(min(seconds, STAND_BY_SECONDS))
 
     def stop(self, grace_seconds: float) -> None:
-        """End the process; the next look tells how."""
+        """End the process; the next `look` returns how it ended."""
         if self.process is not None:
             self.process.stop(grace_seconds)
 
     def _start(self) -> None:
-        """Start the process, unless another one writes the directory: then it is looked at again."""
+        """Start the process, unless another relay writes to the directory: then check again later."""
         now, root = time.monotonic(), Path(self.spec.source.relay_dir)
         holder = holder_of(root)
         if holder is not None:
             if self.holder is None:
-                log.info("another relay of %s is running (%s); standing by", self._source_id, holder)
+                log.info("another relay of %s is running (%s); waiting for its end", self._source_id, holder)
                 self.held_since = now
             self.holder, self._start_at = holder, now + STAND_BY_SECONDS
             return

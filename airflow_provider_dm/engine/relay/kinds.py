@@ -1,6 +1,6 @@
-"""What the kinds of binlog events are to the relay: almost all are bytes, a few decide something.
+"""The kinds of binlog events for the relay: most are only bytes, a few have an effect.
 
-The relay stores kinds that it does not know, as a copy has to; whoever reads rows stops at them.
+The relay stores unknown kinds, because it copies the log; readers of rows stop at them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
     events.PREVIOUS_GTIDS: previous_gtids,
     events.MARIADB_GTID_LIST: gtid_list,
 }
-"""The readers of the set in an event's body, by its kind: all that was committed before the start of a file."""
+"""Parsers of the set in an event's body, by kind: all that was committed before the start of a file."""
 
 _SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *CARRIED}
 

@@ -1,8 +1,8 @@
-"""One writer per relay directory: an exclusive lock that dies with its holder, and a generation that outlives it.
+"""One writer per relay directory: an exclusive lock that ends with its holder, and a generation that is kept.
 
-The lock belongs to the open file, so the kernel frees it however the process ends; a stale file means nothing.
-Its content is the number of writers that there have been, and who the last one is. On a file system whose locks do not
-exclude (some network ones) the number does: the older writer finds a newer one and ends.
+The lock belongs to the open file, so the kernel releases it however the process ends; the file itself may remain. Its
+content is the number of writers so far, and the last writer's identity. On a file system whose locks do not exclude
+(some network file systems) the number does: the older writer finds a newer one and ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RelayLocked(DmError):
     holder: str
 
     code = "DM-4005"
-    what = "another relay writes into {directory} ({holder})."
+    what = "another relay writes to {directory} ({holder})."
     hint = "One relay serves all tasks of a source. Give every source its own relay-dir."
 
 
@@ -43,29 +43,29 @@ class RelayFenced(DmError):
 
     code = "DM-4033"
     reaction = Reaction.FENCED
-    what = "the relay of generation {generation} no longer holds the lock of {directory}; the lock says: {holder}."
+    what = "the relay of generation {generation} has lost the lock of {directory}; the lock file contains: {holder}."
     hint = (
-        "Somebody removed relay.lock, or locks do not exclude on this file system. Leave the file alone, and put "
+        "The file relay.lock was removed, or locks do not exclude on this file system. Do not touch the file, and put "
         "relay-dir on a local disk."
     )
 
 
 @dataclass(frozen=True)
 class SoleWriter:
-    """The holder of a directory's lock. `generation` rises by one with every writer."""
+    """The holder of a directory's lock. `generation` is incremented by every writer."""
 
     root: Path
     generation: int
     _descriptor: int
 
     def check(self) -> None:
-        """Raise RelayFenced when somebody took the directory over all the same."""
-        said = holder_in(self._descriptor)
-        if _generation(said) != self.generation or not self._is_in_place():
-            raise RelayFenced(str(self.root), self.generation, said)
+        """Raise RelayFenced if another writer has taken over the directory."""
+        holder = holder_in(self._descriptor)
+        if _generation(holder) != self.generation or not self._is_in_place():
+            raise RelayFenced(str(self.root), self.generation, holder)
 
     def _is_in_place(self) -> bool:
-        """Tell whether the lock file is still there: one that somebody removed excludes nobody."""
+        """Return True if our lock file is still in place: a removed file excludes no other writer."""
         try:
             return os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class SoleWriter:
 
 @contextmanager
 def sole_writer(root: Path) -> Iterator[SoleWriter]:
-    """Hold the directory's lock. Raises RelayLocked at once when somebody else has it.
+    """Hold the directory's lock. Raises RelayLocked at once if another process holds it.
 
     Raises RelayDirectoryUnusable, RelayDiskFull, RelayDiskFailed.
     """
@@ -92,13 +92,13 @@ def sole_writer(root: Path) -> Iterator[SoleWriter]:
 
 
 def holder_of(root: Path) -> str | None:
-    """Return who writes into this directory now; None: nobody. Costs next to nothing, unlike a relay started to see.
+    """Return the current writer of this directory; None if there is none. Much cheaper than starting a relay.
 
-    It holds the lock itself for that moment, which a writer that begins outwaits.
+    Takes the lock for a moment, for which a starting writer waits.
     """
     try:
         descriptor = os.open(root / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # what is wrong, if anything, a relay says
+    except OSError:  # a relay would report the cause
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -111,7 +111,7 @@ def holder_of(root: Path) -> str | None:
 
 @contextmanager
 def index_lock(root: Path) -> Iterator[None]:
-    """Lock the rewriting of `server-uuid.index`: writers and purges take turns, threads and processes alike.
+    """Lock the rewriting of `server-uuid.index`: excludes other writers and purges, both threads and processes.
 
     Raises RelayDirectoryUnusable, RelayDiskFull.
     """
@@ -124,7 +124,7 @@ def index_lock(root: Path) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to take a file's lock; False where somebody holds it for good. Somebody who only looks is waited for."""
+    """Try to take a file's lock; False if another process keeps it. A process that only checks it is waited for."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_SECONDS)
@@ -147,17 +147,17 @@ def _opened(path: Path) -> int:
 
 
 def sign(descriptor: int, prefix: str = "") -> None:
-    """Write into a lock's file who holds it."""
+    """Write our identity into a lock file."""
     content = f"{prefix}process {os.getpid()} on {socket.gethostname()}\n".encode()
-    os.pwrite(descriptor, content, 0)  # before it is cut: a generation is never gone
+    os.pwrite(descriptor, content, 0)  # before truncating: the generation must never be lost
     os.ftruncate(descriptor, len(content))
 
 
 def holder_in(descriptor: int) -> str:
-    """Return what the holder of a lock has written into its file."""
+    """Return the holder's text in a lock file."""
     return os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition("\n")[0] or "holder unknown"
 
 
-def _generation(said: str) -> int:
-    match = re.match(r"generation (\d{1,18}),", said, re.ASCII)
+def _generation(holder: str) -> int:
+    match = re.match(r"generation (\d{1,18}),", holder, re.ASCII)
     return int(match[1]) if match else 0

@@ -1,9 +1,9 @@
-"""`relay.meta`: how far a sub-directory's files are complete and on disk, in DM's three TOML keys.
+"""`relay.meta`: up to which location a sub-directory's files are complete and on disk, in DM's three TOML keys.
 
-A last line, which TOML takes as a comment, has the CRC32 of the three; without it, as DM writes the file, an empty set
-counts as unknown. It is a hint: everything before `binlog-pos` of `binlog-name` was forced to disk, `binlog-pos` is a
-transaction boundary, and `binlog-gtid` is the set committed until there. A reader that finds it missing or torn reads
-the files.
+The last line, a comment in TOML, has the CRC32 of the three; in DM's files, which lack it, an empty set counts as
+unknown. The file is a hint: everything before `binlog-pos` of `binlog-name` was forced to disk, `binlog-pos` is a
+transaction boundary, and `binlog-gtid` is the set committed up to it. If it is missing or invalid, the binlog files are
+read instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RelayMeta:
 
     @classmethod
     def parse(cls, text: str) -> RelayMeta | None:
-        """Parse a relay.meta; None for anything that is not a whole one.
+        """Parse a relay.meta; None for anything but a complete one.
 
         >>> RelayMeta.parse('binlog-name = "mysql-bin.000010"\\nbinlog-pos = 63083620\\nbinlog-gtid = "0-1-7"\\n')
         RelayMeta(binlog_name='mysql-bin.000010', binlog_pos=63083620, binlog_gtid='0-1-7')
@@ -57,7 +57,7 @@ class RelayMeta:
         return cls(name, position, gtid)
 
     def format(self) -> str:
-        """Format a relay.meta: names and GTID sets hold no character that TOML would escape."""
+        """Format a relay.meta: names and GTID sets contain no character that TOML would escape."""
         body = (
             f'binlog-name = "{self.binlog_name}"\nbinlog-pos = {self.binlog_pos}\nbinlog-gtid = "{self.binlog_gtid}"\n'
         )
@@ -65,7 +65,7 @@ class RelayMeta:
 
     @classmethod
     def read(cls, folder: Path) -> RelayMeta | None:
-        """Read the relay.meta of `folder`; None when it says nothing that can be used."""
+        """Read the relay.meta of `folder`; None if it is missing or invalid."""
         try:
             return cls.parse((folder / META).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):

@@ -1,14 +1,15 @@
-"""The writer of one session: who answers, what is held of that server's log, and where pulling goes on.
+"""Opening the writer for a session: which server answers, what is held of its log, and where pulling continues.
 
-    the same server as before     the file goes on where it ends; its last transaction is compared
-    another server, by GTID       a new sub-directory, once that server is seen to have everything that is held
+    the same server as before     the file continues at its end; its last transaction is compared
+    another server, by GTID       a new sub-directory, once that server has all transactions that are held
     another server, by position   refused
-    nothing is held               a first file (`start.first_start`)
-    its log begins too late       where tasks need it, once nobody needs what is held (`start.begin_anew`)
+    an empty directory            a first file (`start.first_start`)
+    its log begins too late       at a later location that tasks need, if no task needs what is held
+    (`start.begin_anew`)
 
-Only here are sub-directories made. Dying at any point leaves a directory from which the next session decides the same:
-a log that was given up, to begin anew with a later file of the same server, leaves an empty sub-directory whose
-relay.meta names that file, at its start.
+Sub-directories are created only here. A crash at any point leaves a directory for which the next session makes the same
+decision: a log that was given up for a later file of the same server leaves an empty sub-directory whose relay.meta
+names the start of that file.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from airflow_provider_dm.engine.relay.writer import RelayWriter
 log = logging.getLogger(__name__)
 
 LAG_ALLOWED_SECONDS: Final = 60.0
-"""A server that has just been promoted may still be applying what it had received."""
+"""A server that has just been promoted may still be applying transactions that it has received."""
 FORGOTTEN_SECONDS: Final = 900.0
-"""The time behind which it says nothing any more what a server lacked: longer than attempts are apart."""
+"""Time after which a server's earlier lack of transactions is ignored: longer than the delay between attempts."""
 
 Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
@@ -55,43 +56,43 @@ class UpstreamLacks(DmError):
 
     code = "DM-4027"
     scope = Scope.UPSTREAM
-    what = "server {server} does not have the transactions {missing}, which the relay holds."
+    what = "server {server} does not have the transactions {missing}, which are in the relay log."
     hint = (
-        "They were lost in a failover or a crash, and the target may hold their rows. If the server is still catching "
-        f"up, start the relay again later; else use a new relay-dir and {MIGRATE_AGAIN}."
+        "They were lost in a failover or a crash, and the target may contain their rows. If the server is still "
+        f"catching up, start the relay again later; otherwise use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
     @property
     def reaction(self) -> Reaction:  # type: ignore[override]
-        """RETRY for a while, then STOP."""
+        """RETRY for LAG_ALLOWED_SECONDS, then STOP."""
         return Reaction.STOP if self.final else Reaction.RETRY
 
 
 @dataclass
 class Opening:
-    """The opener of the writer for session after session; keeps it from one to the next."""
+    """The opener of the writer for all sessions of a relay; keeps the writer between sessions."""
 
     config: SourceConfig
     directory: RelayDirectory
     needed: Callable[[], Location | None]
     """The oldest location that a task needs."""
     last_known: Callable[[], str]
-    """The sub-directory that the relay of this source last reported."""
+    """The sub-directory in the last report of this source's relay."""
     needs: Callable[[], Sequence[Need]] = tuple
-    """What each task needs; while nobody does, no log is given up. May raise NeedUnknown."""
+    """The needs of all tasks; while there are none, no log is given up. May raise NeedUnknown."""
     writer: RelayWriter | None = None
     torn: BinlogFile | None = None
     """A file that the upstream cannot read to its end."""
     backlog: int = 0
-    """Bytes that the upstream has and the writer had not, when it was opened last."""
+    """Bytes that the upstream had more than the writer when the writer was last opened."""
     _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
-    """When the server was first and last seen to lack something that is held."""
+    """When the server was first and last found to lack transactions that are held."""
 
     def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
         """Open the writer for this server.
 
-        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, what `needs` and
-        `locate` raise, and what recovery and the disk raise.
+        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, and the errors
+        of `needs`, `locate`, recovery and the disk.
         """
         start.refuse_unsupported(self.config, info.flavour)
         binlogs = list_binlogs(connection)
@@ -103,7 +104,7 @@ class Opening:
         elif self.writer.sub_dir.server_uuid != info.server_uuid:
             self.writer = self._follow(self.writer, connection, info, binlogs, locate)
         else:
-            self._go_on(self.writer, connection, info, binlogs)
+            self._continue(self.writer, connection, info, binlogs)
             if start.is_left_behind(self.writer.file, binlogs):
                 self.writer = self._begin_anew(self.writer, binlogs)
         start.check_available(self.writer.file, self.writer.size, binlogs)
@@ -124,20 +125,20 @@ class Opening:
                 file = BinlogFile.parse(binlogs[-1].name)
             case other:
                 assert_never(other)
-        start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
+        start.check_available(file, 0, binlogs)  # before creating a sub-directory for it
         sub_dir = self.directory.add(info.server_uuid, at_least=suffix)
         return RelayWriter(self.directory, sub_dir, info.flavour, file)
 
     @staticmethod
     def _located(known: GtidSet, locate: Locate, needed: Location | None, binlogs: Sequence[BinlogSize]) -> BinlogFile:
-        """Locate the file to begin with. What the upstream has purged of a configured beginning nobody needs, where all
-        needs lie in files that it has."""
+        """Locate the file to begin with. If the upstream has purged the configured beginning, but all needs are in
+        files that it has, begin with the oldest need."""
         try:
             return locate(known)
         except GtidsPurged as purged:
             if needed is None or all(one.name != needed.file for one in binlogs):
                 raise
-            log.warning("%s The relay log begins with %s, where it is needed.", purged, needed.file)
+            log.warning("%s The relay log begins with %s, the oldest file that a task needs.", purged, needed.file)
             return BinlogFile.parse(needed.file)
 
     def _follow(
@@ -148,11 +149,11 @@ class Opening:
         binlogs: Sequence[BinlogSize],
         locate: Locate,
     ) -> RelayWriter:
-        """Follow another server, which has taken over."""
+        """Follow another server that has taken over."""
         if not self.config.enable_gtid:
             raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
         if not any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs()):
-            first = self._first(info, binlogs, locate)  # died before a byte came: nothing to go on behind
+            first = self._first(info, binlogs, locate)  # no byte was received from the other server yet
             held.close()
             return first
         held.discard_open()
@@ -163,30 +164,30 @@ class Opening:
         sub_dir = self.directory.add(info.server_uuid)
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
 
-    def _go_on(
+    def _continue(
         self, writer: RelayWriter, connection: Connection, info: ServerInfo, binlogs: Sequence[BinlogSize]
     ) -> None:
         sizes = {binlog.name: binlog.size for binlog in binlogs}
         following = writer.file.next()
         if self.torn == writer.file and not start.is_left_behind(following, binlogs):
             if str(following) not in sizes:
-                raise StreamLost(f"the upstream has no file behind {writer.file} yet")
+                raise StreamLost(f"the upstream has no file after {writer.file} yet")
             writer.discard_open()
             writer.turn_to(following)
         elif sizes.get(str(writer.file), writer.size) < writer.size:
-            writer.discard_open()  # the upstream died in it, and has cut it off too
+            writer.discard_open()  # the upstream crashed and has also truncated the file
         if self.config.enable_gtid:
             self._check_has(self._complete_set(writer), connection, info)
         self.torn = None
 
     def _begin_anew(self, held: RelayWriter, binlogs: Sequence[BinlogSize]) -> RelayWriter:
-        """Give up what is held, which the upstream has left behind, and begin where a task needs the log first.
+        """Give up the held log, which the upstream has left behind, and begin at the oldest location that tasks need.
 
-        In the same sub-directory, so that locations keep their meaning. The needs are looked at twice, as by a purge.
+        The sub-directory is kept, so that locations keep their meaning. The needs are read twice, as by a purge.
         """
         end, sub_dir = held.location(), held.sub_dir
         self._place_to_begin(end, binlogs)
-        self.writer = None  # whatever happens now, the next session looks at what is there
+        self.writer = None  # whatever happens next, the next session reads the directory again
         held.close()
         gone = clear(
             self.config.source_id,
@@ -194,10 +195,10 @@ class Opening:
             last_word=lambda: announce(self.directory, sub_dir, self._place_to_begin(end, binlogs)),
         )
         writer = held_writer(self.directory, held.flavour)
-        assert writer is not None  # it was announced
+        assert writer is not None  # `announce` wrote its file
         log.warning(
-            "the upstream has purged %s, where the relay log ended, and every task needs a later place: the log begins "
-            "anew with %s. Removed: %d files, %d bytes%s",
+            "the upstream has purged %s, the end of the relay log, and every task needs a later location: the log "
+            "begins again with %s. Removed: %d files, %d bytes%s",
             end,
             writer.file,
             len(gone),
@@ -207,11 +208,11 @@ class Opening:
         return writer
 
     def _place_to_begin(self, end: Location, binlogs: Sequence[BinlogSize]) -> BinlogFile:
-        """Choose the file to begin with, by what the tasks need now. Raises BinlogPurged and what `needs` raises."""
+        """Choose the file to begin with by the tasks' present needs. Raises BinlogPurged and the errors of `needs`."""
         try:
             return BinlogFile.parse(start.begin_anew(end, self.needs(), binlogs).file)
         except NeedUnknown as unknown:
-            why = f"task {unknown.task} ({unknown.stage}) has not said what it needs"
+            why = f"task {unknown.task} ({unknown.stage}) has not recorded what it needs"
             raise start.log_stays(end, binlogs, why) from unknown
 
     @staticmethod
@@ -231,14 +232,14 @@ class Opening:
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)
 
 
-# What is held
+# The held log
 
 
 def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | None:
-    """Return the writer that goes on behind the newest file, or begins the one that was announced; None without any.
+    """Return the writer that continues the newest file, or begins the file of `announce`; None without either.
 
-    Cuts that file back to a transaction boundary. Newer sub-directories, which a crash left empty, are removed.
-    Raises what `recover` raises.
+    Truncates the newest file to a transaction boundary. Removes newer sub-directories, which a crash left empty.
+    Raises the errors of `recover`.
     """
     sub_dirs = directory.sub_dirs()
     for index in range(len(sub_dirs) - 1, -1, -1):
@@ -249,14 +250,14 @@ def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | No
             return RelayWriter.resume(directory, sub_dir, flavour, found, carried)
         file = _announced(directory, sub_dir)
         if file is not None:
-            # Of the log that was given up it carries nothing on: what lies between is not missing, nobody needs it.
+            # Nothing of the given-up log is carried over: no task needs the transactions in between.
             return RelayWriter(directory, sub_dir, flavour, file)
         directory.remove_empty(sub_dir)
     return None
 
 
 def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> None:
-    """Write down, atomically and durably, that this sub-directory, once it is empty, begins with `file`.
+    """Record, atomically and durably, that this sub-directory, once it is empty, begins with `file`.
 
     Raises RelayDiskFull or RelayDiskFailed.
     """
@@ -264,24 +265,25 @@ def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> No
 
 
 def _announced(directory: RelayDirectory, sub_dir: SubDir) -> BinlogFile | None:
-    """Return the file that was announced, if any.
+    """Return the file that `announce` recorded, if any.
 
-    For a file that is there, relay.meta never gives its start: it is written behind a format description.
+    For an existing file, relay.meta never has its start: it is written after a format description.
     """
     meta = RelayMeta.read(directory.folder(sub_dir))
     return BinlogFile.parse(meta.binlog_name) if meta is not None and meta.binlog_pos == BINLOG_HEADER_SIZE else None
 
 
 def set_of(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> GtidSet:
-    """Return every transaction that is complete in a finished sub-directory and in those before it.
+    """Return the transactions that are complete in a finished sub-directory and in those before it.
 
-    Its relay.meta was written when it was finished; where that is lost the newest file says what is in it, of what was
-    before maybe less. One whose files were all removed counts as gone: nothing that follows need go on behind it.
+    Its relay.meta was written when it was finished; if that is lost, the newest file has the transactions of this
+    sub-directory, but maybe not all earlier ones. If all its files were removed, the result is empty: then later
+    sub-directories need not continue it.
     """
     files = directory.files(sub_dir)
     if not files:
         return GtidSet.empty(flavour)
     meta = RelayMeta.read(directory.folder(sub_dir))
-    said = GtidSet.parse(meta.binlog_gtid, flavour) if meta is not None else GtidSet.empty(flavour)
+    finished = GtidSet.parse(meta.binlog_gtid, flavour) if meta is not None else GtidSet.empty(flavour)
     tail = last_boundary(str(files[-1].path), files[-1].size)
-    return said.union(GtidSet.parse(tail.gtid_set, flavour)) if tail is not None else said
+    return finished.union(GtidSet.parse(tail.gtid_set, flavour)) if tail is not None else finished

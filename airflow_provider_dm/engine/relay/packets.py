@@ -1,12 +1,12 @@
-"""A dump stream as bytes: the receive buffer, packets in it, and runs of plain events. No socket here.
+"""A dump stream as bytes: the receive buffer, its packets, and runs of plain events. No socket here.
 
 A packet is a 3-byte length, a sequence number and a payload: 0x00 and one event, 0xff and an error, or 0xfe, the end.
 An event of 16 MiB or more comes in several packets (all but the last have length 0xffffff) with one status byte.
 
-Speed lives in `take_run`: one pass that unpacks packet and event header together, checks the CRC32 and collects
-slices of the receive buffer, as long as events are plain: whole, in one packet, in order, and of a kind on which
-nothing but bytes depends. It stops at whatever else it meets, without an opinion; `whole_packet` then hands that one
-out, in one piece, and the pull loop decides. What `take_run` accepts, the slow path would accept too.
+`take_run` is the fast path: in one pass it unpacks packet and event headers, checks the CRC32 and collects slices of
+the receive buffer, while events are plain: complete, in one packet, in order, and of a kind of which only the bytes
+matter. It stops at any other packet without judging it; `whole_packet` then returns that packet in one piece, and the
+pull loop decides. The slow path accepts everything that `take_run` accepts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FULL: Final = 0xFFFFFF
 _CAPACITY: Final = 1 << 22
 
 PLAIN, GTID, SPECIAL = 0, 1, 2
-"""What a kind of event is to the pull loop: bytes; bytes whose head is kept; a matter for the slow path."""
+"""The pull loop's action by kind of event: only bytes; bytes whose head is kept; handled by the slow path."""
 
 
 class EventTooLarge(DmError):
-    """An event beyond what the server's own limits allow: a rogue or broken upstream."""
+    """An event beyond the server's own limits: a rogue or broken upstream."""
 
     size: int
     limit: int
@@ -39,34 +39,34 @@ class EventTooLarge(DmError):
     code = "DM-4010"
     scope = Scope.UPSTREAM
     what = "the upstream sends a binlog event of {size} bytes; the limit is {limit}."
-    hint = "No MySQL or MariaDB writes such an event: check what answers at this address."
+    hint = "No MySQL or MariaDB writes such an event: check which program answers at this address."
 
 
 class PacketsBroken(DmError):
-    """The stream's packets do not follow one another."""
+    """The packets of the stream are not a valid sequence."""
 
     reason: str
 
     code = "DM-4011"
     scope = Scope.UPSTREAM
     what = "the dump stream is broken: {reason}."
-    hint = "Check what lies between the relay and its upstream."
+    hint = "Check proxies and networks between the relay and its upstream."
 
 
 class PacketRun(NamedTuple):
-    """Plain events that follow one another. Slices of the receive buffer: use them before the next `free`."""
+    """Consecutive plain events, as slices of the receive buffer: to be used before the next `free`."""
 
     pieces: list[memoryview]
     cursor: int
-    """The upstream's position behind the last event."""
+    """The upstream's position after the last event."""
     gtid_heads: list[bytes]
     begun: int
-    """Where the last GTID event of the run starts; -1 without one."""
+    """Position of the last GTID event of the run; -1 without one."""
 
 
 @dataclass
 class ReceiveBuffer:
-    """Bytes received and not yet taken. Memory: `capacity`, more only while one larger packet is in it."""
+    """Received bytes that were not taken yet. Memory: `capacity`, more only while a larger packet is in it."""
 
     event_limit: int = (1 << 30) + (1 << 16)
     capacity: int = _CAPACITY
@@ -78,7 +78,7 @@ class ReceiveBuffer:
         self.view = memoryview(bytearray(self.capacity))
 
     def free(self) -> memoryview:
-        """Return where to receive into; never empty. Invalidates what was taken before."""
+        """Return the space to receive into, at least one byte. Invalidates slices taken before."""
         if self.start == self.end:
             self.start = self.end = 0
             if len(self.view) > self.capacity:
@@ -91,7 +91,7 @@ class ReceiveBuffer:
         self.end += count
 
     def missing(self) -> int:
-        """Return how many bytes of the next packet have not come yet; 0 where that is not known."""
+        """Return the number of missing bytes of the next packet; 0 if unknown."""
         if self.end - self.start < 4:
             return 0
         length = int.from_bytes(self.view[self.start : self.start + 3], "little")
@@ -104,7 +104,7 @@ class ReceiveBuffer:
         self.view, self.start, self.end = view, 0, held
 
     def whole_packet(self) -> memoryview | None:
-        """Take the next payload, status byte first, fragments joined; None when more has to be received.
+        """Take the next payload, status byte first, fragments joined; None if more bytes must be received.
 
         Raises EventTooLarge or PacketsBroken.
         """
@@ -126,23 +126,25 @@ class ReceiveBuffer:
         return payload
 
     def _judge_size(self, announced: int, *, last: bool) -> None:
-        """Check a packet in fragments as soon as its event says how long it is: not too long, and no more than that.
+        """Check the size of a fragmented packet as soon as its event header has arrived.
 
-        `announced`: bytes of payload in the fragments so far; endless ones must not fill the memory.
+        `announced`: bytes of payload in the fragments so far. Endless fragments must not fill the memory.
         """
         payload = self.start + 4
         if self.end - payload < 1 + HEADER_SIZE:
             return
         if self.view[payload] != 0:
-            raise PacketsBroken(f"a packet of many fragments starts with {self.view[payload]:#04x}, as no event does")
+            raise PacketsBroken(
+                f"a packet of several fragments begins with {self.view[payload]:#04x}, not with an event"
+            )
         size = int.from_bytes(self.view[payload + 10 : payload + 14], "little")
         if size > self.event_limit:
             raise EventTooLarge(size, self.event_limit)
         if announced > 1 + size or (last and announced < 1 + size):
-            raise PacketsBroken(f"an event says {size} bytes, and its fragments have {announced - 1}")
+            raise PacketsBroken(f"the size of an event is {size}, but its fragments have {announced - 1} bytes")
 
     def _expect(self, until: int) -> None:
-        """Make room for everything up to offset `until`, and for what follows it."""
+        """Make room for everything up to offset `until`, and for the next packet's header."""
         wanted = until - self.start
         if wanted > self.event_limit + self.event_limit // 64 + self.capacity:
             raise EventTooLarge(wanted, self.event_limit)
@@ -160,7 +162,7 @@ class ReceiveBuffer:
             length = int.from_bytes(self.view[at : at + 3], "little")
             sequence = (sequence + 1) & 0xFF
             if self.view[at + 3] != sequence:
-                raise PacketsBroken(f"fragment {self.view[at + 3]} where {sequence} was due")
+                raise PacketsBroken(f"fragment {self.view[at + 3]} where {sequence} was expected")
             self.view[write : write + length] = self.view[at + 4 : at + 4 + length]
             write, at = write + length, at + 4 + length
         return self.view[begin:write]
@@ -175,7 +177,7 @@ class ReceiveBuffer:
             packet, status, _time, kind, _server, size, low, flags = unpack(view, at)
             stop = at + 5 + size
             if stop > end or packet & _FULL != size + 1 or size + 1 == _FULL or status or flags & ARTIFICIAL_FLAG:
-                break  # a packet of full length goes on in a next one, be that empty
+                break  # a packet of full length is continued by the next one, even an empty one
             action = actions[kind]
             if action == SPECIAL:
                 break

@@ -1,8 +1,8 @@
-"""A place in a source's log by what is known of it: which transactions lie before it, or when the one behind it began.
+"""Search for a location in a source's log, by the transactions before it or by the time of the transaction after it.
 
-The source itself is asked, as a replica would ask: nobody has pulled that log yet. The file is found by halving, from
-what each says at its head; in it the place is found by walking over it, and is always one between two transactions. In
-which file a replica that has a GTID set would go on, the server knows by itself (`file_behind`).
+The source is asked as by a replica, because its log has not been pulled yet. The file is found by binary search over
+the heads of files, the location in it by a scan; it is always between two transactions. In which file a replica with a
+given GTID set would begin, the server computes itself (`file_behind`).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class PlaceNotFound(DmError):
 
     code = "DM-4065"
     scope = Scope.UPSTREAM
-    what = "the source's binlog has no place to begin at {wanted}: {reason}."
-    hint = (
-        "Nothing was begun. Correct it, or give the place itself: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
-    )
+    what = "the source's binlog has no location to begin at {wanted}: {reason}."
+    hint = "Nothing was begun. Correct it, or give the location: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
 
 
 class Head(NamedTuple):
-    """The head of a file: when it was begun, and what was committed before it (None where it does not say)."""
+    """The head of a file: its creation time, and what was committed before it (None if the file does not contain
+    it).
+    """
 
     timestamp: int
     before: GtidSet | None
 
 
 class Begin(NamedTuple):
-    """The beginning of a transaction. `gtid` is a set of one; None for one without an id."""
+    """The beginning of a transaction. `gtid`: a set of one; None for a transaction without GTID."""
 
     position: int
     timestamp: int
@@ -60,19 +60,19 @@ class Begin(NamedTuple):
 
 @dataclass(frozen=True)
 class Log:
-    """A source's log, file by file. `begins`: of the transactions of a file, in their order."""
+    """A source's log, file by file. `begins`: the beginnings of a file's transactions, in log order."""
 
     files: Sequence[BinlogSize]
     head: Callable[[BinlogSize], Head]
     begins: Callable[[BinlogSize], Iterator[Begin]]
 
 
-# What is decided
+# Decisions
 
 
 def place_behind(log: Log, wanted: GtidSet) -> Location:
-    """Return the place before which all of `wanted` lies, and nothing else. Raises PlaceNotFound."""
-    said = f"GTID set {str(wanted)!r}"
+    """Return the location before which all of `wanted` lies, and nothing else. Raises PlaceNotFound."""
+    sought = f"GTID set {str(wanted)!r}"
 
     def is_before(file: BinlogSize) -> bool:
         before = log.head(file).before
@@ -81,23 +81,23 @@ def place_behind(log: Log, wanted: GtidSet) -> Location:
     file = _last(log.files, is_before)
     if file is None:
         oldest = log.files[0].name if log.files else "no file"
-        raise PlaceNotFound(said, f"what was committed before {oldest}, the oldest that it has, is not all in that set")
+        raise PlaceNotFound(sought, f"the set lacks transactions committed before {oldest}, the oldest existing file")
     missing = _Missing(wanted, log.head(file).before or wanted.minus(wanted))
     for begin in log.begins(file):
         if not missing:
             return Location(file.name, begin.position, str(wanted))
         if begin.gtid is None:
-            raise PlaceNotFound(said, f"the transaction at {file.name}:{begin.position} has no GTID")
+            raise PlaceNotFound(sought, f"the transaction at {file.name}:{begin.position} has no GTID")
         if not missing.take(begin.gtid):
             at = f"{file.name}:{begin.position}"
-            raise PlaceNotFound(said, f"{begin.gtid} at {at} is not in it, and lies before others that are")
+            raise PlaceNotFound(sought, f"{begin.gtid} at {at} is not in it, and precedes others that are")
     if missing:
-        raise PlaceNotFound(said, f"the log ends at {file.name}:{file.size} without {missing}")
+        raise PlaceNotFound(sought, f"the log ends at {file.name}:{file.size} without {missing}")
     return Location(file.name, file.size, str(wanted))
 
 
-def place_at_time(log: Log, moment: int, said: str) -> Location:
-    """Return where the first transaction begins that began at `moment` (seconds since 1970) or later.
+def place_at_time(log: Log, moment: int, sought: str) -> Location:
+    """Return the beginning of the first transaction that began at `moment` (seconds since 1970) or later.
 
     Raises PlaceNotFound.
     """
@@ -107,7 +107,7 @@ def place_at_time(log: Log, moment: int, said: str) -> Location:
         if first is None or BinlogFile.parse(first.name).number > 1:
             oldest = first.name if first is not None else "no file"
             raise PlaceNotFound(
-                said, f"the oldest file that it has is {oldest}, begun later: what was before is purged"
+                sought, f"the oldest existing file is {oldest}, created later: what was before is purged"
             )
         return Location(first.name, BINLOG_HEADER_SIZE)
     for one in log.files[log.files.index(file) :]:
@@ -115,12 +115,12 @@ def place_at_time(log: Log, moment: int, said: str) -> Location:
             if begin.timestamp >= moment:
                 return Location(one.name, begin.position)
     raise PlaceNotFound(
-        said, f"all of its transactions, up to {log.files[-1].name}:{log.files[-1].size}, began earlier"
+        sought, f"all of its transactions, up to {log.files[-1].name}:{log.files[-1].size}, began earlier"
     )
 
 
 def _last(files: Sequence[BinlogSize], is_before: Callable[[BinlogSize], bool]) -> BinlogSize | None:
-    """Return the last file that is before something; all that are come first.
+    """Return the last file for which `is_before` is True; all such files come first.
 
     >>> files = [BinlogSize(f"b.{n}", n) for n in range(7)]
     >>> [(_last(files, lambda one: one.size < 4)), _last(files, lambda one: False), _last([], lambda one: True)]
@@ -137,7 +137,7 @@ def _last(files: Sequence[BinlogSize], is_before: Callable[[BinlogSize], bool]) 
 
 
 class _Missing:
-    """The transactions of a set that a log has yet to show."""
+    """The transactions of a set that have not occurred in the log yet."""
 
     def __init__(self, wanted: GtidSet, before: GtidSet) -> None:
         self.wanted, missing = wanted, wanted.minus(before)
@@ -150,7 +150,7 @@ class _Missing:
                 self.ends = set(missing.last.values())
 
     def take(self, gtid: GtidSet) -> bool:
-        """Take the next transaction; tell whether it is one of the set."""
+        """Take the next transaction; return True if it is in the set."""
         if not self.wanted.contains(gtid):
             return False
         if isinstance(gtid, MariadbGtidSet):
@@ -166,13 +166,13 @@ class _Missing:
         return ", ".join(map(str, sorted(self.ends))) if self.ends else f"{self.count} of its transactions"
 
 
-# What is asked
+# Queries
 
 
 def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Location:
-    """Return the place behind a GTID set, or at a time (`checked_time`) of the source's own time zone.
+    """Return the location after a GTID set, or at a time (`checked_time`) in the source's own time zone.
 
-    Raises PlaceNotFound, InvalidGtidSet, what connecting raises, and what the source says instead of its log.
+    Raises PlaceNotFound, InvalidGtidSet, and the errors of connecting and of the dump.
     """
     with connected(endpoint) as connection:
         info, files = server_info(connection), list_binlogs(connection)
@@ -183,17 +183,17 @@ def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Lo
     return replace(place, server_uuid=info.server_uuid)
 
 
-def _moment(connection: Connection, said: str) -> int:
-    """Return a time as seconds since 1970. The server computes it: it knows its zone's past. Raises PlaceNotFound."""
+def _moment(connection: Connection, time: str) -> int:
+    """Return a time as seconds since 1970, computed by the server, which knows its zone. Raises PlaceNotFound."""
     query(connection, "SET time_zone = @@GLOBAL.time_zone")
-    ((value,),) = query(connection, "SELECT UNIX_TIMESTAMP(%s)", (said,))
+    ((value,),) = query(connection, "SELECT UNIX_TIMESTAMP(%s)", (time,))
     if not value:
-        raise PlaceNotFound(said, "the source's time zone has no such time that it could count")
+        raise PlaceNotFound(time, "the time does not exist in the source's time zone, or is out of range")
     return int(value)
 
 
 def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
-    """Find the file where what is asked for by a GTID set alone begins. Uses the connection up.
+    """Return the file in which the stream for a GTID set alone begins. The connection cannot be used afterwards.
 
     Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken, BinlogNameRefused.
     """
@@ -212,13 +212,13 @@ def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) 
 
 @dataclass
 class _Dumps:
-    """The log of a source, each file by a dump of its own."""
+    """The log of a source; each file is read by a dump of its own."""
 
     endpoint: Endpoint
     flavour: Flavour
 
     def head(self, file: BinlogSize) -> Head:
-        """Return what a file says before its first transaction."""
+        """Return the contents of a file before its first transaction."""
         timestamp, before = 0, None
         for _, header, event in self._events(file):
             timestamp = timestamp or header.timestamp
@@ -229,7 +229,7 @@ class _Dumps:
         return Head(timestamp, before)
 
     def begins(self, file: BinlogSize) -> Iterator[Begin]:
-        """Iterate over the beginnings of a file's transactions."""
+        """Yield the beginnings of a file's transactions."""
         for position, header, event in self._events(file):
             if header.code in events.GTIDS:
                 named = header.code != events.ANONYMOUS_GTID
@@ -237,7 +237,7 @@ class _Dumps:
                 yield Begin(position, header.timestamp, gtid)
 
     def _events(self, file: BinlogSize) -> Iterator[tuple[int, EventHeader, bytes]]:
-        """Iterate over a file's events, each with its position; those that are not looked at are left empty."""
+        """Yield a file's events with their positions; the bytes of irrelevant events are left empty."""
         request = DumpRequest(file.name, BINLOG_HEADER_SIZE, some_server_id(), str(uuid.uuid4()))
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             stream = open_dump(connection, self.flavour, request)
@@ -251,7 +251,7 @@ class _Dumps:
                     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
-                        position = header.log_position - header.size  # what the dump leaves out counts
+                        position = header.log_position - header.size  # includes events that the dump omits
                     looked_at = header.code in events.GTIDS or header.code in CARRIED
                     yield position, header, bytes(event) if looked_at else b""
                     position += header.size

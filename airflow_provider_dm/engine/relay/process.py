@@ -1,8 +1,8 @@
-"""A relay as a process of its own: started, watched and ended by a launcher, and never surviving it.
+"""A relay in a process of its own: started, watched and ended by a launcher, and never surviving it.
 
-The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It dies with its
-launcher because it watches it (see `child`): the kernel's parent-death signal alone would strike when the launching
-*thread* ends, and a task runner may well start a relay from a worker thread.
+The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It ends with its
+launcher because it watches the launcher (see `child`): the kernel's parent-death signal would arrive when the launching
+*thread* ends, and a task runner may start a relay from a worker thread.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _WATCH_SECONDS: Final = 0.5
 
 @dataclass
 class RelayProcess:
-    """A running or ended relay. `log_path` takes its stdout and stderr, appended."""
+    """A running or ended relay. Its stdout and stderr are appended to `log_path`."""
 
     log_path: Path
     log_from: int
-    """Size of the log when it was started: what is before was written by its predecessors."""
+    """Size of the log at the start: earlier bytes were written by other processes."""
     _process: subprocess.Popen[bytes] = field(repr=False)
 
     @classmethod
     def start(cls, spec: RelaySpec, env: Mapping[str, str], log_path: Path) -> RelayProcess:
-        """Start the relay as a child. `env` is its whole environment and holds the secrets that the spec names.
+        """Start the relay as a child. `env`: its whole environment, with the secrets that the spec names.
 
-        The spec file lies beside the log, readable by its owner only, and is removed by the child once read.
+        The spec file is beside the log, readable by its owner only; the child removes it after reading.
         """
         log_path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix="relay-", suffix=".json", dir=log_path.parent)
@@ -65,14 +65,14 @@ class RelayProcess:
         return self._process.poll()
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait for the exit code; None when it still runs after that time."""
+        """Wait for the exit code; None if the process still runs after that time."""
         try:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self, grace_seconds: float = 10.0) -> int:
-        """Let it end at a safe point, kill it if it takes longer; return the exit code. Nothing is lost either way."""
+        """Let it end at a safe point, or kill it after `grace_seconds`; return the exit code. No data is lost."""
         if self.alive():
             self._process.terminate()
         code = self.wait(grace_seconds)
@@ -94,7 +94,7 @@ class RelayProcess:
 
 
 def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
-    """Start an interpreter that is the relay of this spec file. `output`: takes what it prints."""
+    """Start an interpreter that runs the relay of this spec file. `output`: for its stdout and stderr."""
     return subprocess.Popen(
         [sys.executable, "-m", "airflow_provider_dm.engine.relay", spec],
         env=_importing_us(env),
@@ -106,7 +106,7 @@ def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[
 
 
 def end_of_log(path: Path, start: int = 0) -> str:
-    """Return the end of a log file, from `start` at the earliest; empty when there is none."""
+    """Return the end of a log file, from `start` at the earliest; empty if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(start, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
@@ -116,7 +116,7 @@ def end_of_log(path: Path, start: int = 0) -> str:
 
 
 def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, with this checkout on the path where the package is not installed."""
+    """Return the environment, with this checkout on the path if the package is not installed."""
     root = Path(__file__).parents[3]
     if root.name in ("site-packages", "dist-packages"):
         return dict(env)
@@ -124,7 +124,7 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def wait_for_end_of(pid: int) -> None:
-    """Return when this process is gone."""
+    """Return when this process has ended."""
     born = start_of(pid)
     while born is not None and start_of(pid) == born:
         time.sleep(_WATCH_SECONDS)

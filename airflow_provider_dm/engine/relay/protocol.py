@@ -1,9 +1,9 @@
-"""Asking a server for its binlog: register as a replica, COM_BINLOG_DUMP(_GTID), and what it says instead of events.
+"""Requesting a server's binlog: register as a replica, COM_BINLOG_DUMP(_GTID), and errors instead of events.
 
-The login and the session are PyMySQL's (TLS and every authentication plugin included); from the dump on, the socket is
-ours: one `recv_into` a large buffer at a time. The server is asked for heartbeats, so that silence means a dead peer,
-and for checksums, so that every event proves itself. MariaDB is asked for everything that it writes (capability 4,
-ANNOTATE_ROWS), as the relay file has to equal the upstream's.
+PyMySQL does the login and the session (TLS and all authentication plugins); after the dump request the socket is read
+here, with one `recv_into` a large buffer at a time. The server is asked for heartbeats, so that silence means a dead
+peer, and for checksums, so that every event can be verified. MariaDB is asked for all its events (capability 4,
+ANNOTATE_ROWS), because the relay file must equal the upstream's.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffe
 
 HEARTBEAT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 10.0
-"""Twice the heartbeat: then the peer is gone, whatever TCP believes."""
+"""Twice the heartbeat: after this time the peer is dead, whatever TCP's state."""
 
 TICK_SECONDS: Final = 0.25
-"""How long one receive waits, so that the caller can look after its clock."""
+"""Timeout of one receive, so that the caller can check its clock."""
 
 FEW_BYTES: Final = 1 << 16
 MANY_BYTES: Final = 1 << 18
@@ -44,10 +44,10 @@ LULL_SECONDS: Final = 0.001
 
 _REGISTER, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _THROUGH_GTID: Final = 0x04
-_SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
+_SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL uses this bit for another purpose
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
-_FIRST_SERVER_ID: Final = 429_496_729  # a tenth of the ids there are, as DM picks them
+_FIRST_SERVER_ID: Final = 429_496_729  # from a tenth of the possible ids on, as in DM
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
 
 
@@ -58,7 +58,7 @@ class StreamLost(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "the connection to the upstream was lost: {reason}."
-    hint = "It is made again by itself."
+    hint = "The relay reconnects by itself."
 
 
 class ReplicaIdTaken(DmError):
@@ -68,22 +68,22 @@ class ReplicaIdTaken(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "another replica of this upstream uses the server id {server_id}."
-    hint = "Leave server-id out of source.yaml, or give every replica its own."
+    hint = "Remove server-id from source.yaml, or give every replica its own."
 
 
 class BinlogPurged(DmError):
     needed: str
     available: str
     stays: str = ""
-    """Why the relay log does not begin anew with what is available, as a part of the sentence."""
+    """Why the relay log does not begin again with the available files, as a part of the sentence."""
 
     code = "DM-4022"
     scope = Scope.UPSTREAM
     what = "the upstream has purged {needed}; it still has {available}{stays}."
     hint = (
-        "Nothing is skipped by itself. A relay log begins anew once every task of the source needs a place that the "
-        "upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
-        f"{MIGRATE_AGAIN}. Where no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
+        "Nothing is skipped automatically. A relay log begins again once every task of the source needs a location "
+        "that the upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
+        f"{MIGRATE_AGAIN}. If no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
     )
 
 
@@ -96,7 +96,7 @@ class UpstreamLostTail(DmError):
     what = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
     hint = (
         "The upstream lost or rewrote the end of its binlog (crash with sync_binlog other than 1, RESET MASTER, a "
-        f"restored server); the target may hold rows that the upstream has not: {MIGRATE_AGAIN}."
+        f"restored server); the target may contain rows that the upstream does not have: {MIGRATE_AGAIN}."
     )
 
 
@@ -106,10 +106,10 @@ class GtidsPurged(DmError):
 
     code = "DM-4025"
     scope = Scope.UPSTREAM
-    what = "the upstream cannot go on behind the GTID set {needed!r}: {reason}."
+    what = "the upstream cannot continue after the GTID set {needed!r}: {reason}."
     hint = (
-        "It has purged transactions that are needed, or never had them. Nothing is skipped by itself: point the source "
-        f"to a server that has them, or use a new relay-dir and {MIGRATE_AGAIN}."
+        "It has purged needed transactions, or never had them. Nothing is skipped automatically: point the source to a "
+        f"server that has them, or use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 
@@ -120,15 +120,15 @@ class UpstreamFileTorn(DmError):
     code = "DM-4026"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "the upstream's {file} ends inside of an event ({reason})."
+    what = "the upstream's {file} ends within an event ({reason})."
     hint = (
-        "The upstream crashed while it wrote; what was torn off was never committed. The relay goes on with the next "
-        "file as soon as there is one."
+        "The upstream crashed while writing; the incomplete event was never committed. The relay continues with the "
+        "next file as soon as it exists."
     )
 
 
 class DumpRefused(DmError):
-    """The upstream ends the dump for a reason that trying again does not change."""
+    """The upstream ends the dump for a permanent reason."""
 
     number: int
     reason: str
@@ -136,12 +136,12 @@ class DumpRefused(DmError):
     code = "DM-4024"
     scope = Scope.UPSTREAM
     what = "the upstream refuses to send its binlog (error {number}): {reason}."
-    hint = "Look at what it says. With enable-gtid: true MySQL needs gtid_mode=ON, also for what is in its log already."
+    hint = "Correct the cause that it names. With enable-gtid: true MySQL needs gtid_mode=ON, also for earlier events."
 
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """A request for the whole stream from `position` (bytes) of `file` on, as replica `server_id`.
+    """A request for the stream from `position` (bytes) of `file` on, as replica `server_id`.
 
     `file` "": from the newest file before which nothing is missing that is not in `known`. `known` None: by position.
     """
@@ -158,7 +158,7 @@ class DumpRequest:
 
 @dataclass
 class DumpStream:
-    """A connection that sends events. Close it with `close`; it is good for nothing else any more."""
+    """A connection that sends events. To be closed by `close`; it cannot be used for anything else."""
 
     connection: Connection
     request: DumpRequest
@@ -167,7 +167,7 @@ class DumpStream:
     heard_at: float = field(default_factory=time.monotonic)
 
     def receive(self) -> bool:
-        """Wait up to TICK_SECONDS for bytes; tell whether some came. Raises StreamLost."""
+        """Wait up to TICK_SECONDS for bytes; return True if some came. Raises StreamLost."""
         try:
             count = self._receive_into_buffer()
         except TimeoutError:
@@ -181,24 +181,23 @@ class DumpStream:
             raise StreamLost("the upstream closed it")
         now = time.monotonic()
         if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS and self.buffer.missing() < FEW_BYTES:
-            # The upstream is busy and sends event by event, none of them large. Not to be waiting for each saves both
-            # sides most of the work of sending it: the next receive gets many.
+            # The upstream is busy and sends many small events one by one. A pause saves both sides most of the work of
+            # separate packets: the next receive gets many events.
             time.sleep(LULL_SECONDS)
             now += LULL_SECONDS
         self.heard_at = now
         return True
 
     def _receive_into_buffer(self) -> int:
-        """Receive all bytes that are here, up to MANY_BYTES; return how many. With TLS a call gets one record of them.
-
-        0: the end. Raises TimeoutError and what else a socket raises, if nothing came before.
+        """Receive the available bytes, up to MANY_BYTES; return their number, 0 at the end. With TLS one call returns
+        one record only, so it is repeated. Raises TimeoutError and other errors of the socket if no byte came before.
         """
         sock, total = _socket_of(self.connection), 0
         while not total or (total < MANY_BYTES and isinstance(sock, ssl.SSLSocket) and _has_more(sock)):
             try:
                 count = sock.recv_into(self.buffer.free())
             except OSError:
-                if total:  # what is wrong will be so next time, too
+                if total:  # the error will recur at the next call
                     break
                 raise
             if not count:
@@ -208,7 +207,7 @@ class DumpStream:
         return total
 
     def event(self) -> memoryview | None:
-        """Take the next whole event, or None when more has to be received. Raises what the upstream says instead."""
+        """Take the next complete event; None if more must be received. Raises the upstream's error, if it sent one."""
         payload = self.buffer.whole_packet()
         if payload is None:
             return None
@@ -217,18 +216,18 @@ class DumpStream:
         return payload[1:]
 
     def close(self) -> None:
-        """Close the socket without COM_QUIT: the server is in the middle of sending."""
+        """Close the socket without COM_QUIT, because the server is still sending."""
         with contextlib.suppress(OSError):
             _socket_of(self.connection).close()
 
 
 def some_server_id() -> int:
-    """Return an id for one connection: the upstream may not know yet that an earlier one died."""
+    """Return a random id for each connection: the upstream may not know yet that an earlier one has ended."""
     return _FIRST_SERVER_ID + random.randrange(100_000)
 
 
 def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) -> DumpStream:
-    """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and the like."""
+    """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and others."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"SET {', '.join(_session(flavour, request))}")
@@ -251,7 +250,7 @@ def _session(flavour: Flavour, request: DumpRequest) -> list[str]:
     if flavour is Flavour.MARIADB:
         settings.append("@mariadb_slave_capability = 4")
         if request.known is not None and not request.file:
-            # Strict: a set that is not on this server's own way is refused, not approximated.
+            # Strict: a set that is not in this server's history is refused instead of approximated.
             settings += [f"@slave_connect_state = '{request.known}'", "@slave_gtid_strict_mode = 1"]
         return settings
     return [*settings, *(f"@{prefix}_uuid = '{request.replica_uuid}'" for prefix in ("slave", "replica"))]
@@ -269,7 +268,7 @@ def _registration(request: DumpRequest) -> bytes:
 def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
     name = request.file.encode("ascii")
     if isinstance(request.known, MysqlGtidSet):
-        # With a name the server starts there, at any of 64 bits; the set says only what it would leave out: nothing.
+        # With a name the server starts there, at a 64-bit position; the set only lists transactions to omit: none.
         known = encoded(MysqlGtidSet() if name else request.known)
         head = struct.pack("<BHII", _DUMP_GTID, _THROUGH_GTID, request.server_id, len(name))
         return head + name + struct.pack("<QI", request.position, len(known)) + known
@@ -278,7 +277,7 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
 
 
 def _has_more(sock: ssl.SSLSocket) -> bool:
-    """Tell whether something is here, at least a part of a TLS record."""
+    """Return True if bytes are available, at least a part of a TLS record."""
     if sock.pending():
         return True
     here = select.poll()
@@ -294,7 +293,7 @@ def _send(sock: socket.socket, payload: bytes) -> None:
 
 
 def _socket_of(connection: Connection) -> socket.socket:
-    """Return PyMySQL's socket: there is no public way to it, nor one to read events at speed. Raises StreamLost."""
+    """Return PyMySQL's socket, for which there is no public interface. Raises StreamLost."""
     sock = connection._sock  # type: ignore[attr-defined]
     if not isinstance(sock, socket.socket):
         raise StreamLost("the connection is closed")
@@ -318,16 +317,16 @@ def _refusal(payload: bytes, request: DumpRequest, flavour: Flavour) -> DmError:
 
 
 def _read_error(reason: str, request: DumpRequest, flavour: Flavour) -> DmError:
-    """Return the typed error for 1236, which has many causes and one number; only its text tells them apart."""
-    said, needed = reason.lower(), str(request)
-    if "same server_uuid/server_id" in said or "same server_id" in said:
+    """Return the typed error for 1236, which has many causes; only its text distinguishes them."""
+    cause, needed = reason.lower(), str(request)
+    if "same server_uuid/server_id" in cause or "same server_id" in cause:
         return ReplicaIdTaken(request.server_id)
-    if "truncated in the middle of event" in said and request.file and CAPABILITIES[flavour].leaves_torn_files:
+    if "truncated in the middle of event" in cause and request.file and CAPABILITIES[flavour].leaves_torn_files:
         return UpstreamFileTorn(request.file, reason)
     if not request.file:
         return GtidsPurged(str(request.known), reason)
-    if "could not find first log file" in said or "purged" in said:
+    if "could not find first log file" in cause or "purged" in cause:
         return BinlogPurged(needed, f"not that ({reason})")
-    if "position > file size" in said or "impossible position" in said:
+    if "position > file size" in cause or "impossible position" in cause:
         return UpstreamLostTail(needed, reason)
     return DumpRefused(_READ_ERROR, reason)

@@ -1,7 +1,7 @@
-"""The pull loop of one connection: events from the stream into the writer, until it is told to stop.
+"""The pull loop of one connection: events from the stream to the writer, until it is told to stop.
 
-Plain events go in runs, one write each; everything else goes one by one through `decide.decide`. After a reconnect the
-stream starts before the end of the file; what the file holds already is compared, not trusted.
+Runs of plain events are written in one call; all other events are handled one by one by `decide.decide`. After a
+reconnect the stream starts before the end of the file; the bytes that the file already has are compared.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class TransactionsMissing(DmError):
 
     code = "DM-4028"
     scope = Scope.UPSTREAM
-    what = "the upstream's {file} says that {missing} were committed before it; they have not come."
+    what = "the upstream's {file} states that {missing} were committed before it, but they were not received."
     hint = (
-        "The file before it is damaged or was cut. Point the source to a server that has all of them (enable-gtid: "
+        "The file before it is damaged or truncated. Point the source to a server that has all of them (enable-gtid: "
         f"true), or use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 
 @dataclass
 class Puller:
-    """One stream and one writer. `cursor`: the upstream's position of the next event, in the writer's file."""
+    """One stream and one writer. `cursor`: the upstream's position of the next event in the writer's file."""
 
     stream: DumpStream
     writer: RelayWriter
@@ -52,16 +52,16 @@ class Puller:
     _format_known: bool = field(init=False, default=False)
 
     def run(self, tick: Callable[[], bool]) -> None:
-        """Pull until `tick` (called after every receive, at least four times a second) says no.
+        """Pull until `tick` (called after every receive, at least four times a second) returns False.
 
-        Raises what the stream, the decision or the disk says.
+        Raises the errors of the stream, of `decide` and of the disk.
         """
         while tick():
             if self.stream.receive():
                 self._drain()
 
     def _drain(self) -> None:
-        """Take everything that the receive buffer holds whole."""
+        """Take all complete events from the receive buffer."""
         while True:
             if self._format_known and self.cursor == self.writer.size:
                 self._take_run()
@@ -104,9 +104,9 @@ class Puller:
                 assert_never(other)
 
     def _checked_body(self, event: memoryview, header: EventHeader) -> bytes:
-        """Return what follows the header, without checksum; empty for kinds of no interest. Raises ChecksumMismatch.
+        """Return the bytes after the header, without checksum; empty for irrelevant kinds. Raises ChecksumMismatch.
 
-        A fake rotate comes before the format is known, with or without a checksum: it is judged by the bytes.
+        A fake rotate precedes the format description, so whether it has a checksum is determined from its bytes.
         """
         right = crc32(event) == CRC_RESIDUE
         unsure = header.code == ROTATE and header.log_position == 0
@@ -115,25 +115,25 @@ class Puller:
             computed = crc32(event[:-CHECKSUM_SIZE])
             raise ChecksumMismatch(f"{self.writer.file}:{self.cursor}", stored, computed)
         has_checksum = right if unsure else self.checksums
-        # The bodies of large events are not looked at: not copied either.
+        # Bodies of large events are not needed, and so not copied.
         if header.code not in CARRIED and header.code != ROTATE:
             return b""
         return bytes(event[HEADER_SIZE : len(event) - (CHECKSUM_SIZE if has_checksum else 0)])
 
     def _must_have_checksum(self, event: memoryview, header: EventHeader) -> bool:
-        """Tell whether an event has to have a right checksum.
+        """Return True if an event must have a valid checksum.
 
-        A format description always has one, except where the server changes its fields for a start behind it: then
-        the old checksum stays when the file has none otherwise.
+        A format description always has one, except if the server changes its fields for a start later in the file:
+        then it keeps the old checksum if the file has no checksums.
         """
         if header.code == FORMAT_DESCRIPTION:
             return header.log_position != 0 or event[-CHECKSUM_SIZE - 1] != 0
         return self.checksums
 
     def _check_same_file(self, event: memoryview) -> None:
-        """Raise UpstreamLostTail for a file made anew under its old name, of any length: its first event differs."""
+        """Raise UpstreamLostTail if the file was replaced by another of the same name: its first event differs."""
         if self.writer.size and not self.writer.has_first_event(bytes(event[:HEADER_SIZE])):
-            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the file of that name was made anew")
+            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the file of that name was replaced")
 
     def _read_format(self, event: memoryview) -> None:
         self.checksums = BinlogFormat.parse(bytes(event), f"{self.writer.file}:{self.cursor}").checksum
@@ -145,13 +145,13 @@ class Puller:
             return
         if self.cursor < self.writer.size:
             held = f"{self.writer.file}:{self.writer.size}"
-            raise UpstreamLostTail(held, f"the upstream goes on with {turn.file} after {self.cursor}")
+            raise UpstreamLostTail(held, f"the upstream continues with {turn.file} after {self.cursor}")
         self.writer.turn_to(turn.file)
         self.cursor, self._format_known, self.checksums = turn.position, False, True
 
     def _compare(self, event: memoryview, header: EventHeader, body: bytes) -> None:
         if not self.writer.holds(self.cursor, event):
-            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "other bytes are there")
+            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the upstream has other bytes there")
         if header.code == FORMAT_DESCRIPTION:
             self._read_format(event)
         self._advance(event, header, body, self.cursor)
@@ -167,10 +167,10 @@ class Puller:
             self.writer.tracker.restart(before)
 
     def _check_nothing_is_missing(self, before: GtidSet) -> None:
-        """Raise TransactionsMissing unless all that the upstream says was committed before a file has come before it.
+        """Raise TransactionsMissing unless all transactions that a file states as committed before it were received.
 
-        A crashed server goes on in a next file, and what it tore off was never committed; a damaged file looks the
-        same, but for this. MySQL's set may also be changed by hand (gtid_purged), so only MariaDB's says it.
+        After a crash a server begins a new file, and the truncated transaction was never committed; a damaged file
+        looks the same, except for this. MySQL's set may have been edited (gtid_purged), so only MariaDB's is checked.
         """
         ours = self.writer.tracker.settled
         if CAPABILITIES[self.writer.flavour].stated_gtids_are_complete and ours and (missing := before.minus(ours)):

@@ -1,18 +1,17 @@
-"""Which files of a relay log may go: decided here, from values only; purge_files.py does it.
+"""Which files of a relay log may be removed: a pure decision; purge_files.py executes it.
 
-A log is a row of files, oldest first, sub-directory after sub-directory. A purge takes from its old end only, so what
-is left never has a hole. Two numbers decide: how many of the oldest files somebody wants to be rid of (by name, time,
-space, or all), and the first file that has to stay (the oldest that any task needs, at the latest the newest one, which
-grows). The smaller number goes; a request that reaches further is kept with the reason.
+A log is a sequence of files, oldest first, sub-directory after sub-directory. A purge only removes from its old end, so
+the rest has no gap. Two numbers decide: how many of the oldest files are wanted to go (by name, time, space, or all),
+and the first file that must be kept (the oldest that any task needs, at the latest the newest file, which is still
+growing). The smaller number of files is removed; further requested files are kept, with the reason.
 
-    wanted      ├───────────────────────┤                files[:wanted]
-    has to stay             ├───────────────────────┤    files[floor:]
-    goes        ├───────────┤
+    requested   ├───────────────────────┤                files[:wanted]
+    must stay               ├───────────────────────┤    files[floor:]
+    removed     ├───────────┤
     kept, why               ├───────────┤
 
-Every subtask that is not Finished counts as a task that needs something, whatever it is doing: running, stopped,
-dumping, loading. One that has not reported what it needs may need everything, so a purge that meets one removes
-nothing.
+Every subtask that is not Finished counts as needing something, in any state: running, stopped, dumping, loading. A
+subtask that has not reported its need may need everything, so a purge that finds one removes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import SubDir
 
-# What tasks need
+# Needs of tasks
 
 
 class NeedUnknown(DmError):
@@ -38,24 +37,24 @@ class NeedUnknown(DmError):
     stage: str
 
     code = "DM-4052"
-    what = "nothing is purged: task {task} ({stage}) has not said what it needs of the relay log of {source}."
-    hint = "Run it until it syncs, or, if it never will, release what it needs by `dmctl stop-task`."
+    what = "nothing is purged: task {task} ({stage}) has not recorded what it needs of the relay log of {source}."
+    hint = "Run it until it syncs; or, if that is not planned, release what it needs by `dmctl stop-task`."
 
 
 class NeedUnrelated(DmError):
-    """A task needs a place in a log that is not the one in the relay directory."""
+    """A task needs a location in another log than the one in the relay directory."""
 
     task: str
     needed: str
     held: str
 
     code = "DM-4053"
-    what = "nothing is purged: task {task} needs {needed}, which has no order with {held} of the relay log."
-    hint = "The task belongs to another log of the source: finish it, or release it by `dmctl stop-task`."
+    what = "nothing is purged: task {task} needs {needed}, which cannot be compared with {held} of the relay log."
+    hint = "The task belongs to another log of the source: finish it, or release what it needs by `dmctl stop-task`."
 
 
 class Need(NamedTuple):
-    """A task's need of the log from `at` on, the file of `at` included."""
+    """A task's need of the log from `at` on, including the file of `at`."""
 
     task: str
     at: Location
@@ -71,7 +70,7 @@ class Need(NamedTuple):
 
 
 def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None) -> tuple[Need, ...]:
-    """List what one source's subtasks need, oldest first; `only_task` alone where the directory is its own.
+    """List the needs of one source's subtasks, oldest first; `only_task`: of a task with a directory of its own.
 
     Raises NeedUnknown.
     """
@@ -86,10 +85,10 @@ def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None)
 
 
 def check_related(needs: Sequence[Need], held: Iterable[tuple[SubDir, BinlogFile]]) -> None:
-    """Refuse needs of another log. `held`: sub-directory and file, oldest first.
+    """Check that the needs belong to this log. `held`: sub-directory and file, oldest first.
 
-    Raises NeedUnrelated for a need of another server's log, whose file has another base name, or whose sub-directory is
-    yet to come: then the relay directory is not the one that the task has read.
+    Raises NeedUnrelated for a need in another server's log, with another base name, or in a sub-directory that does not
+    exist yet: then the task has read another relay directory.
     """
     places = {
         sub_dir.suffix: Location(str(file), BINLOG_HEADER_SIZE, "", sub_dir.suffix, sub_dir.server_uuid)
@@ -108,7 +107,7 @@ def _whose(place: Location) -> str:
     return f"{place.file} of server {place.server_uuid}" if place.server_uuid else place.file
 
 
-# What goes
+# Requests
 
 
 class NoSuchRelayFile(DmError):
@@ -117,8 +116,8 @@ class NoSuchRelayFile(DmError):
     held: str
 
     code = "DM-4050"
-    what = "nothing is purged: {name!r} is no file of {sub_dir}, which holds {held}."
-    hint = "Name a binlog file that is there, without a path: everything before it is purged."
+    what = "nothing is purged: {name!r} is not a file of {sub_dir}, which contains {held}."
+    hint = "Name an existing binlog file, without a path: everything before it is purged."
 
 
 class NoSuchRelaySubDir(DmError):
@@ -126,22 +125,22 @@ class NoSuchRelaySubDir(DmError):
     known: tuple[str, ...]
 
     code = "DM-4051"
-    what = "nothing is purged: {name!r} is no sub-directory of the relay log, which has: {known}."
-    hint = "Write it as in server-uuid.index, or leave it out for the newest one."
+    what = "nothing is purged: {name!r} is not a sub-directory of the relay log, which has: {known}."
+    hint = "Write it as in server-uuid.index, or omit it for the newest one."
 
 
 class PurgeUnclear(DmError):
-    """A request that says not at all, twice, or by halves what is to be purged."""
+    """A request that is empty, ambiguous or incomplete."""
 
     found: str
 
     code = "DM-4057"
     what = "nothing is purged: {found}."
-    hint = "Name one source with a file (and its sub-directory), or a time, or ask for what is inactive."
+    hint = "Name one source with a file (and its sub-directory), or a time, or ask for inactive files."
 
 
 class HeldFile(NamedTuple):
-    """A binlog file of the relay log. `ended_at`: when it was last written, in seconds since 1970."""
+    """A binlog file of the relay log. `ended_at`: time of the last write, in seconds since 1970."""
 
     sub_dir: SubDir
     file: BinlogFile
@@ -157,19 +156,19 @@ class HeldFile(NamedTuple):
 
 
 class RelayLog(NamedTuple):
-    """The relay log of a source, as it was found: all files, oldest first."""
+    """The relay log of a source at the time of reading: all files, oldest first."""
 
     source: str
     root: Path
     files: tuple[HeldFile, ...]
 
 
-# Why files should go
+# Reasons for removal
 
 
 @dataclass(frozen=True)
 class BeforeFile:
-    """Everything in front of a file: in its sub-directory (default: the newest) and in all older ones."""
+    """Everything before a file: in its sub-directory (default: the newest) and in all older ones."""
 
     filename: str
     sub_dir: str | None = None
@@ -184,36 +183,36 @@ class BeforeTime:
 
 @dataclass(frozen=True)
 class FreeSpace:
-    """The oldest files, until they add up to `size` bytes."""
+    """The oldest files, up to a total of `size` bytes."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Inactive:
-    """Everything that nobody needs."""
+    """Everything that no task needs."""
 
 
 PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive
 
 
 def request_of(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
-    """Return the request that somebody means who has said one of these. Raises PurgeUnclear."""
+    """Return the request for exactly one of these arguments. Raises PurgeUnclear."""
     if [filename is not None, before is not None, inactive].count(True) != 1:
-        raise PurgeUnclear("say one of file, time and inactive")
+        raise PurgeUnclear("give exactly one of file, time and inactive")
     if filename is not None:
         return BeforeFile(filename, sub_dir)
     if sub_dir is not None:
-        raise PurgeUnclear("the sub-directory is that of a file, and none is named")
+        raise PurgeUnclear("a sub-directory needs a file, and none is named")
     return BeforeTime(before.timestamp()) if before is not None else Inactive()
 
 
-# What may go
+# The plan
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A file that was asked to go and stays: `needs` are the tasks that hold it; without any it is the newest file."""
+    """A requested file that is kept: `needs` are those of tasks; without any it is the newest file."""
 
     file: HeldFile
     needs: tuple[Need, ...]
@@ -224,7 +223,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class PurgePlan:
-    """A plan: `delete` goes, oldest first; `kept` was asked to go too. Both hold in the moment of planning only."""
+    """A plan: `delete` is removed, oldest first; `kept` was requested too. Valid at the time of planning only."""
 
     source: str
     root: Path
@@ -233,17 +232,17 @@ class PurgePlan:
 
     @property
     def size(self) -> int:
-        """Bytes that would be free."""
+        """Bytes that would be freed."""
         return sum(file.size for file in self.delete)
 
     @property
     def held_by(self) -> str:
-        """The reason why the first kept file stays; empty when nothing was kept."""
+        """Why the first kept file is kept; empty if there is none."""
         return f"{self.kept[0].file} stays: {self.kept[0]}" if self.kept else ""
 
 
 def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
-    """Plan what goes to fulfil all of `requests`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
+    """Plan the removal for all of `requests`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
     wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
     kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
@@ -251,7 +250,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) ->
 
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
-    """Return the index of the first file that has to stay. Raises NeedUnrelated."""
+    """Return the index of the first file that must be kept. Raises NeedUnrelated."""
     check_related(needs, ((one.sub_dir, one.file) for one in files))
     oldest = min((need.order for need in needs), default=None)
     droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
@@ -263,7 +262,7 @@ def _kept(file: HeldFile, needs: Sequence[Need]) -> Kept:
 
 
 def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:
-    """Return how many of the oldest files the request wants to go."""
+    """Return the number of files, from the oldest on, that the request wants to remove."""
     match request:
         case BeforeFile(filename, sub_dir):
             return _index_of(files, filename, sub_dir)
@@ -279,7 +278,7 @@ def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:
 
 
 def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> int:
-    """Find a file by its name, which is compared with what is there, never joined to a path."""
+    """Find a file by its name, which is compared with existing names, never joined to a path."""
     known = tuple(dict.fromkeys(str(one.sub_dir) for one in files))
     where = sub_dir if sub_dir is not None else (known[-1] if known else "")
     if where not in known:

@@ -1,19 +1,19 @@
-"""Purging for real: what a plan names is hidden, the needs are looked at again, and only then is it deleted.
+"""Execution of a purge plan: its files are hidden, the needs are read again, and only then are the files deleted.
 
-A task may come to need a file while the purge is under way. So a file is first renamed to a dot name, which no reader
-sees; then the metadata DB is asked once more, and what somebody needs by now gets its name back. Files are hidden from
-the oldest on and return from the newest on, so what can be seen is always the newest part of the log, without holes.
+A task may come to need a file during the purge. So a file is first renamed to a dot name, which readers ignore; then
+the metadata DB is read once more, and files needed by then get their names back. Files are hidden from the oldest on
+and restored from the newest on, so the visible files are always the newest part of the log, without gaps.
 
-A purge may die at any step. Hidden files that it leaves get their names back before the next purge, and when the relay
-starts (`restore_hidden`): nothing is lost but what two looks at the needs had released.
+A purge may crash at any step. Files that it leaves hidden get their names back before the next purge, and when the
+relay starts (`restore_hidden`): a file is only lost if two readings of the needs had released it.
 
 A purge may run beside the writer, in this or another process: the writer only appends to the newest file, which a purge
-never takes. Only the relay itself may give up its whole log (`clear`), by the same steps. Two purges exclude each other
-by a lock of their own. Links are never followed: a sub-directory is opened as a folder that is no link, and its files
-are renamed and removed inside it.
+never removes. Only the relay itself may give up its whole log (`clear`), by the same steps. A separate lock excludes
+other purges. Links are never followed: a sub-directory is opened as a folder that is no link, and its files are renamed
+and removed relative to it.
 
-Who needs what is in the metadata DB. A person may name another one than relay and tasks report to, which knows of no
-task, so that everything would seem free to go: one that has never heard of this relay directory is refused.
+The needs are in the metadata DB. If a user names another metadata DB than relay and tasks use, it has no task, and
+every file would seem removable; so a metadata DB without a report of this relay directory is refused.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PURGE_LOCK: Final = "purge.lock"
 _HIDDEN: Final = ".purged"
 
 Look = Callable[[], Sequence[Need]]
-"""What the source's tasks need now. May raise any DmError: then nothing is purged."""
+"""Returns the present needs of the source's tasks. May raise any DmError: then nothing is purged."""
 
 
 class PurgeRuns(DmError):
@@ -62,19 +62,21 @@ class PurgeRuns(DmError):
 
     code = "DM-4054"
     reaction = Reaction.RETRY
-    what = "another purge of {directory} is under way ({holder})."
+    what = "another purge of {directory} is running ({holder})."
     hint = "It takes seconds; try again."
 
 
 class PurgeFailed(DmError):
-    """The disk refused. Files that were not deleted keep their names, or get them back at the next start."""
+    """The disk refused an operation. Files that were not deleted keep their names, or get them back at the next
+    start.
+    """
 
     path: str
     reason: str
 
     code = "DM-4056"
     what = "purging {path} failed: {reason}."
-    hint = "Check the disk and who owns the files, then purge again."
+    hint = "Check the disk and the owner of the files, then purge again."
 
 
 class RelayNotReported(DmError):
@@ -85,28 +87,28 @@ class RelayNotReported(DmError):
     code = "DM-4058"
     what = (
         "nothing is purged: the relay log of {source} in {directory} has not been reported to this metadata DB, "
-        "which knows {reported}."
+        "whose last report is of {reported}."
     )
     hint = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
 @dataclass(frozen=True)
 class Purged:
-    """The files that a purge deleted, oldest first."""
+    """The files that a purge has deleted, oldest first."""
 
     deleted: tuple[HeldFile, ...]
     returned: tuple[HeldFile, ...] = ()
-    """Files that had been hidden already when a task turned out to need them."""
+    """Files that were hidden when a task turned out to need them."""
 
     @property
     def size(self) -> int:
-        """Bytes that are free now."""
+        """Bytes that were freed."""
         return sum(file.size for file in self.deleted)
 
 
 @contextmanager
 def sole_purger(root: Path) -> Iterator[None]:
-    """Hold the purge lock. Raises PurgeRuns at once while somebody else purges here, in this process or another."""
+    """Hold the purge lock. Raises PurgeRuns at once if another purge is running, in this process or another."""
     try:
         descriptor = os.open(root / PURGE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     except OSError as error:
@@ -114,7 +116,7 @@ def sole_purger(root: Path) -> Iterator[None]:
     try:
         if not try_lock(descriptor):
             raise PurgeRuns(str(root), holder_in(descriptor))
-        with suppress(OSError):  # it is only for a message, and the disk may be full: that is why we are here
+        with suppress(OSError):  # the identity is only for a message, and a full disk may be the reason for the purge
             sign(descriptor)
         yield
     finally:
@@ -122,7 +124,7 @@ def sole_purger(root: Path) -> Iterator[None]:
 
 
 def restore_hidden(root: Path) -> None:
-    """Give files their names back that a purge left hidden when it died. One that is under way is left alone.
+    """Restore the names of files that a crashed purge left hidden. Does nothing while a purge is running.
 
     Raises PurgeFailed.
     """
@@ -131,9 +133,9 @@ def restore_hidden(root: Path) -> None:
 
 
 def purge(plan: PurgePlan, look: Look) -> Purged:
-    """Delete what the plan names, as far as nobody needs it now. A plan may be old: everything is looked at again.
+    """Delete the planned files that no task needs now. A plan may be old: everything is checked again.
 
-    Raises PurgeRuns, NoRelayLog, NeedUnrelated, PurgeFailed and what `look` raises.
+    Raises PurgeRuns, NoRelayLog, NeedUnrelated, PurgeFailed and the errors of `look`.
     """
     if not plan.root.is_dir():
         raise NoRelayLog(plan.source, str(plan.root))
@@ -147,10 +149,10 @@ def purge(plan: PurgePlan, look: Look) -> Purged:
 
 
 def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldFile, ...]:
-    """Delete every file, the newest too: for the relay itself, which has closed it. Returns them, oldest first.
+    """Delete every file, also the newest: for the relay itself, which has closed it. Return the files, oldest first.
 
-    `last_word` is called when no file can be seen any more; where it raises, they all get their names back. The newest
-    sub-directory stays, empty. Raises PurgeRuns, PurgeFailed, what `survey` raises, and what `last_word` raises.
+    `last_word` is called when all files are hidden; if it raises, they get their names back. The newest sub-directory
+    is kept, empty. Raises PurgeRuns, PurgeFailed, and the errors of `survey` and `last_word`.
     """
     with sole_purger(root):
         _restore_leftovers(root)
@@ -166,12 +168,12 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
 
 
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
-    """Return files from the old end, as long as they are those that were planned."""
+    """Return the oldest files that are still the planned ones."""
     planned = {file.order: file for file in plan.delete}
     chosen = []
     for file in droppable:
         if file.order not in planned or file[:3] != planned[file.order][:3]:
-            break  # another file by now: one with a successor never changes its size
+            break  # replaced since the plan: a file with a successor never changes its size
         chosen.append(file)
     return tuple(chosen)
 
@@ -179,7 +181,7 @@ def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[Held
 def _hide_look_delete(
     root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], look: Look
 ) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
-    """Hide files, look again at what is needed, then delete or restore them. Return the deleted and the restored."""
+    """Hide files, read the needs again, then delete or restore them. Return the deleted and the restored files."""
     with _shown_again_on_error(root):
         _in_each_folder(root, chosen, _hide)
         free = chosen[: first_kept(held, look())] if chosen else ()
@@ -191,7 +193,7 @@ def _hide_look_delete(
 
 @contextmanager
 def _shown_again_on_error(root: Path) -> Iterator[None]:
-    """Restore what the block has hidden and not deleted, whatever ends it early."""
+    """Restore the files that the block has hidden and not deleted, if it raises."""
     try:
         yield
     except BaseException:
@@ -205,12 +207,12 @@ def _restore_leftovers(root: Path) -> None:
     for sub_dir in reversed(directory.folders()):
         hidden = hidden_files(directory.folder(sub_dir))
         if hidden:
-            log.warning("%s: a purge left %d files hidden; they are shown again", sub_dir, len(hidden))
+            log.warning("%s: a purge left %d files hidden; restoring them", sub_dir, len(hidden))
         _in_each_folder(root, [HeldFile(sub_dir, file, 0, 0.0) for file, _ in reversed(hidden)], _restore)
 
 
 def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, str], None]) -> None:
-    """Act folder by folder, in the order of `files`; what was done in one is on disk before the next is touched."""
+    """Call `act` for each file, folder by folder; each folder is forced to disk before the next is changed."""
     for sub_dir, group in groupby(files, key=lambda file: file.sub_dir):
         folder = root / str(sub_dir)
         try:
@@ -227,7 +229,7 @@ def _hide(folder: int, name: str) -> None:
 
 
 def _restore(folder: int, name: str) -> None:
-    """Give a hidden file its name back; one that is taken again stays with its new holder, and the hidden file goes."""
+    """Restore a hidden file's name; if another file has the name by now, delete the hidden one."""
     if _exists(folder, name):
         os.unlink(hidden_name(name), dir_fd=folder)
     else:
@@ -236,7 +238,7 @@ def _restore(folder: int, name: str) -> None:
 
 def _delete(folder: int, name: str) -> None:
     os.unlink(hidden_name(name), dir_fd=folder)
-    os.fsync(folder)  # in their order: what a power cut leaves must not have a hole
+    os.fsync(folder)  # in this order: a power failure must not leave a gap
 
 
 def _exists(folder: int, name: str) -> bool:
@@ -248,15 +250,15 @@ def _exists(folder: int, name: str) -> bool:
 
 
 def _remove_empty_sub_dirs(root: Path) -> None:
-    """Remove empty sub-directories: the folders first, then their lines in the index.
+    """Remove empty sub-directories: first the folders, then their lines in the index.
 
-    A crash in between leaves a line without folder, which is no harm.
-    The newest sub-directory stays, as its first file may be about to come. So does one with files that are not ours.
+    A crash in between leaves a line without a folder, which is harmless. The newest sub-directory is kept, since its
+    first file may be about to be created, and so is one with files that are not ours.
     """
     directory = RelayDirectory(root)
     for sub_dir in directory.sub_dirs()[:-1]:
         if not directory.files(sub_dir) and _only_ours(directory.folder(sub_dir)):
-            log.info("%s is empty: removed", sub_dir)
+            log.info("removing %s, which is empty", sub_dir)
             directory.remove_empty(sub_dir)
     directory.repair_index()
 
@@ -266,11 +268,11 @@ def _only_ours(folder: Path) -> bool:
     return all(name == META or (name.startswith(".") and name.endswith(".new")) for name in names)
 
 
-# A purge that a person asks for, from any process on the relay's machine
+# A purge requested by a user, from any process on the relay's machine
 
 
 def plan_by_hand(store: MetaStore, source: str, root: Path, *requests: PurgeRequest) -> PurgePlan:
-    """Plan a purge that fulfils all requests; change nothing.
+    """Plan a purge for all requests; change nothing.
 
     Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
     """
@@ -280,20 +282,20 @@ def plan_by_hand(store: MetaStore, source: str, root: Path, *requests: PurgeRequ
 
 
 def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:
-    """Delete what is left of the plan by now. Raises RelayNotReported and what `purge` and the store raise."""
+    """Delete the planned files that may still be removed. Raises RelayNotReported and the errors of `purge`."""
     check_reported(survey(plan.source, plan.root), store.relay_status(plan.source))
     return purge(plan, lambda: needs_of(store.list_subtasks(source=plan.source)))
 
 
 def check_reported(log: RelayLog, status: RelayStatus | None) -> None:
-    """Raise RelayNotReported unless the relay that last reported wrote into a sub-directory that is here."""
+    """Raise RelayNotReported unless the last report of the relay names a sub-directory of this log."""
     if status is None:
-        raise RelayNotReported(log.source, str(log.root), "no relay of it")
+        raise RelayNotReported(log.source, str(log.root), "no relay of this source")
     if status.sub_dir and status.sub_dir not in {str(file.sub_dir) for file in log.files}:
-        raise RelayNotReported(log.source, str(log.root), f"its sub-directory {status.sub_dir}")
+        raise RelayNotReported(log.source, str(log.root), f"sub-directory {status.sub_dir}")
 
 
-# What the directory holds: every file, also those that a purge has hidden and not deleted
+# The directory's contents, including files that a purge has hidden and not deleted
 
 
 class NoRelayLog(DmError):
@@ -302,16 +304,16 @@ class NoRelayLog(DmError):
 
     code = "DM-4055"
     what = "there is no relay log of {source} in {directory}."
-    hint = "Run this on the machine of the relay, with `--source-file` if the source's file has a `relay-dir`."
+    hint = "Run this on the relay's machine, with `--source-file` if the source's file has a `relay-dir`."
 
 
 def survey(source: str, root: Path) -> RelayLog:
-    """Return every file that a purge may consider; what a crashed purge left hidden counts as there.
+    """Return every file that a purge may remove, including files that a crashed purge left hidden.
 
     Raises NoRelayLog, RelayDirectoryUnusable.
     """
     directory = RelayDirectory(root)
-    directory.sub_dirs()  # refuses two sub-directories of one number, whose files have no order
+    directory.sub_dirs()  # refuses two sub-directories of the same number, whose files have no order
     found: dict[tuple[SubDir, BinlogFile], Path] = {}
     for sub_dir in directory.folders():
         found |= {(sub_dir, file): path for file, path in hidden_files(directory.folder(sub_dir))}
@@ -326,7 +328,9 @@ def survey(source: str, root: Path) -> RelayLog:
 
 
 def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float) -> HeldFile | None:
-    """Describe a file; None when it vanished. A copied or restored one may have any mtime; the log knows better."""
+    """Describe a file; None if it has vanished. The mtime of a copied file may be wrong, so its successor counts
+    too.
+    """
     try:
         status = path.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -335,7 +339,7 @@ def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float
 
 
 def _first_moment(path: Path) -> float:
-    """Read the timestamp of a file's first event, which was written when its predecessor ended; 0 when unreadable."""
+    """Return the time of a file's first event, which is the end of its predecessor; 0 if unreadable."""
     try:
         with opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
             head = os.pread(descriptor, len(MAGIC) + 4, 0)
@@ -345,7 +349,7 @@ def _first_moment(path: Path) -> float:
 
 
 def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:
-    """List what a purge has hidden here and not deleted yet, oldest first."""
+    """List the files that a purge has hidden here and not deleted yet, oldest first."""
     found = []
     for path in folder.glob(f".*{_HIDDEN}"):
         with suppress(InvalidLocation):
@@ -356,5 +360,5 @@ def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:
 
 
 def hidden_name(name: str) -> str:
-    """Return the name of a hidden file: no reader, writer or recovery looks at a dot name that ends so."""
+    """Return the name of a hidden file, which readers, writer and recovery ignore."""
     return f".{name}{_HIDDEN}"

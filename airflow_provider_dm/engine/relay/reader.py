@@ -1,9 +1,9 @@
-"""The relay log as its readers see it: which files, in which order, and how many bytes of each are published.
+"""The relay log for its readers: which files, in which order, and how many bytes of each are published.
 
-The writer writes whole, checked events only, so the size of a file is what may be read of it. A file with a successor
-is finished. Readers come with a location and get everything from that file on; what is missing is an error with a name,
-never a shorter list. Nothing is missing where the location's file is gone and its GTID set has all that was committed
-before the first file of a later sub-directory. Reading needs no lock and changes nothing.
+The writer writes complete, verified events only, so all bytes of a file may be read. A file with a successor is
+finished. A reader gives a location and gets all files from that location on; a missing file is a typed error, never a
+shorter list. Nothing is missing if the location's file is gone, but its GTID set has all that was committed before the
+first file of a later sub-directory. Reading needs no lock and has no side effects.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class RelayFileGone(DmError):
     code = "DM-4040"
     what = "{file} is missing in {directory}."
     hint = (
-        "It was purged or removed by hand. Tasks read it from the source, if that still has it. To repair the relay "
-        "log, stop the relay, move the directory away and start the relay: it pulls the log again."
+        "It was purged or removed by hand. Tasks read it from the source if the source still has it. To repair the "
+        "relay log, stop the relay, move the directory away and start the relay: it pulls the log again."
     )
 
 
@@ -46,7 +46,7 @@ class RelayStartsTooLate(DmError):
 
     code = "DM-4041"
     what = "{needed} is needed, but the relay log in {directory} begins with {first}."
-    hint = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
+    hint = "Set relay-binlog-name to the needed file and use a new relay-dir."
 
 
 class RelayOfAnotherServer(DmError):
@@ -56,10 +56,11 @@ class RelayOfAnotherServer(DmError):
     directory: str
 
     code = "DM-4049"
-    what = "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
+    what = "{needed} of server {server} is needed, but {directory} has the log of another server there: {found}."
     hint = (
-        "A position means nothing on another server. With enable-gtid: true and the metadata DB of before (`meta-url`) "
-        f"a new relay-dir follows a failover; else point the source back to the first one, or {MIGRATE_AGAIN}."
+        "A position of one server is meaningless on another. With enable-gtid: true and the same metadata DB "
+        "(`meta-url`) a new relay-dir follows a failover; otherwise point the source back to the first server, or "
+        f"{MIGRATE_AGAIN}."
     )
 
 
@@ -72,9 +73,9 @@ class RelayReader:
         return RelayDirectory(Path(self.root))
 
     def suffix_now(self, server_uuid: str) -> int | None:
-        """Return the number of the sub-directory where what that server writes now is kept, or will be.
+        """Return the number of the sub-directory for the present log of this server, which may not exist yet.
 
-        A server that comes back gets a new sub-directory. None: nothing is here.
+        A server that returns gets a new sub-directory. None if the relay directory is empty.
         """
         latest = self._directory.latest()
         if latest is None:
@@ -82,12 +83,12 @@ class RelayReader:
         return latest.suffix if latest.server_uuid == server_uuid else latest.suffix + 1
 
     def newest_suffix(self) -> int | None:
-        """Return the newest sub-directory's number; None where nothing is here."""
+        """Return the newest sub-directory's number; None if the relay directory is empty."""
         latest = self._directory.latest()
         return latest.suffix if latest is not None else None
 
     def newest_file(self) -> Location | None:
-        """Return the beginning of the file that is written now; None where the newest sub-directory has none yet."""
+        """Return the beginning of the file that is being written; None if the newest sub-directory has none yet."""
         latest = self._directory.latest()
         held = self._directory.files(latest) if latest is not None else ()
         if latest is None or not held:
@@ -95,16 +96,17 @@ class RelayReader:
         return Location(str(held[-1].file), BINLOG_HEADER_SIZE, "", latest.suffix, latest.server_uuid)
 
     def base_of(self, suffix: int) -> str | None:
-        """Return the base name of a sub-directory's binlog files, without their number; None where there are none."""
+        """Return the base name, without number, of a sub-directory's binlog files; None without files."""
         sub_dir = self._directory.by_suffix(suffix)
         held = self._directory.files(sub_dir) if sub_dir is not None else ()
         return held[0].file.base if held else None
 
     def files(self, start: Location) -> list[LogFile]:
-        """List files from `start`'s to the newest, or from the first of a later sub-directory, if nothing is missing.
+        """List the files from `start`'s to the newest, or from the first of a later sub-directory if nothing is
+        missing.
 
-        Empty when the relay has not come so far yet. Raises RelayStartsTooLate, RelayFileGone, RelayOfAnotherServer,
-        and what is wrong with the head of a later sub-directory's first file.
+        Empty if the relay has not reached `start` yet. Raises RelayStartsTooLate, RelayFileGone, RelayOfAnotherServer,
+        and errors in the head of a later sub-directory's first file.
         """
         found: list[tuple[SubDir, RelayFile]] = []
         for sub_dir in self._directory.sub_dirs():
@@ -123,14 +125,14 @@ class RelayReader:
         return []
 
     def held(self) -> list[LogFile]:
-        """List every file there is, older sub-directories first; something may be missing in between."""
+        """List all files, older sub-directories first; there may be gaps."""
         found = [(sub_dir, one) for sub_dir in self._directory.sub_dirs() for one in self._directory.files(sub_dir)]
         return [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
 
     def gtid_set_behind(self, known: Location, place: Location) -> str | None:
-        """Return the GTID set of a boundary: that of `known`, which lies before it, and what was committed in between.
+        """Return the GTID set of a boundary: that of the earlier location `known`, and what was committed in between.
 
-        None: the relay has not come so far. Raises what `files` and the planner raise.
+        None if the relay has not reached it. Raises the errors of `files` and of the planner.
         """
         here, files, repetitions = known, self.files(known), Repetitions()
         while files and not reached(here, place):
@@ -152,9 +154,8 @@ class RelayReader:
         return here.gtid_set if compare(here, place) is Order.SAME else None
 
     def own_gtid_set_at(self, place: Location) -> str | None:
-        """Return all that this server's log says was committed before a boundary. None: the relay has not come so far.
-
-        Raises LocationNotInLog if it is no boundary, MalformedEvent, and what `files` raises.
+        """Return all that was committed before a boundary according to this server's log. None if the relay has not
+        reached it. Raises LocationNotInLog if it is not a boundary, MalformedEvent, and the errors of `files`.
         """
         files = self.files(replace(place, position=BINLOG_HEADER_SIZE, gtid_set=""))
         if files and files[0].size < place.position and not files[0].last:
@@ -165,7 +166,7 @@ class RelayReader:
             return None if log is None else str(held_before(log, place.position))
 
     def _covers(self, start: Location, first: LogFile) -> bool:
-        """Tell whether nothing lies between `start` and a file; False: the file does not say it yet."""
+        """Return True if nothing is missing between `start` and a file; False if the file does not show it yet."""
         before = named_before(first)
         if before is None:
             return False

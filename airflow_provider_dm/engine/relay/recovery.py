@@ -1,10 +1,10 @@
-"""What a relay file is worth after any death: cut at the last transaction boundary behind which nothing is certain.
+"""Recovery of a relay file after a crash: it is cut at the last transaction boundary before the first invalid byte.
 
-The file is the truth. `relay.meta` only saves time: what it vouches for was forced to disk, so verification starts
-there. Every event behind is checked (length, CRC32); the file is cut in front of the first one that is not whole, and
-then back to the last boundary, found by the same scan that the sync planner uses. Of a file whose server writes no
-checksums only what `relay.meta` vouches for is kept; the rest is pulled again. A file without a whole format
-description is damaged, and put aside.
+The file is the truth; `relay.meta` only saves time: everything up to its position was forced to disk, so verification
+begins there. Every later event is checked (length, CRC32); the file is cut before the first invalid one, and then at
+the last boundary, found by the same scan as the sync planner's. If the server writes no checksums, only the part up to
+the position in `relay.meta` is kept; the rest is pulled again. A file without a complete format description is damaged,
+and set aside.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class Recovered:
     file: BinlogFile
     size: int
     begun: int
-    """Where its last transaction begins: pulling again from there compares what is held with the upstream."""
+    """Beginning of its last transaction: pulling from there compares the file with the upstream."""
     gtid_set: GtidSet
 
 
 @dataclass(frozen=True)
 class _Verified:
     end: int
-    """Up to here every event is whole and proves itself."""
+    """All events before this position are complete and have valid checksums."""
     begins: tuple[int, int]
-    """Where the last transaction but one begins, and the last one; the start of the check where there is none."""
+    """Beginnings of the last two transactions; the start of the check if there are fewer."""
 
 
 def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Recovered | None:
-    """Recover the last file for the writer, under its lock; None when the sub-directory holds no file.
+    """Recover the last file for the writer, under its lock; None if the sub-directory has no file.
 
     Raises RelayDiskFailed, and UnsupportedFormat for a file that no known server wrote.
     """
@@ -66,24 +66,24 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
         found = _recover_file(files, flavour, _usable(RelayMeta.read(folder), flavour))
         if found is not None:
             return found
-        _put_aside(directory, sub_dir, files[-1])
+        _set_aside(directory, sub_dir, files[-1])
     return None
 
 
-def _put_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -> None:
-    """Rename a damaged file: each appears with a whole format description, so one without has been damaged since.
+def _set_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -> None:
+    """Rename a damaged file. Files are created with their format description, so one without it is damaged.
 
-    It is pulled again, if the upstream still has it; if not, somebody may want to look at what is left.
+    It is pulled again if the upstream still has it; otherwise a user may want to examine the rest.
     """
     aside = directory.root / f"{sub_dir}.{damaged.path.name}.damaged"
-    log.error("%s has no whole format description; it is now %s", damaged.path, aside)
+    log.error("%s has no complete format description; it is now %s", damaged.path, aside)
     damaged.path.replace(aside)
     sync_folder(directory.folder(sub_dir))
     sync_folder(directory.root)
 
 
 def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
-    """Return the hint, or None for a set of the other family."""
+    """Return the hint; None if its set is of the other family."""
     try:
         return hint if hint is not None and GtidSet.parse(hint.binlog_gtid, flavour) is not None else None
     except InvalidGtidSet:
@@ -91,7 +91,7 @@ def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
 
 
 def boundary_after(path: Path, start: int) -> int:
-    """Find the last transaction boundary at or behind `start`, which is one itself. Raises UnsupportedFormat."""
+    """Return the last transaction boundary at or after `start`, which is a boundary. Raises UnsupportedFormat."""
     return _scanned(path, start).end
 
 
@@ -102,7 +102,7 @@ def _scanned(path: Path, start: int) -> Stretch:
             return Stretch(start, start)
         try:
             return scan(log, start, cut=size + 1, apply=False)
-        except MalformedEvent:  # nothing behind `start` is complete
+        except MalformedEvent:  # there is no complete transaction after `start`
             return Stretch(start, start)
 
 
@@ -116,7 +116,7 @@ def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta 
     known = GtidSet.empty(flavour)
     if hint is not None and _vouches(hint, held, start, checksums=checksums):
         start, known = hint.binlog_pos, GtidSet.parse(hint.binlog_gtid, flavour)
-    # Without checksums a power cut may have left zeros inside an event, and nothing would show it.
+    # Without checksums, zeros within an event after a power failure would be undetectable.
     verified = _verify(held.path, start) if checksums else _Verified(start, (start, start))
     _cut(held, verified.end)
     stretch = _scanned(held.path, start)
@@ -129,7 +129,7 @@ def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta 
 
 
 def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
-    """Return the set at the end of a finished file, for a next one that does not yet say itself what was before it."""
+    """Return the set at the end of a finished file, if the next file does not contain it yet."""
     if hint is not None and (hint.binlog_name, hint.binlog_pos) == (str(finished.file), finished.size):
         return GtidSet.parse(hint.binlog_gtid, flavour)  # written when it was finished
     tail = last_boundary(str(finished.path), finished.size)
@@ -137,17 +137,17 @@ def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -
 
 
 def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
-    """Tell whether relay.meta names this file and a place in it where an event begins, or the file ends."""
+    """Return True if relay.meta names a position in this file at which an event begins, or the file ends."""
     if hint.binlog_name != str(held.file) or not first_end <= hint.binlog_pos <= held.size:
         return False
-    if not checksums:  # what lies behind says nothing
+    if not checksums:  # the next event cannot be verified
         return _verify(held.path, first_end, checksums=False, stop=hint.binlog_pos).end == hint.binlog_pos
     at_end = hint.binlog_pos == held.size
     return at_end or _verify(held.path, hint.binlog_pos, most=1).end > hint.binlog_pos
 
 
 def _first_event(path: Path) -> bytes | None:
-    """Read the format description; None unless magic and CRC are right and it is whole."""
+    """Return the format description; None unless it is complete and magic and CRC are right."""
     with open(path, "rb") as file:
         magic, head = file.read(len(MAGIC)), file.read(HEADER_SIZE)
         if magic != MAGIC or len(head) < HEADER_SIZE:
@@ -161,7 +161,7 @@ def _first_event(path: Path) -> bytes | None:
 def _verify(
     path: Path, start: int, *, checksums: bool = True, most: int | None = None, stop: int | None = None
 ) -> _Verified:
-    """Walk from `start` to `stop` over events (`most` of them) that are whole and, where there are checksums, right."""
+    """Check events from `start` to `stop` (at most `most`), until one is incomplete or has a wrong checksum."""
     at, begins, left = start, (start, start), most if most is not None else -1
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -188,6 +188,6 @@ def _cut(held: RelayFile, size: int) -> None:
     with disk_errors(held.path), open(held.path, "r+b") as file:
         now = os.fstat(file.fileno()).st_size
         if size < now:
-            log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
+            log.warning("%s: cut off %d bytes after %d, an incomplete transaction", held.path, now - size, size)
             os.ftruncate(file.fileno(), size)
             os.fsync(file.fileno())

@@ -1,12 +1,12 @@
-"""What a relay says of itself, and what it is told: beside the pull loop.
+"""The relay's reports and the stage that users request, exchanged with the metadata DB beside the pull loop.
 
-Every second one thread tells the metadata DB how things stand and reads the desired stage, and another one asks the
-upstream where it ends: an upstream that takes its time with an answer, or gives none, must not make the relay look dead
-or deaf. What does not answer is logged and asked again; pulling goes on meanwhile.
+Every second one thread writes the relay's status to the metadata DB and reads the desired stage; another one asks the
+upstream for its end: a slow upstream must not make the relay look dead, or delay its reaction. Failures are logged, and
+the query is repeated; pulling continues meanwhile.
 
-A source has one row, and one relay that writes it. Another relay of the source, in another directory or on another
-machine, ends with RelayRunsElsewhere while the first one reports. One that was killed reports no more: its successor
-waits until the row is old. The relay of a single task gives way to any other and is not reported then.
+A source has one row, which one relay writes. Another relay of the source, in another directory or on another machine,
+ends with RelayRunsElsewhere while the first one reports. After a relay was killed, its successor waits until the row is
+old. The relay of a single task gives way to any other relay, and does not report then.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Snapshot:
 
 @dataclass
 class Reporter:
-    """A relay's reporter; start it with `with`. `snapshot` is written by the pull loop, `desired` is read by it.
+    """A relay's reporter, a context manager. The pull loop writes `snapshot` and reads `desired`.
 
-    `directory`: the folder into which the relay writes. `stop`: ends a wait for another relay's end.
+    `directory`: the folder into which the relay writes. `stop`: ends the wait for another relay's end.
     """
 
     source: str
@@ -75,14 +75,14 @@ class Reporter:
     directory: Path
     stop: threading.Event = field(default_factory=threading.Event)
     task: str = ""
-    """The only task that the relay pulls for. Such a relay reports while the source has no other one, and obeys no
-    wish for the source's relay."""
+    """The only task that the relay serves. Such a relay reports only while the source has no other relay, and does not
+    obey the stage that users request for the source's relay."""
     silent: bool = False
-    """Nothing is reported, no wish is obeyed: the source has a relay of its own."""
+    """Do not report and do not obey: the source has a relay of its own."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(Stage.NEW))
     desired: Stage | None = None
     _first_seen: RelayStatus | None = None
-    """The first of the reports of another relay in a row, and below it the last one."""
+    """The first of consecutive reports of another relay; `_last_seen` is the last one."""
     _last_seen: RelayStatus | None = None
     _master: Location | None = None
     _master_uuid: str = ""
@@ -91,7 +91,7 @@ class Reporter:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Reporter:
-        """Start to report. Raises RelayRunsElsewhere."""
+        """Begin to report. Raises RelayRunsElsewhere."""
         if self.silent:
             return self
         while not self.task and self._other() is not None and not self.stop.wait(_LOOK_SECONDS):
@@ -103,17 +103,17 @@ class Reporter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Report the end, and do not wait for the upstream's answer."""
+        """Report the end, without waiting for the upstream's answer."""
         if self._thread is None:
             return
         self._ended.set()
         self._thread.join()
-        self._put(pid=None)  # what it said last is final: nobody is left to change it
+        self._put(pid=None)  # the final report: no thread changes it any more
 
     def publish(
         self, stage: Stage, relay: Location | None = None, sub_dir: str = "", error: Json | None = None
     ) -> None:
-        """Replace the snapshot; what is not given stays."""
+        """Replace the snapshot; omitted values are kept."""
         last = self.snapshot
         self.snapshot = Snapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
@@ -124,7 +124,7 @@ class Reporter:
             raise RelayRunsElsewhere(self.source, other.directory, other.host, other.pid or 0)
 
     def saw_master(self, end: Location, server_uuid: str) -> None:
-        """Note where the upstream ends, where it is known: a relay may be through before this thread has asked."""
+        """Record the known end of the upstream's log: the relay may catch up before our thread has asked."""
         self._master, self._master_uuid = end, server_uuid
 
     def _report(self) -> None:
@@ -148,7 +148,7 @@ class Reporter:
             server_uuid = server_info(self._upstream).server_uuid
             self.saw_master(current_location(self._upstream), server_uuid)
         except (DmError, pymysql.err.MySQLError, OSError) as error:
-            log.debug("the upstream's position is not known now: %s", error)
+            log.debug("the upstream's position is unknown: %s", error)
             self._hang_up()
 
     def _hang_up(self) -> None:
@@ -158,10 +158,10 @@ class Reporter:
 
     def _put(self, pid: int | None) -> None:
         now = self.snapshot
-        # Positions compare inside one server's log only. After a failover the relay has to come to the new one first.
+        # Positions compare within one server's log only. After a failover the relay must first follow the new server.
         followed = now.relay is not None and now.sub_dir.rpartition(".")[0] == self._master_uuid
         master = replace(self._master, suffix=now.relay.suffix) if self._master and now.relay else self._master
-        there = followed and now.error is None  # else what it had come to may long be behind: it does not pull
+        there = followed and now.error is None  # with an error it does not pull, and may be behind
         status = RelayStatus(
             source=self.source,
             stage=now.stage,
@@ -180,10 +180,10 @@ class Reporter:
             if self._other() is None:
                 self.store.put_relay_status(status)
         except DmError as error:
-            log.warning("the metadata DB could not be told: %s", error)
+            log.warning("the relay's status could not be written to the metadata DB: %s", error)
 
     def _other(self) -> RelayStatus | None:
-        """Return the report of another relay that keeps this one from reporting; None: there is none."""
+        """Return the report of another relay to which this one gives way; None if there is none."""
         other = self.store.relay_status(self.source)
         if other is None or not self._gives_way_to(other):
             self._first_seen = self._last_seen = None
@@ -200,7 +200,7 @@ class Reporter:
             return age_of(other) <= FRESH_SECONDS
         if other.task or not is_alive(other) or has_ended(other.process):
             return False
-        return not (same_directory and is_of_this_machine(other.process))  # else the directory's lock was taken over
+        return not (same_directory and is_of_this_machine(other.process))  # else we have the directory's lock
 
     def _read_desired(self) -> None:
         if self.task:
@@ -208,4 +208,4 @@ class Reporter:
         try:
             self.desired = self.store.relay_desired(self.source)
         except DmError as error:
-            log.warning("the metadata DB could not be asked: %s", error)
+            log.warning("the desired stage could not be read from the metadata DB: %s", error)

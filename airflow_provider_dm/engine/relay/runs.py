@@ -1,8 +1,8 @@
-"""Runs of plain events out of the receive buffer: by plain Python, or by a kernel once that is worth its memory.
+"""Runs of plain events from the receive buffer: taken by plain Python, or by a kernel if the work justifies its memory.
 
-A relay that keeps up with its source stays small. One that has a backlog to pull, or spends seconds on small events,
-loads the compiled kernel (a second, some 120 MB) and takes them with it from then on, about thirty times as fast. What
-the kernel does not take, the plain way looks at; both give the same bytes.
+A relay that keeps up with its source stays small. A relay with a backlog, or one that spends seconds on small events,
+loads the compiled kernel (one second, some 120 MB) and uses it from then on, about thirty times as fast. Events that
+the kernel does not take are left to plain Python; both give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from airflow_provider_dm.engine.relay.packets import PacketRun, ReceiveBuffer
 log = logging.getLogger(__name__)
 
 BACKLOG_BYTES: Final = 64 << 20
-"""With so much to pull the kernel is loaded before it begins."""
+"""Backlog from which on the kernel is loaded before the first event."""
 BUSY_SECONDS: Final = 3.0
-"""So much time spent on taking events plainly makes a busy relay."""
+"""Time spent on taking events by plain Python after which a relay counts as busy."""
 _MARKS: Final = 1 << 16
 
 Take = Callable[[ReceiveBuffer, int, bool], PacketRun]
@@ -32,12 +32,14 @@ Take = Callable[[ReceiveBuffer, int, bool], PacketRun]
 
 
 def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
-    """Take a run without a kernel: always there, and what the kernel has to equal."""
+    """Take a run without a kernel: always available, and the specification of the kernel."""
     return buffer.take_run(cursor, ACTIONS, checksums=checksums)
 
 
 def compiled_take() -> Take | None:
-    """Return the kernel's way, None where kernels are not compiled or not wanted. Takes a second the first time."""
+    """Return the kernel's implementation; None if kernels are not compiled or disabled. Takes a second the first
+    time.
+    """
     if not build.ready():
         return None
     import numpy as np
@@ -65,14 +67,14 @@ def compiled_take() -> Take | None:
 
 
 def _head(events: memoryview, start: int) -> bytes:
-    """Return the first bytes of the event that begins there."""
+    """Return the first bytes of the event at `start`."""
     size = int.from_bytes(events[start + 9 : start + 13], "little")
     return bytes(events[start : start + min(size, HEAD_SIZE)])
 
 
 @dataclass
 class RunTaker:
-    """A taker of runs, which turns to the compiled kernels when it is busy."""
+    """Takes runs, and switches to the compiled kernel when the relay is busy."""
 
     busy_seconds: float = BUSY_SECONDS
     _take: Take = field(default=take_plainly)
@@ -91,7 +93,7 @@ class RunTaker:
         return run
 
     def expect(self, backlog: int) -> None:
-        """Get ready for so many bytes."""
+        """Prepare for a backlog of this many bytes."""
         if backlog >= BACKLOG_BYTES and not self._asked:
             self._asked = True
             self._become_fast()
@@ -101,5 +103,5 @@ class RunTaker:
         if compiled is None:
             build.warm_in_background()
         else:
-            log.info("this relay is busy: the compiled kernels take its events from now on")
+            log.info("this relay is busy: its events are taken by the compiled kernel from now on")
             self._take = compiled

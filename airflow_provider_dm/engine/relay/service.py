@@ -1,10 +1,9 @@
-"""One source's relay, from start to stop: recover, connect, pull, report, connect again.
+"""One source's relay, from start to stop: recover, connect, pull, report, reconnect.
 
-Step 1: hold the directory's lock. Step 2: connect, and learn who answers. Step 3: go on with what is held (cut back to
-a transaction boundary) or begin a first file (`opening`).
-Step 5: pull until told to stop. What may pass by itself (a lost connection, an upstream that restarts) leads back to
-step 2 after a pause that grows and jitters, a full disk after there is space again; anything else ends the relay with
-its error. It may be killed at any moment: nothing in memory is worth more than the files.
+Step 1: take the directory's lock. Step 2: connect, and identify the server. Step 3: continue the held log (cut back to
+a transaction boundary) or begin a first file (`opening`). Step 4: pull until told to stop. A transient error (a lost
+connection, a restart of the upstream) leads back to step 2 after a growing delay with jitter, a full disk after there
+is space again; any other error ends the relay. It may be killed at any moment: all state is in the files.
 """
 
 from __future__ import annotations
@@ -60,23 +59,23 @@ from airflow_provider_dm.engine.relay.writer import RelayWriter
 log = logging.getLogger(__name__)
 
 FIRST_CONNECT_ATTEMPTS: Final = 4
-"""An upstream that never answered is a mistake in the configuration; one that did will be back."""
+"""An upstream that has never answered indicates a wrong configuration; one that has answered will return."""
 
 SAVE_SECONDS: Final = 10.0
 PUBLISH_SECONDS: Final = 0.5
 STEADY_SECONDS: Final = 10.0
-"""A connection that lived so long, or brought something, was a good one: the next pause is a short one again."""
+"""A connection that lived this long, or brought data, was a good one: the next delay is a short one again."""
 LOOK_SECONDS: Final = 0.5
 FULL_DISK_SECONDS: Final = 60.0
-"""After so long a full disk is tried again, even if nobody seems to have made room."""
+"""After this time a full disk is tried again, even if no space was freed."""
 _ROOM: Final = (1 << 20, 64 << 20)
-"""More free bytes after which a full disk is tried again at once: a twentieth of it, within these bounds."""
+"""Additional free bytes after which a full disk is tried again at once: a twentieth of it, within these limits."""
 
 
 @dataclass(frozen=True)
 class RelayResult:
     stage: Stage
-    """Finished: caught up as asked; Stopped: told to stop."""
+    """Finished: caught up as requested; Stopped: told to stop."""
     location: Location | None
 
 
@@ -87,7 +86,7 @@ def run_relay(
 
     Raises RelayLocked, RelayRunsElsewhere, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied,
     BinlogDisabled, BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors;
-    but for the first three, the error is in the relay's row of the metadata DB then, with stage Paused.
+    except for the first three, the relay's row in the metadata DB then has the error, with stage Paused.
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
@@ -103,7 +102,7 @@ def run_relay(
         silent=spool is not None and not spool.reports,
     )
     with sole_writer(directory.root) as lock, Housekeeper(spec, store) as housekeeper:
-        last = store.relay_status(spec.source.config.source_id)  # before there is a report of ours
+        last = store.relay_status(spec.source.config.source_id)  # before our own first report
         with reporter:
             known_sub_dir = last.sub_dir if last is not None else ""
             service = _Service(spec, store, stop, directory, endpoint, reporter, lock, housekeeper, known_sub_dir)
@@ -115,7 +114,7 @@ def run_relay(
 
 
 def has_room(free_when_full: int, free: int, total: int) -> bool:
-    """Tell whether somebody has made room since the disk was full. Sizes in bytes."""
+    """Return True if enough space was freed since the disk was full. Sizes in bytes."""
     least, most = _ROOM
     return free >= free_when_full + min(max(total // 20, least), most)
 
@@ -131,24 +130,24 @@ class _Service:
     lock: SoleWriter
     housekeeper: Housekeeper
     known_sub_dir: str
-    """What the relay of this source wrote when it last reported, before this one did."""
+    """The sub-directory in the last report of this source's relay before this one."""
     bound: SpoolBound | None = field(init=False)
     opening: Opening = field(init=False)
     goal: Location | None = None
-    """The place to pull up to, in the newest sub-directory."""
+    """The location to pull up to, in the newest sub-directory."""
     connected_once: bool = False
     failures: int = 0
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     take: RunTaker = field(default_factory=RunTaker)
     _began: tuple[float, Location | None] = (0.0, None)
-    """When the present connection began to pull, and from where."""
+    """When and at which location the present connection began to pull."""
     _publish_at: float = 0.0
     _save_at: float = 0.0
 
     def __post_init__(self) -> None:
         spool = self.spec.spool
         self.bound = SpoolBound.of(self.directory.root, spool) if spool is not None else None
-        # What holds a log was no mistake in the configuration once: an upstream that is away comes back.
+        # With a log the configuration was right once: an unreachable upstream will return.
         self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
         self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known, self._needs)
 
@@ -163,7 +162,7 @@ class _Service:
                     self.reporter.publish(Stage.PAUSED)
                     self.stop.wait(LOOK_SECONDS)
                 elif not self._may_pull():
-                    self.housekeeper.purge_now()  # what the task is past counts until it is gone
+                    self.housekeeper.purge_now()  # files that the task has passed count until they are removed
                     self._publish()
                     self.stop.wait(LOOK_SECONDS)
                 else:
@@ -173,7 +172,7 @@ class _Service:
                 self.writer.close()
         return self._result()
 
-    # What a session needs to know
+    # Inputs of a session
 
     def _needed(self) -> Location | None:
         source = self.spec.source.config.source_id
@@ -184,7 +183,7 @@ class _Service:
         return max(known, key=lambda one: one.sort_key, default=None)
 
     def _needs(self) -> Sequence[Need]:
-        """Return the needs of every task that this log serves. Raises NeedUnknown."""
+        """Return the needs of all tasks that this log serves. Raises NeedUnknown."""
         spool = self.spec.spool
         if spool is None:
             return needs_of(self.store.list_subtasks(source=self.spec.source.config.source_id))
@@ -195,7 +194,7 @@ class _Service:
         return self.reporter.snapshot.sub_dir or self.known_sub_dir
 
     def _may_pull(self) -> bool:
-        """Tell whether to pull: a task's private log waits for its task; the connection is closed meanwhile."""
+        """Return True if the relay may pull: a private log waits for its task, without a connection."""
         writer = self.writer
         if self.bound is None or writer is None or not writer.size:
             return True
@@ -227,13 +226,13 @@ class _Service:
             self._wait(pause)
 
     def _wait(self, seconds: float) -> None:
-        """Wait so long, or less: a desired stage is obeyed at once."""
+        """Wait this long, or less if the desired stage changes."""
         until = time.monotonic() + seconds
         while not self._over() and self.reporter.desired is not Stage.PAUSED and (left := until - time.monotonic()) > 0:
             self.stop.wait(min(left, LOOK_SECONDS))
 
     def _wait_for_space(self, error: RelayDiskFull) -> None:
-        """Pause until there is space or a stop, for FULL_DISK_SECONDS at most. What is complete is on the disk."""
+        """Pause until there is space or a stop, for FULL_DISK_SECONDS at most. Complete data is on the disk."""
         root, until = self.directory.root, time.monotonic() + FULL_DISK_SECONDS
         full = shutil.disk_usage(root)
         log.warning("%s Waiting for space; %d bytes are free.", error, full.free)
@@ -246,7 +245,7 @@ class _Service:
             self.stop.wait(LOOK_SECONDS)
 
     def _session(self) -> None:
-        """Pull over one connection, until it is lost or the relay is over."""
+        """Pull over one connection, until it is lost or the relay has to end."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             self.connected_once = True
             info, writer = self._prepare(connection)
@@ -269,12 +268,12 @@ class _Service:
         )
 
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
-        """Return who answers, and the writer that goes on with its log."""
+        """Return the server's identity, and the writer that continues its log."""
         info = server_info(connection)
         before = self.writer
         writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
         if writer is not before:
-            self.goal = None  # a place in another server's log
+            self.goal = None  # it was a location in another server's log
         end = current_location(connection)
         self.reporter.saw_master(end, info.server_uuid)
         self.goal = self.goal or end
@@ -287,14 +286,14 @@ class _Service:
 
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
-        """Connect to the same server, for a dump beside the session's. Raises StreamLost where another answers now."""
+        """Connect to the same server, for a dump beside the session's. Raises StreamLost if another server answers."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")
             yield connection
 
     def _tick(self) -> bool:
-        """Tell whether to pull on; publish and save when their time has come."""
+        """Return True if pulling continues; publish and save when due."""
         now = time.monotonic()
         if now < self._publish_at:
             return not self.stop.is_set() and not self._caught_up() and self._may_pull()
@@ -315,7 +314,7 @@ class _Service:
         assert self.writer is not None
         self.reporter.publish(Stage.RUNNING, self.writer.location(), str(self.writer.sub_dir))
 
-    # The end
+    # End
 
     def _over(self) -> bool:
         """Return True if the relay has to end. Raises RelayRunsElsewhere."""
@@ -329,7 +328,7 @@ class _Service:
         return here is not None and self.goal is not None and reached(here, self.goal)
 
     def _here(self) -> Location | None:
-        """Return where the writer's file ends, in its sub-directory."""
+        """Return the end of the writer's file, in its sub-directory."""
         if self.writer is None or not self.writer.size:
             return None
         return Location(str(self.writer.file), self.writer.size)

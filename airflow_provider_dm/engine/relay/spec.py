@@ -1,4 +1,4 @@
-"""What one relay process is asked to do, as a JSON file without secrets (see config.job)."""
+"""The specification of one relay process, as a JSON file without secrets (see config.job)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class SpoolSpec(Strict):
-    """A task's private relay directory: it holds what that task still needs, and not much more."""
+    """A task's private relay directory: it contains what that task still needs, and not much more."""
 
     task: str
     limit_bytes: int = Field(gt=0)
-    """Pulling waits while the task has more than this unread."""
+    """Pulling pauses while the task has more unread bytes than this."""
     start: Location | None = None
-    """Where an empty directory begins, if the metadata DB names no later need of the task."""
+    """Location at which an empty directory begins, if the metadata DB has no later need of the task."""
     until: Location | None = None
-    """Where the run will end: FILE:POSITION of the newest sub-directory. Nothing is pulled behind that."""
+    """Location at which the run ends: FILE:POSITION of the newest sub-directory. Later events are not pulled."""
     reports: bool = True
-    """False: a spool beside the source's own relay, whose row in the metadata DB it neither writes nor obeys."""
+    """False: a spool beside the source's own relay; it neither writes nor obeys that relay's row in the metadata DB."""
 
 
 class RelaySpec(SpecFile):
-    """One source's relay. `source.relay_dir` is the directory itself, for this source alone."""
+    """One source's relay. `source.relay_dir` is its directory, for this source only."""
 
     source: SourceSpec
     spool: SpoolSpec | None = None
     """None: the relay log serves all tasks of the source."""
     meta_url: SecretRef
     launcher_pid: int | None = None
-    """The relay ends when this process is gone; None: it lives on its own."""
+    """The relay ends when this process has ended; None: it is independent."""
     until: Literal["stopped", "caught-up"] = "stopped"
-    """caught-up: end when everything is here that the upstream had written when the relay started."""
+    """caught-up: end when everything is pulled that the upstream had written when the relay started."""

@@ -1,17 +1,17 @@
-"""A task's private relay log, and how much of it may be held.
+"""A task's private relay log, and the limit on its size.
 
-A relay that serves one task only (`RelaySpec.spool`) pulls as long as less than a limit is there. How far the task is,
-its reader says in a small file beside the log, the mark; nothing else is asked, so the bound holds without the metadata
-DB as well. Files that the task is past are removed by the relay's housekeeping.
+A relay that serves one task only (`RelaySpec.spool`) pulls while less than a limit is held ahead of the task. The
+task's reader writes its progress to a small file beside the log, the mark; no other information is used, so the limit
+also holds without the metadata DB. The relay's housekeeping removes files that the task has passed.
 
-    ahead = all that is held, but for what is read already of the file that the mark is in
-    pull on   while ahead < limit; once it is not, again below half of it
-    always    while the mark lies behind the start of the last transaction
-    never     when all transactions up to the place are here at which the run will end (`--until FILE:POSITION`)
+    ahead = all bytes held, except those already read of the mark's file
+    pull      while ahead < limit; after reaching it, again below half of the limit
+    always    while the mark is at or after the start of the last transaction
+    never     if all transactions are held up to the location at which the run ends (`--until FILE:POSITION`)
 
-The last rule is what keeps a transaction larger than the limit from standing still: its reader has looked at all that
-there is and found nothing complete, so only more bytes can help. For the same reason a mark names what was *looked at*
-when nothing could be made of it, and not what is applied.
+The rule "always" prevents a transaction larger than the limit from blocking: its reader has scanned all bytes and found
+no complete transaction, so only more bytes can help. For the same reason the mark names the end of the *scanned* bytes
+if they are incomplete, not of the applied ones.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class TaskFellBehind(DmError):
 
     code = "DM-4060"
     scope = Scope.UPSTREAM
-    what = "task {task} needs the binlog from {needed} on, and the upstream has purged that; it still has {available}."
+    what = "task {task} needs the binlog from {needed} on, which the upstream has purged; it still has {available}."
     hint = (
-        "Without `enable-relay: true` the log is pulled only so far ahead of the task as `spool-limit-mb` of its "
-        "source.yaml allows, during the full load as well. Let the upstream keep its binlogs longer, set "
+        "Without `enable-relay: true` the log is pulled ahead of the task only up to `spool-limit-mb` of its "
+        "source.yaml, also during the full load. Let the upstream keep its binlogs longer, set "
         f"`enable-relay: true` or a higher limit, and {MIGRATE_AGAIN}."
     )
 
 
 class Place(NamedTuple):
-    """A position of one source's log as numbers; of two, the smaller one is before the other."""
+    """A position in one source's log as numbers; the smaller of two precedes the other."""
 
     suffix: int
     number: int
@@ -66,7 +66,7 @@ class Place(NamedTuple):
 
 
 def read_mark(root: Path) -> Place | None:
-    """Read how far the reader has looked; None: nobody has read yet, or what is there cannot be understood."""
+    """Return the reader's progress; None if there is no valid mark yet."""
     try:
         match = _MARK.fullmatch((root / MARK).read_text(encoding="ascii"))
     except (OSError, UnicodeDecodeError):
@@ -75,7 +75,7 @@ def read_mark(root: Path) -> Place | None:
 
 
 def write_mark(root: Path, place: Place) -> None:
-    """Replace the mark. Not forced to disk: an old one only makes the relay careful. Raises OSError."""
+    """Replace the mark. Not forced to disk: an old mark only delays the relay. Raises OSError."""
     beside = root / f".{MARK}.{os.getpid()}"
     beside.write_text("{} {} {}\n".format(*place), encoding="ascii")
     beside.replace(root / MARK)
@@ -85,10 +85,10 @@ def write_mark(root: Path, place: Place) -> None:
 
 
 def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
-    """Count the bytes held ahead of the task. `ends`: where each held file ends, in any order.
+    """Return the number of bytes held ahead of the task. `ends`: the ends of all held files, in any order.
 
-    A file can only go as a whole, so one that the task is in counts as far as it is unread, and one that it is past
-    counts until it is gone.
+    A file is removed as a whole: of the task's current file only the unread bytes count, but a file that the task has
+    passed counts until it is removed.
     """
     return sum(
         max(0, end.position - mark.position) if mark is not None and end[:2] == mark[:2] else end.position
@@ -99,24 +99,24 @@ def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
 def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun: Place) -> bool:
     """Decide whether to pull.
 
-    `pulling`: what was decided last; `begun`: where the last transaction of the log begins, complete or not.
+    `pulling`: the last decision; `begun`: the beginning of the last transaction of the log, complete or not.
     """
     if mark is not None and mark >= begun:
         return True
     return ahead < (limit if pulling else max(limit // 2, 1))
 
 
-# Asking again and again
+# Repeated decisions
 
 
 @dataclass
 class SpoolBound:
-    """The rule over one relay directory, for the relay that writes it: cheap enough to be asked after every receive."""
+    """The rule for one relay directory, for the relay that writes it: cheap enough for a call after every receive."""
 
     root: Path
     limit_bytes: int
     until: tuple[int, int] | None = None
-    """The number of a file and a position, of the newest sub-directory, where the run will end; None: nowhere."""
+    """File number and position, in the newest sub-directory, at which the run ends; None: no end."""
     pulling: bool = field(default=True, init=False)
     _ahead: int = field(default=0, init=False)
     _mark: Place | None = field(default=None, init=False)
@@ -125,17 +125,17 @@ class SpoolBound:
 
     @classmethod
     def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
-        """Return the bound that a relay was started with."""
+        """Return the limit with which a relay was started."""
         until = Place.of(spec.until)[1:] if spec.until is not None else None
         return cls(root, spec.limit_bytes, until)
 
     def may_pull(self, end: Place, begun: Place) -> bool:
-        """Tell whether to pull on, with the log ending at `end`.
+        """Return True if pulling may continue, with the log ending at `end`.
 
-        The directory is looked at twice a second at most, and between two looks only what was pulled is counted.
+        The directory is read at most twice a second; in between, only newly pulled bytes are counted.
         """
         if self.until is not None and begun[1:] >= self.until:
-            return False  # one begins behind it, which may lie inside of a transaction, so all of them are here
+            return False  # a transaction begins at or after the end, so all earlier ones are complete
         now = time.monotonic()
         seen, grown = self._seen_end, 0
         if seen is not None and seen[:2] == end[:2]:

@@ -1,10 +1,10 @@
-"""Where the relay begins or goes on, decided from what is here, what is configured and what the upstream still has.
+"""Where the relay begins or continues: decided by the held log, the configuration and the upstream's files.
 
-In this order: what the relay directory holds; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need
-lies behind it; the oldest location that a task needs; the upstream's current file. A file is always pulled from its
-first event. Nothing is skipped to make a start possible: a relay log that the upstream has left behind is given up only
-when no task needs any of it, and each needs a place that the upstream still has. Decisions only: who asks the upstream,
-and acts, is `opening`.
+In this order: the log in the relay directory; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need is
+later; the oldest location that a task needs; the upstream's current file. A file is always pulled from its first event.
+Nothing is skipped to make a start possible: a relay log that the upstream has left behind is given up only if no task
+needs any of it, and each task needs a location that the upstream still has. Decisions only: `opening` asks the upstream
+and acts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 COMPARED_BYTES: Final = 16 << 20
-"""A last transaction up to this size is pulled again at a reconnect, to compare it with what is held."""
+"""Up to this size, the last transaction is pulled again at a reconnect and compared with the held one."""
 
 
 class UpstreamSwitched(DmError):
@@ -37,9 +37,9 @@ class UpstreamSwitched(DmError):
 
     code = "DM-4030"
     scope = Scope.UPSTREAM
-    what = "the relay holds the binlog of server {held}, but server {found} answers now."
+    what = "the relay log is of server {held}, but server {found} answers now."
     hint = (
-        "Positions of one server mean nothing on another. Point the source back to the first server; or set "
+        "Positions of one server are meaningless on another. Point the source back to the first server; or set "
         "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them; or "
         f"use a new relay-dir and {MIGRATE_AGAIN}."
     )
@@ -52,12 +52,12 @@ class FlavorDiffers(DmError):
 
     code = "DM-4029"
     scope = Scope.UPSTREAM
-    what = "source {source} has the flavor {configured}, and a {found} server answers."
-    hint = "Check the address; or set flavor to what answers there, or leave it out."
+    what = "source {source} has the flavor {configured}, but a {found} server answers."
+    hint = "Check the address; or set flavor to the server's, or omit it."
 
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
-    """Raise NotSupportedYet for a source that this release cannot read, FlavorDiffers for one not as configured."""
+    """Raise NotSupportedYet for an unsupported source, FlavorDiffers for a server of another family than configured."""
     if not (server := CAPABILITIES[flavour]).writes_binlog:
         raise NotSupportedYet(f"{server.title} as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
     if config.flavor and config.flavor != flavour.value:
@@ -69,31 +69,31 @@ def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
 
 @dataclass(frozen=True)
 class ByName:
-    """The file that the upstream calls so."""
+    """The upstream's file of this name."""
 
     file: BinlogFile
 
 
 @dataclass(frozen=True)
 class ByGtid:
-    """The newest file before which nothing is that is not in this set."""
+    """The newest file before which there is nothing that is not in this set."""
 
     known: GtidSet
 
 
 @dataclass(frozen=True)
 class Latest:
-    """The upstream's current file: nobody needs an older one."""
+    """The upstream's current file: no task needs an older one."""
 
 
 First: TypeAlias = ByName | ByGtid | Latest
 
 
 def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> tuple[First, int]:
-    """Decide with which file an empty relay of this server begins, in the sub-directory of which number.
+    """Decide with which file, and in a sub-directory of which number, an empty relay begins for this server.
 
-    `last_known`: its last sub-directory, "" if unknown. A needed position means something on the server only that wrote
-    it. With GTIDs another server will do: its log goes into a later sub-directory; readers drop what they know.
+    `last_known`: the last known sub-directory, or "". A needed position is valid only on the server that wrote it. With
+    GTIDs another server will do: its log goes to a later sub-directory, and readers skip transactions that they know.
     Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
@@ -109,7 +109,7 @@ def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None,
 
 
 def starts_by_gtid(config: SourceConfig) -> bool:
-    """Return True if `relay-binlog-gtid` is the configured beginning, not `relay-binlog-name`."""
+    """Return True if the configured beginning is `relay-binlog-gtid` instead of `relay-binlog-name`."""
     return bool(config.relay_binlog_gtid) and (config.enable_gtid or not config.relay_binlog_name)
 
 
@@ -120,7 +120,7 @@ def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | Non
 
 
 def _lies_behind(needed: Location, configured: ByName | ByGtid, info: ServerInfo, *, same: bool) -> bool:
-    """Tell whether a needed place lies behind the configured one, whose files the upstream may have purged since."""
+    """Return True if the needed location is after the configured one, whose files the upstream may have purged."""
     if isinstance(configured, ByGtid):
         return bool(needed.gtid_set) and GtidSet.parse(needed.gtid_set, info.flavour).contains(configured.known)
     file = BinlogFile.parse(needed.file)
@@ -128,9 +128,9 @@ def _lies_behind(needed: Location, configured: ByName | ByGtid, info: ServerInfo
 
 
 def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_known: str) -> bool:
-    """Tell whether a needed position is one of this server's; with GTIDs that has to be known, else it is assumed.
+    """Return True if a needed position is in this server's log; with GTIDs that must be known, otherwise it is assumed.
 
-    Raises UpstreamSwitched where it is known to be another's, and only positions count.
+    Raises UpstreamSwitched if it is known to be another server's, and there are only positions.
     """
     wrote = _who_wrote(needed, last_known)
     if wrote == info.server_uuid:
@@ -143,7 +143,7 @@ def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_k
 
 
 def _who_wrote(needed: Location, last_known: str) -> str | None:
-    """Return the server whose log the location is in; None: nobody knows any more."""
+    """Return the server whose log contains the location; None if unknown."""
     if needed.server_uuid:
         return needed.server_uuid
     try:
@@ -153,15 +153,14 @@ def _who_wrote(needed: Location, last_known: str) -> str | None:
     return sub_dir.server_uuid if sub_dir.suffix == needed.suffix else None
 
 
-# Going on
+# Continuing
 
 
 def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
-    """Return from where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
+    """Return the position, in bytes, from which to request the writer's file: the start of its last transaction.
 
-    With more than COMPARED_BYTES behind it, the last boundary: the transaction's end, if it is complete.
-    A position that cannot be asked for, as COM_BINLOG_DUMP has 32 bits for it, gives way to the file's start; then all
-    of it is compared.
+    If that is more than COMPARED_BYTES before the end, the last boundary: the transaction's end if it is complete. A
+    position beyond the 32 bits of COM_BINLOG_DUMP is replaced by the file's start; then the whole file is compared.
     """
     if not writer.size:
         return BINLOG_HEADER_SIZE
@@ -173,7 +172,7 @@ def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:
-    """Raise BinlogPurged or UpstreamLostTail unless the upstream has this file, and the `size` bytes held of it."""
+    """Raise BinlogPurged or UpstreamLostTail unless the upstream has this file with at least `size` bytes."""
     name, needed = str(file), f"{file}:{max(size, BINLOG_HEADER_SIZE)}"
     sizes = {binlog.name: binlog.size for binlog in binlogs}
     if name not in sizes:
@@ -188,11 +187,11 @@ def _range(binlogs: Sequence[BinlogSize]) -> str:
     return f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
 
 
-# Beginning anew
+# Beginning again
 
 
 def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
-    """Tell whether the upstream's log begins behind this file: what followed in it can never come any more."""
+    """Return True if the upstream's log begins after this file: the rest of the file can never be pulled."""
     if not binlogs:
         return False
     oldest = BinlogFile.parse(binlogs[0].name)
@@ -200,10 +199,10 @@ def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
 
 
 def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSize]) -> Location:
-    """Return the oldest need, when the log, which the upstream has left behind at `end`, serves nobody any more.
+    """Return the oldest need, if no task needs the log, which the upstream has left behind at `end`, any more.
 
-    With nothing needed it stays: whoever comes may know why it is kept, and nothing says where to begin.
-    Raises BinlogPurged, with the first reason why the log has to stay.
+    Without any need the log stays: a later task may need it, and there is no location at which to begin. Raises
+    BinlogPurged, with the first reason why the log must stay.
     """
     sizes = {binlog.name: binlog.size for binlog in binlogs}
     for need in needs:
@@ -215,17 +214,17 @@ def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSiz
 
 
 def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str | None:
-    """Say what is wrong with `at` as a place in a log that begins behind `end`; None: nothing."""
+    """Return why `at` cannot be served by a log that begins after `end`; None if it can."""
     needed, last = BinlogFile.parse(at.file), BinlogFile.parse(end.file)
     if at.suffix > end.suffix or (at.suffix == end.suffix and not same_log(at, end)):
-        return "a place in another log"
+        return "a location in another log"
     if (at.suffix, needed.number) <= (end.suffix, last.number):
-        return "a place no later than that"
+        return "a location not after that"
     if sizes.get(at.file, 0) < at.position:
-        return "a place that the upstream does not have"
+        return "a location that the upstream does not have"
     return None
 
 
 def log_stays(end: Location, binlogs: Sequence[BinlogSize], why: str) -> BinlogPurged:
-    """Return the error of a relay log that the upstream has left behind at `end` and that cannot begin anew."""
-    return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin anew there, as {why}")
+    """Return the error for a relay log that the upstream has left behind at `end` and that cannot begin again."""
+    return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin again there, because {why}")

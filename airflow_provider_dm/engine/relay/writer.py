@@ -1,11 +1,12 @@
-"""The file that grows: bytes in, in order; on disk at least every second; never published before they are checked.
+"""The growing file: bytes in order, on disk at least every second, and published only after verification.
 
-The size of the file is its published offset: only whole, verified events are written, each batch with one write call,
-so a reader in another process may take every byte that it sees. A torn end exists only after a death in the middle of
-a write; recovery cuts it off, and readers stop in front of it. A new file appears whole (magic and format description)
-under its name, after its predecessor is on disk for good: the existence of a successor means "finished".
+The size of the file is its published offset: only complete, verified events are written, each batch with one write
+call, so a reader in another process may use all bytes. An incomplete end exists only after a crash during a write;
+recovery removes it, and readers stop before it. A new file is created complete (magic and format description) under its
+name, after its predecessor is on disk: the existence of a successor means "finished".
 
-An fsync that failed is never tried again: the kernel may have dropped the pages. The writer ends, recovery verifies.
+A failed fsync is never repeated: the kernel may have dropped the pages. The writer ends, and recovery verifies the
+file.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ log = logging.getLogger(__name__)
 
 SYNC_SECONDS: Final = 1.0
 _MADE: Final = 9
-"""Bytes of an event's header that say when and by which server it was made, and its type."""
+"""The first bytes of an event's header: its time, type and server."""
 SCAN_LIMIT: Final = 64 << 20
-"""A transaction longer than this is taken as incomplete in the status until the next one begins."""
+"""In reports, a longer last transaction counts as incomplete until the next one begins."""
 
 
 @dataclass
@@ -48,9 +49,9 @@ class RelayWriter:
     file: BinlogFile
     size: int = 0
     begun: int = BINLOG_HEADER_SIZE
-    """Where the last transaction begins: everything before it is complete."""
+    """Beginning of the last transaction: everything before it is complete."""
     carried: GtidSet | None = None
-    """What the older sub-directories hold; None without them."""
+    """The transactions in older sub-directories; None without them."""
     tracker: GtidTracker = field(init=False)
     _descriptor: int = -1
     _dirty: bool = False
@@ -64,11 +65,11 @@ class RelayWriter:
     def resume(
         cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered, carried: GtidSet | None
     ) -> RelayWriter:
-        """Go on at the end of a recovered file. Raises RelayDiskFailed."""
+        """Continue at the end of a recovered file. Raises RelayDiskFailed."""
         writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun, carried)
         writer.tracker.restart(found.gtid_set)
         writer._open()
-        writer._dirty = True  # what the last writer left in the page cache is not on disk yet
+        writer._dirty = True  # pages in the cache from the previous writer are not on disk yet
         return writer
 
     @property
@@ -80,7 +81,7 @@ class RelayWriter:
         return self.folder / str(self.file)
 
     def create(self, event: bytes) -> None:
-        """Begin the file: magic and format description, durable and under its name in one step."""
+        """Create the file: magic and format description, durable and under its name in one step."""
         write_durably(self.path, MAGIC + event)
         self._open()
         self.size, self.begun, self._dirty = BINLOG_HEADER_SIZE + len(event), BINLOG_HEADER_SIZE, True
@@ -91,11 +92,11 @@ class RelayWriter:
         self._syncer.watch(self._descriptor)
 
     def append(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Append verified events at `size`. Raises RelayDiskFull or RelayDiskFailed; then the file was cut back."""
+        """Append verified events at `size`. Raises RelayDiskFull or RelayDiskFailed, after cutting the file back."""
         self._syncer.check(self.path)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
-            # To its place, not to the end: a second writer, where locks do not exclude, would write the same there.
+            # At an explicit offset, not at the end: a second writer, if locks do not exclude, writes the same there.
             write_all(self._descriptor, data, self.size)
         except OSError as error:
             self._cut_back()
@@ -104,52 +105,52 @@ class RelayWriter:
         self._syncer.dirty = self._dirty = True
 
     def _cut_back(self) -> None:
-        """Cut the file back to the last transaction boundary after a write stopped half-way; that needs no space."""
+        """Cut the file back to the last transaction boundary after an incomplete write; this needs no disk space."""
         try:
             os.ftruncate(self._descriptor, self.size)
             self.discard_open()
         except (OSError, DmError) as error:
-            log.warning("%s could not be cut back (%s); the next start does it", self.path, error)
+            log.warning("%s could not be cut back (%s); the next start will do it", self.path, error)
 
     def discard_open(self) -> None:
-        """Cut off a transaction that is not complete: it comes again, or it was never committed.
+        """Cut off an incomplete transaction: it is sent again, or it was never committed.
 
-        Raises OSError, or what the scan for the boundary raises.
+        Raises OSError, and the errors of the scan for the boundary.
         """
         if not self.size:
             return
         boundary = self._boundary()
         if boundary < self.size:
-            log.warning("%s: the open transaction behind %d is cut off", self.path, boundary)
+            log.warning("%s: cutting off the incomplete transaction after %d", self.path, boundary)
             os.ftruncate(self._descriptor, boundary)
             self.tracker.forget_open()
             self.size, self._syncer.dirty, self._dirty = boundary, True, True
 
     def holds(self, position: int, event: memoryview) -> bool:
-        """Tell whether the file has exactly these bytes at `position`."""
+        """Return True if the file has exactly these bytes at `position`."""
         return os.pread(self._descriptor, len(event), position) == event
 
     def check_alone(self) -> None:
-        """Raise RelayDiskFailed where the file is not as long as this writer has made it."""
+        """Raise RelayDiskFailed if the file does not have the size that this writer has written."""
         if self.size and (found := os.fstat(self._descriptor).st_size) != self.size:
-            raise RelayDiskFailed(str(self.path), f"it has {found} bytes, and {self.size} were written")
+            raise RelayDiskFailed(str(self.path), f"its size is {found} bytes instead of {self.size}")
 
     def has_first_event(self, header: bytes) -> bool:
-        """Tell whether the file's first event was made when this one says: `header` as the upstream repeats it now."""
+        """Return True if the time, type and server of the file's first event are those in `header`."""
         return os.pread(self._descriptor, _MADE, BINLOG_HEADER_SIZE) == header[:_MADE]
 
     def turn_to(self, file: BinlogFile) -> None:
-        """Finish this file; the next one appears with its format description."""
+        """Finish this file; the next one is created with its format description."""
         if self.size:
             self.save()
             if self._boundary() < self.size:
-                self.tracker.forget_open()  # its source died in it; the id may be given out again
+                self.tracker.forget_open()  # the source crashed in it; its GTID may be reused
             self._syncer.unwatch()
             os.close(self._descriptor)
         self.file, self.size, self.begun, self._descriptor = file, 0, BINLOG_HEADER_SIZE, -1
 
     def save(self) -> Location:
-        """Force the data to disk, then say so in relay.meta, up to the last transaction boundary.
+        """Force the data to disk, then record it in relay.meta, up to the last transaction boundary.
 
         Raises RelayDiskFull or RelayDiskFailed.
         """
@@ -161,16 +162,16 @@ class RelayWriter:
         return here
 
     def location(self, *, exact: bool = False) -> Location:
-        """Return where the log ends, with the set of complete transactions.
+        """Return the end of the log, with the set of complete transactions.
 
-        Only an `exact` one looks whether a very long last transaction is complete.
+        Only if `exact`, a very long last transaction is checked for completeness.
         """
         gtid_set = self._gtid_set(look=exact or self.size - self.begun <= SCAN_LIMIT)
         size = max(self.size, BINLOG_HEADER_SIZE)
         return Location(str(self.file), size, str(gtid_set), self.sub_dir.suffix, self.sub_dir.server_uuid)
 
     def _boundary(self) -> int:
-        """Find the file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""
+        """Return the file's last transaction boundary. Raises RelayDiskFailed if the file was removed."""
         with disk_errors(self.path):
             return boundary_after(self.path, self.begun)
 
@@ -179,7 +180,7 @@ class RelayWriter:
         return self.tracker.complete(boundary=at_boundary)
 
     def close(self) -> None:
-        """Save what can be saved. Raises as `save` does."""
+        """Save as much as possible. Raises as `save` does."""
         try:
             if self.size:
                 self.save()
@@ -231,7 +232,7 @@ class _Syncer:
         self.check(path)
 
     def check(self, path: Path) -> None:
-        if self._failed is not None:  # also for want of space: what is on the disk is not known any more
+        if self._failed is not None:  # even if the disk was only full, the content on disk is unknown
             raise RelayDiskFailed(str(path), f"fsync: {self._failed.strerror}") from self._failed
 
     def end(self) -> None:

@@ -45,7 +45,7 @@ def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, fresh_sc
     ]
     assert str(find_place(endpoint, at_time=at(1_900_000_000))) == str(middle)
     assert str(find_place(endpoint, at_time=at(1_900_000_001))) == str(later)
-    for moment, why in ((at(2_000_000_000), "began earlier"), ("1969-01-01 00:00:00", "no such time")):
+    for moment, why in ((at(2_000_000_000), "began earlier"), ("1969-01-01 00:00:00", "does not exist")):
         with pytest.raises(PlaceNotFound, match=why):
             find_place(endpoint, at_time=moment)
 

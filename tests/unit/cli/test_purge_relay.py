@@ -156,7 +156,7 @@ def test_a_task_that_has_not_said_what_it_needs_is_named(desk: Desk) -> None:
 
     said = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)
 
-    assert "task shop (New) has not said" in said["sources"][0]["msg"]
+    assert "task shop (New) has not recorded" in said["sources"][0]["msg"]
     assert desk.files() == sorted(TREE)
 
 

@@ -95,7 +95,7 @@ def test_a_living_relay_is_not_silent() -> None:
         (None, "none has ever reported"),
         (replace(RUNS, error=ERROR), "no space"),
         (replace(RUNS, stage=Stage.STOPPED, pid=None), "it has ended (Stopped)"),
-        (replace(RUNS, heartbeat_age_seconds=61.0), "its last sign of life is 61 s old"),
+        (replace(RUNS, heartbeat_age_seconds=61.0), "its last report is 61 s old"),
         (replace(RUNS, heartbeat_age_seconds=None), "none has ever reported"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_set_is_all_that_lies_before_its_place(log: Log, wanted: str, place: s
     ("log", "wanted", "why"),
     [
         (MYSQL, f"{U}:1-5", f"{U}:6 at bin.000003:200 is not in it"),
-        (MYSQL, f"{U}:1-2", "what was committed before bin.000003, the oldest that it has"),
+        (MYSQL, f"{U}:1-2", "the set lacks transactions committed before bin.000003, the oldest existing file"),
         (MYSQL, f"{U}:1-9,{V}:1", "the log ends at bin.000005:100 without 2 of its transactions"),
         (mysql((10, [(f"{U}:1", 11)])), f"{U}:5", f"{U}:1 at bin.000003:100 is not in it"),
         (mysql((10, [("", 11)])), f"{U}:1", "has no GTID"),
