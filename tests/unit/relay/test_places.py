@@ -114,7 +114,7 @@ def test_a_time_is_where_the_first_transaction_begins_that_is_no_older(moment: i
 
 
 @pytest.mark.parametrize(
-    ("moment", "why"), [(10, "the oldest file that it has is bin.000003"), (23, "up to bin.000005:100")]
+    ("moment", "why"), [(10, "the oldest existing file is bin.000003"), (23, "up to bin.000005:100")]
 )
 def test_a_time_that_the_log_does_not_reach_is_refused(moment: int, why: str) -> None:
     with pytest.raises(PlaceNotFound, match=why):

@@ -89,7 +89,7 @@ def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> No
 
 @pytest.mark.parametrize("name", ["mysql-bin.000009", "../mysql-bin.000001", "/etc/passwd", "relay.meta", "", "1"])
 def test_what_is_no_file_there_purges_nothing_and_says_so(name: str) -> None:
-    with pytest.raises(NoSuchRelayFile, match=r"nothing is purged: .* holds mysql-bin\.000001 to mysql-bin\.000003"):
+    with pytest.raises(NoSuchRelayFile, match=r"nothing is purged: .* contains mysql-bin\.000001 to mysql-bin\.000003"):
         plan_purge(log_of(*map(held, SEED)), (), BeforeFile(name, f"{FIRST}.000001"))
 
 

@@ -137,7 +137,7 @@ def test_what_is_not_there_yet_is_refused() -> None:
 
 def test_another_flavor_than_the_configured_one_is_refused() -> None:
     start.refuse_unsupported(config(flavor="mysql"), Flavour.MYSQL)
-    with pytest.raises(start.FlavorDiffers, match="has the flavor mariadb, and a mysql server answers"):
+    with pytest.raises(start.FlavorDiffers, match="has the flavor mariadb, but a mysql server answers"):
         start.refuse_unsupported(config(flavor="mariadb"), Flavour.MYSQL)
 
 
