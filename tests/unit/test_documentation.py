@@ -1,0 +1,77 @@
+"""What README and docs show can be done: commands are understood, links lead somewhere, files are there."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.cli.main import parser
+from airflow_provider_dm.cli.parsing import behind_the_verb
+from airflow_provider_dm.cli.verbs import VERBS, WITH_ACTIONS
+from airflow_provider_dm.engine.config.yaml_file import parse_task
+from tests.documents import PAGES, ROOT, Block, blocks, commands
+
+LINK = re.compile(r"\]\((?!https?:)(?P<target>[^)\s]+)\)")
+OF_THE_SYSTEM = {"sudo", "python3", ".", "umask", "cat", "cd", "git", "export", "tiup", "echo", "mv", "airflow"}
+"""Programs of other people; tests/airflow has `airflow`."""
+
+COMMANDS = [
+    pytest.param(words, id=f"{block.page.name}: {' '.join(words)}"[:90])
+    for block in blocks()
+    if block.kind == "bash"
+    for words in commands(block)
+]
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_pages_have_commands() -> None:
+    assert len(COMMANDS) > 50
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_is_understood(words: list[str]) -> None:
+    program, *rest = words
+    match program:
+        case "dmctl":
+            ordered = behind_the_verb(rest, VERBS, WITH_ACTIONS)
+            assert parser(ordered).parse_args(ordered).verb in VERBS
+        case "./docker/local":
+            assert re.search(rf"^        {re.escape(rest[0])}\)", (ROOT / "docker" / "local").read_text(), re.MULTILINE)
+        case "uv" | "pip":
+            named = [rest[at + 1] for at, word in enumerate(rest) if word in ("--constraint", "--override")]
+            assert [file for file in named if not (ROOT / file).exists()] == []
+        case "pytest" | "python":
+            assert [file for file in rest if file.endswith(".py") and not (ROOT / file).exists()] == []
+        case "ruff" | "mypy" | "lint-imports":
+            assert shutil.which(program)
+        case _:
+            assert "=" in program or program in OF_THE_SYSTEM
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.finditer(page.read_text()):
+        file, _, anchor = link["target"].partition("#")
+        there = (page.parent / file).resolve() if file else page
+        assert there.exists(), link["target"]
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there), link["target"]
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = {
+        (ROOT / link["target"].partition("#")[0]).resolve() for link in LINK.finditer((ROOT / "README.md").read_text())
+    }
+    assert [str(page) for page in PAGES[1:] if page not in linked] == []
+
+
+@pytest.mark.parametrize("block", [one for one in blocks() if one.kind == "yaml"], ids=lambda one: one.page.name)
+def test_every_task_is_one(block: Block) -> None:
+    if block.text.startswith("name:"):
+        parse_task(block.text)
