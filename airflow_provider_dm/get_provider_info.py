@@ -33,6 +33,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.relay",
             "operators.relay_purge",
             "operators.shard_ddl",
+            "operators.sources",
             "operators.table_schema",
             "operators.task_control",
             "operators.verify",

@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.hooks.metadata import open_store
 from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import arguments, files_with, running, wait_for
@@ -105,3 +109,24 @@ def test_a_relay_never_survives_its_task_process(airflow: Airflow, source_of: Ca
     assert airflow.api.task("relay_for_ever", run, "pull").try_number == 2
     airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
     wait_for(lambda: not relays(airflow), seconds=60)
+
+
+def test_of_twenty_deferred_sensors_none_is_lost(airflow: Airflow) -> None:
+    """Some are met before they are deferred, most while they are, in the same moment."""
+    sources, here = [f"s{number:02}" for number in range(20)], Location("bin.000003", 400)
+    with open_store(Secret(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}")) as store:
+
+        def pass_it(names: list[str]) -> None:
+            for one in names:
+                store.put_subtask("many", one, unit=Unit.SYNC, stage=Stage.STOPPED, needed=here, applied=here)
+
+        pass_it(sources[:2])
+        run = airflow.api.trigger("many_sensors")
+        wait_for(
+            lambda: sum(one.state == "deferred" for one in airflow.api.tasks("many_sensors", run)) >= 10, seconds=200
+        )
+        pass_it(sources[2:])
+        assert airflow.api.wait_for_run("many_sensors", run, seconds=200) == "success"
+
+    ended = [(one.state, one.try_number) for one in airflow.api.tasks("many_sensors", run)]
+    assert ended == [("success", 1)] * 20

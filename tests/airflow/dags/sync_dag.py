@@ -6,6 +6,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+from airflow_provider_dm.sensors.sync import CheckpointPassedSensor
 
 COMMON: dict[str, Any] = {
     "task": "{{ params.task }}",
@@ -24,3 +25,9 @@ with DAG("sync_deferred", schedule=None, params={"task": Param("", type="string"
 with DAG("sync_for_a_while", schedule=None, params={"task": Param("", type="string")}, catchup=False):
     limit = timedelta(seconds=40)
     DmIncrementalSyncOperator(task_id="sync", retries=0, deferrable=True, execution_timeout=limit, **COMMON)
+
+with DAG("many_sensors", schedule=None, catchup=False):
+    sensor: Any = CheckpointPassedSensor.partial(
+        task_id="passed", task="many", location="bin.000003:400", deferrable=True, poke_interval=1, timeout=300
+    )
+    sensor.expand(source_id=[f"s{number:02}" for number in range(20)])

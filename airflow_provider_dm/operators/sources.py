@@ -1,0 +1,49 @@
+"""The sources of a DM task as a list, for dynamic task mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
+from airflow_provider_dm.operators.base import files_of
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.operators.inputs import Document
+
+
+class DmSourcesOperator(BaseOperator):
+    """An operator that returns the source-ids of a task, one mapped task instance for each of which another operator
+    then makes: ``RelayCatchUpSensor.partial(task_id="caught_up").expand(source_id=sources.output)``.
+
+    The operators that write the target are not mapped: one run works on all sources of a task, as it must know all
+    sources of a merged table.
+
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
+        required, templated)
+
+    Returns ``[source-id]``.
+    """
+
+    template_fields: Sequence[str] = ("task",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    operator_extra_links = (DmPageLink(),)
+    ui_color = "#d9ecf2"
+
+    def __init__(self, *, task: Document, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+
+    def execute(self, context: Context) -> list[str]:
+        """Read the task. Raises AirflowFailException for a file that is none."""
+        from airflow_provider_dm.operators.inputs import read_task
+
+        with translated():
+            config = read_task(self.task, files_of(self, context))
+        push_dm_page(context, task=config.name)
+        return list(config.source_ids)
