@@ -145,6 +145,6 @@ def _begun(target: Endpoint, task: TaskConfig) -> list[dict[str, Any]]:
     for source in task.source_ids:
         subtask = read_subtask(connection, SubtaskRef(task.meta_schema, task.name, source))
         if subtask is not None:
-            until = None if subtask.catch_up_until is None else str(subtask.catch_up_until)
-            found.append({"source": source, "start": str(subtask.start), "catch_up_until": until})
+            until = None if subtask.overwrite_until is None else str(subtask.overwrite_until)
+            found.append({"source": source, "start": str(subtask.start), "overwrite_until": until})
     return found

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.target.subtask import known_subtasks
 def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | None:
     """Return a subtask's checkpoint as JSON; None when neither we nor DM have noted one.
 
-    ``{"task", "source", "unit", "start", "location", "catch_up_until", "applied", "begun_up_to", "dm"}``: everything
+    ``{"task", "source", "unit", "start", "location", "overwrite_until", "applied", "begun_up_to", "dm"}``: everything
     before ``applied`` is in the target, and maybe parts of what is before ``begun_up_to`` (sort keys of locations);
     ``dm``: the points of DM's own table. Raises CheckpointUnusable.
     """
@@ -31,7 +31,7 @@ def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | No
         "unit": found.unit if found is not None else "new",
         "start": _json(found.start if found is not None else None),
         "location": _json(found.location if found is not None else None),
-        "catch_up_until": _json(found.catch_up_until if found is not None else None),
+        "overwrite_until": _json(found.overwrite_until if found is not None else None),
         "applied": applied,
         "begun_up_to": begun,
         "dm": None if dm is None else dm.to_json(),

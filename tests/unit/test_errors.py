@@ -14,7 +14,6 @@ import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
-from airflow_provider_dm.engine.merge.recorded_key import RecordedKeyChanged
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
 from airflow_provider_dm.engine.relay.places import PlaceNotFound
 from airflow_provider_dm.engine.reported import MARK, reported_in
@@ -100,8 +99,11 @@ def test_not_supported_names_feature_place_and_way_out():
 
 
 def test_what_to_do_names_what_the_error_is_about() -> None:
-    error = RecordedKeyChanged("mysql-01", "s.o", "t.orders", "(id integer)", "(id integer, c integer)")
-    assert error.workaround().startswith("Give t.orders the key (id integer) again until")
+    class Named(DmError):
+        table: str
+        hint = "Empty {table}."
+
+    assert Named("s.t").workaround() == "Empty s.t."
     assert "`meta: {binlog-name: FILE, binlog-pos: POSITION}`" in PlaceNotFound("0-1-7", "it is gone").workaround()
 
 

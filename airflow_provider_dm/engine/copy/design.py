@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
-from airflow_provider_dm.engine.rules.row_filter import check_merged, check_overlap, row_filter
+from airflow_provider_dm.engine.rules.row_filter import check_merged, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
@@ -151,8 +151,6 @@ def _check_sync(
         keyless = mapping.target.identity is None
         if len(feeders[one.target]) > 1 and (keyless or subtask.syncs_by_owner):
             check_merged(filtered, one.target)
-        if not keyless and len(mapping.target.unique_keys) > 1:
-            check_overlap(filtered, one.target)
 
 
 def _check_source(

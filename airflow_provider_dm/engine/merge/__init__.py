@@ -8,7 +8,6 @@ an insert of the other, whichever comes first. In safe mode rows that collide ar
 (sync/safe_mode/last_wins.py).
 
     writer       writes the rows of one owner, inside a transaction of a copy or a sync
-    joining      what must be known of the others when an owner begins
     settling     moves rows that wait into places that have become free
     collision    tells rows that will find their place from rows that never will
     contests     what a driver does about all this, again and again

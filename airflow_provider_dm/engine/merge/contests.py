@@ -160,7 +160,7 @@ class Surroundings(Answers, Protocol):
         ...
 
     def applied(self, source: str) -> Location | None:
-        """Return up to where the log of a source is applied exactly; None while it is loading or catching up."""
+        """Return up to where the log of a source is applied exactly; None while it loads, or overwrites rows."""
         ...
 
     def now(self) -> float:
@@ -300,8 +300,7 @@ class Contests:
                 self._stranger(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
-            recorded = any(one.owner > 0 for one in there)
-            if found is Verdict.PAST and member is not None and not recorded and _keys_stay(held[row.target], mapping):
+            if found is Verdict.PAST and member is not None and _keys_stay(held[row.target], mapping):
                 if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
                     self._forget_image(row)
         self._confirm(collisions)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,11 +22,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, ids_behind, lock_rows, remove_rows
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, RowOwner, ids_behind, lock_rows, remove_rows
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.owner_numbers import lock_owner
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
 
 ROWS_OF_A_TRANSACTION: Final = 100
@@ -80,18 +78,11 @@ class Settler:
     ) -> list[int]:
         source, table, _target = names
         access, mapping = self.access(), self.mapped(*names)
-        owner = RowOwner(self.fence.ref.of_source(source), table)
-        writer = OwnerWriter(owner, mapping, access, most=0)
+        writer = OwnerWriter(RowOwner(self.fence.ref.of_source(source), table), mapping, access, most=0)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         new = writer.rows([row.row for row in rows], [literals(row.row) for row in rows])
-        taken = set(writer.place(connection, new, evict=False))
-        placed = [row for number, row in enumerate(rows) if number not in taken]
-        number = lock_owner(connection, owner.ref, table) if placed else 0
-        if number:  # else it is exact, or never was recorded
-            numbered = replace(writer, owner=replace(owner, number=number))
-            numbered.check_key(connection)
-            numbered.owner.record(connection, [row.key for row in placed])
-        return [row.id for row in placed]
+        taken = set(writer.place(connection, new))
+        return [row.id for number, row in enumerate(rows) if number not in taken]
 
 
 def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:

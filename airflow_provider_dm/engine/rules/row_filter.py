@@ -191,18 +191,6 @@ def check_merged(found: RowFilter | None, target: TableName) -> None:
         )
 
 
-def check_overlap(found: RowFilter | None, target: TableName) -> None:
-    """Refuse a filter of a table with several unique keys whose copy overlaps the log: a row that is not there may have
-    been left out, or have given way to an older one that had its unique value."""
-    if found is not None and found.loss is Loss.ROWS:
-        raise NotSupportedYet(
-            "a filter that leaves out INSERTs or UPDATEs, behind a load, of a table with a further unique key",
-            f"{found.table.name}, which goes to {target}",
-            "Create the target table without the further unique keys, leave out only deletes, or copy by task-mode "
-            "full and begin with task-mode incremental where that copy has ended.",
-        )
-
-
 def _texts(one: ExpressionFilter) -> Iterator[str]:
     return filter(
         None, (one.insert_value_expr, one.update_old_value_expr, one.update_new_value_expr, one.delete_value_expr)

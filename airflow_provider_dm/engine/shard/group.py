@@ -199,13 +199,15 @@ class Resync:
     def lo(self) -> Location:
         return min((one.after for one in self.pieces), key=lambda place: place.sort_key)
 
-    @property
-    def stops(self) -> list[Location]:
-        """The places behind the first where the rows of a shard begin or end, in order; the last one ends all.
+    def stops(self, *further: Location) -> list[Location]:
+        """Return the places behind the first where the rows of a shard begin or end, in order; the last one ends all.
 
         Between two of them each shard has one form, or is not read: rows in front of its own DDL have another one.
+        `further`: places at which to stop as well, if they lie in between.
         """
         found = {place.sort_key: place for one in self.pieces for place in (one.after, one.until)}
+        first, last = min(found), max(found)
+        found |= {place.sort_key: place for place in further if first < place.sort_key < last}
         return [found[key] for key in sorted(found)[1:]]
 
     def before(self, stop: Location) -> list[Piece]:

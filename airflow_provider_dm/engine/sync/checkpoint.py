@@ -61,7 +61,7 @@ NEVER: Final = float("-inf")
 class Standing:
     """Place of a subtask, as a checkpoint says it. `again`: from where on the log has to be read again, for rows
     that are held back or prepared; `held`: tables of which rows are held back. `moves_tables`: all other tables have
-    all rows up to `at`. `uncertain`: up to there rows may differ from the log (catch-up); None: they do not."""
+    all rows up to `at`. `uncertain`: up to there rows may collide, as the past is not exact; None: they may not."""
 
     at: Location
     again: Location

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
@@ -42,15 +42,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.ddl.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl.chunks_behind import ChunksBehind, chunks_behind
-from airflow_provider_dm.engine.sync.ddl.copied_whole import is_behind_its_copy
 from airflow_provider_dm.engine.sync.ddl.definitions import definitions_of, load_tables
-from airflow_provider_dm.engine.sync.ddl.newcomers import (
-    UNKNOWN_NUMBER,
-    number,
-    plan_with_numbers,
-    recorded_newcomers,
-    with_numbers,
-)
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.ddl.session import session_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
@@ -67,7 +59,6 @@ from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
 from airflow_provider_dm.engine.target.contested_row import give_to_dropped
-from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import add_chunks, forget_chunks, load_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import (
@@ -83,7 +74,6 @@ from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transac
 from airflow_provider_dm.engine.target.left_behind import left_behind, tables_with_rows
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
-from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import merged_targets, unfinished_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -141,7 +131,7 @@ class Following:
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
             tables=tables,
-            copied=self._copied_behind(plan, ddl),
+            applied=plan.applied_behind(ddl.end.sort_key),
         )
         match outcome:
             case PassOver() | Apply():
@@ -154,10 +144,6 @@ class Following:
                 return judge_ddl(rest, ddl, rules, tables)
             case _:
                 assert_never(outcome)
-
-    def _copied_behind(self, plan: SyncPlan, ddl: DdlStatement) -> frozenset[TableName]:
-        copied = plan.copied_behind(ddl.end.sort_key)
-        return copied - self._tables().uncopied if copied else copied
 
     def pass_over(self, ddl: DdlStatement, step: Step, buckets: int) -> bool:
         """Remember what a statement is to online DDL; tell whether the frontier was moved over it. Raises Fenced, …"""
@@ -195,15 +181,13 @@ class Following:
         plan: SyncPlan,
         operator: Operator | None,
         *,
-        needs: Location | None = None,
-        overlaps: bool = False,
+        needs: Location,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement. `overlaps`: the log overlaps a
-        load: rows from behind the statement may be in the target, and a shard's cannot be held back.
+        `needs`: from where on the log is needed for what lies behind the statement.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
         executed), and what executing and planning raise.
         """
@@ -217,17 +201,9 @@ class Following:
         change = self._change(statement, operator, tables, around)
         session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)
-        recorded = partial(
-            recorded_newcomers,
-            ref=step.fence.ref,
-            fresh=_newcomers(tables, change),
-            overlaps=overlaps,
-        )
-        keys = recorded(connection)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        exact = not overlaps or is_behind_its_copy(change, tables, connection)
-        groups = self._meet(ddl, change, operator, needs if exact else None, session)
+        groups = self._meet(ddl, change, operator, needs, session)
         chunks = chunks_behind(load_chunks(connection, step.fence.ref), tables, change, _shared(tables, around))
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
         statements = (*change.statements, *emptied) if change.agreed is None else ()
@@ -239,18 +215,17 @@ class Following:
         became = plan_for(
             target_connection(self.source.target),
             self.source,
-            with_numbers(change.tables.schemas, dict.fromkeys(keys, UNKNOWN_NUMBER)),
+            change.tables.schemas,
             plan.buckets,
-            change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
             # What a person has done, nobody knows.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
             chunks=chunks.chunks,
         )
-        became = written_by(connection, self.source, became, overwrites=plan.safe)
-        numbers = self._commit(ddl, change, became, step, groups, recorded, chunks)
-        became = plan_with_numbers(became, numbers)
-        self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
+        # The connection from in front of the statements may have been lost in them.
+        became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
+        self._commit(ddl, change, became, step, groups, chunks)
+        self.tables = change.tables
         if self.shards is not None:
             self.shards.take(groups)
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
@@ -261,17 +236,17 @@ class Following:
         ddl: DdlStatement,
         change: SchemaChange,
         operator: Operator | None,
-        needs: Location | None,
+        needs: Location,
         session: Sequence[Setting],
     ) -> list[Group]:
         """Return the groups of merged tables as they are behind the statement. Raises CannotFollow, …"""
         if self.shards is None:
             return []
-        if change.agreed is not None and (needs is None or ddl.rows is not None):
-            raise CannotFollow("its table is merged, and the load of the task's sources is not over there")
+        if change.agreed is not None and ddl.rows is not None:
+            raise CannotFollow("its table is merged, and its transaction has rows as well")
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         assert self.tables is not None
-        met = self.shards.meet(change, self.tables, (ddl.at, ddl.end), needs or ddl.at, session, taken_for_made=skipped)
+        met = self.shards.meet(change, self.tables, (ddl.at, ddl.end), needs, session, taken_for_made=skipped)
         return [*met, *self.shards.newly_merged(change, self.tables)]
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
@@ -283,8 +258,7 @@ class Following:
         known = load_table_schemas(connection, ref)
         schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
         held = self.shards.held_behind([finished(group)])
-        copied_again = load_copied_again(connection, ref)
-        became = plan_for(connection, self.source, schemas, plan.buckets, copied_again, held=held)
+        became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
         return written_by(connection, self.source, became, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
@@ -301,7 +275,7 @@ class Following:
             return plan
         held = self.shards.held if self.shards is not None else frozenset[TableName]()
         connection = target_connection(self.source.target)
-        became = plan_for(connection, self.source, tables.schemas, plan.buckets, tables.copied_again, held=held)
+        became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=held)
         became = written_by(connection, self.source, became, overwrites=plan.safe)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
         return became
@@ -331,19 +305,13 @@ class Following:
         plan: SyncPlan,
         step: Step,
         groups: Sequence[Group],
-        recorded: Callable[[Connection], Mapping[TableName, str]],
         chunks: ChunksBehind,
-    ) -> dict[TableName, int]:
-        """Commit it. Return the numbers of new tables whose rows are `recorded`."""
+    ) -> None:
         fence, before = step.fence, self.tables
         assert before is not None
-        numbers: dict[TableName, int] = {}
 
         def write(connection: Connection) -> None:
-            ref, keys = fence.ref, dict[TableName, str]()
-            if _newcomers(before, change):  # another source may have begun one since it was looked
-                lock_owner_numbers(connection, ref)
-                keys |= recorded(connection)
+            ref = fence.ref
             save_views(connection, ref, ())  # a table may get the name of one, and one that of a table
             for name, known_as in self.shards.dropped(change, ddl.at) if self.shards is not None else ():
                 give_to_dropped(connection, ref, name, known_as)
@@ -360,16 +328,13 @@ class Following:
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_views(connection, ref, change.tables.tracker.views())
-            put_copied_tables(connection, ref, _gone(before, change.tables))
             save_online_ddls(connection, ref, self.becomes)
             if self.shards is not None:
                 self.shards.save(connection, groups)
             note_plan(connection, fence, plan.fingerprint())
-            numbers.update(number(connection, ref, keys))
 
         self._write(ddl, step, plan.buckets, write)
         self.memory = self.becomes
-        return numbers
 
     def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
         """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
@@ -485,12 +450,6 @@ def _injected(operator: Operator | None, tables: SubtaskTables, around: Surround
     return change_by_hand(None, statements_of(operator), tables, around).statements
 
 
-def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
-    """Return the tables that begin with the statement."""
-    known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
-    return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
-
-
 def untouched(
     plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, Entry]
 ) -> dict[TableName, Table]:
@@ -498,12 +457,6 @@ def untouched(
     touched = {one.target for one in altered} | {name for one in statements for name in one.tables}
     touched |= {name for entry in entries.values() for name in entry.before}  # a person's, taken back since
     return {one.name: one.mapping.target for one in plan.targets if one.name not in touched}
-
-
-def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:
-    """Return the tables of which the statement has shown that they are gone where others were copied again."""
-    found = after.copied_again.items() - before.copied_again.items()
-    return {name: CopiedTable("", until) for name, until in found}
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:

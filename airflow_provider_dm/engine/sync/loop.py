@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
-from airflow_provider_dm.engine.sync.ddl.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
     NeedsAgreement,
@@ -65,7 +64,6 @@ from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOthe
 from airflow_provider_dm.engine.sync.write.writing import Writing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
@@ -119,7 +117,7 @@ class Loop:
     def _run(self) -> bool:
         self.progress.goal, self.progress.ddl_at = self.position.goal, None
         self.progress.location = self.position.applied
-        self._leave_catch_up()
+        self._leave_past()
         self._show_safe_mode(exit_point=self.position.edge)
         try:
             self.note(Stage.RUNNING, now=True)
@@ -169,7 +167,7 @@ class Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
-        self.progress.caught_up, self.progress.catching_up = False, self.position.catching_up
+        self.progress.caught_up = False
         if self.position.edge is None:
             self._follow_plan()
         self._write_over()
@@ -219,9 +217,7 @@ class Loop:
             self.source.upstream,
             self.source.target,
             self.position.step(epoch.hi),
-            self.position.catching_up,
             Writing.of(self.source.config.syncer, self.plan, tasks=self.size.tasks(epoch.size, self.runner.slots)),
-            *self._leniency(self.position.applied),
             log_bytes=epoch.size,
         )
         for attempt in range(RETRIES):
@@ -236,15 +232,10 @@ class Loop:
                     self._look_at_shared(now=True, between=False)
         return self._apply(job, epoch)
 
-    def _leniency(self, place: Location) -> tuple[bool, bool]:
-        """Tell whether what collides behind `place` is written over, and whether in merged tables, too."""
-        lenient = self.safe_mode.is_lenient(place)
-        return lenient, lenient and self.sharing.over
-
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
         waits = self.sharing.rows or not self.sharing.written_over
-        if waits and self.plan.safe and self.sharing.over:
+        if waits and self.plan.safe:
             self._met(self.sharing.write_over())
             self._show_shared()
 
@@ -286,7 +277,7 @@ class Loop:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
         between = between and self.position.edge is None
         try:
-            self.sharing.look(now=now, between=between)
+            self.sharing.look(now=now)
         finally:
             self._show_shared()
         if between:
@@ -334,9 +325,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            needs, overlaps = self.prepared.needed(ddl.at), self.position.catching_up
+            needs = self.prepared.needed(ddl.at)
             step, plan = self.position.step(ddl.end), self.sharing.plan
-            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, overlaps=overlaps)
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 words, why = first_words(ddl.sql), str(error)
@@ -384,22 +375,20 @@ class Loop:
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
         self.shards.check_no_resync()
-        writer = WaveWriter(self.sharing.plan, self.writes, self.position.step(hi), self.position.catching_up)
+        writer = WaveWriter(self.sharing.plan, self.writes, self.position.step(hi))
         writer.advance({}, range(self.sharing.plan.buckets))
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:
         self.position.applied = self.position.here = self.progress.location = hi
-        self._leave_catch_up()
+        self._leave_past()
 
-    def _leave_catch_up(self) -> None:
-        """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back, unless they are exact all the same."""
-        if self.position.catch_up_until is None or self.position.uncertain is not None:
+    def _leave_past(self) -> None:
+        """Forget the end of a past that is not exact once it is passed: another server's log could not show that it
+        was. Not while rows from before it are held back."""
+        if self.position.overwrite_until is None or self.position.uncertain is not None or self.shards.unresolved:
             return
-        held = {group.target for group in self.shards.unresolved}
-        if not held or are_keyless(target_connection(self.source.target), held):
-            self.position.catch_up_until = self.safe_mode.overlap = None
+        self.position.overwrite_until = self.safe_mode.until = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
         self.progress.caught_up = self.position.edge is None and not self.tail.waiting
@@ -444,8 +433,7 @@ class Loop:
             stop=self.stop,
             buckets=self.sharing.plan.buckets,
             size=self.size,
-            catching_up=self.position.catches_up_at,
-            leniency=self._leniency,
+            safe_mode=self.safe_mode,
             told=self._count,
         )
         if not resyncing.run(group):

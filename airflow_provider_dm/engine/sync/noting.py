@@ -59,7 +59,7 @@ class Notes:
 
         Raises Fenced, TargetWentBack.
         """
-        fence, at, exact = self.position.fence, self.position.applied, self.position.catch_up_until is None
+        fence, at, exact = self.position.fence, self.position.applied, self.position.overwrite_until is None
         self.transactions(lambda connection: note_location(connection, fence, at, exact=exact))
         ends = stage is Stage.STOPPED
         if self.points is not None and (ends or self.points.is_due()):

@@ -1,6 +1,6 @@
 """What a sync applies next: a piece of the log from where it stands, ended where something else has to happen first.
 
-An epoch ends at the goal, where catch-up mode ends, where safe mode ends, at a place that a person has named, and after
+An epoch ends at the goal, where safe mode ends, at a place that a person has named, and after
 a restart at `edge` (frontier rule 1). While one is applied the next is planned, from where that one ends.
 """
 
@@ -29,17 +29,16 @@ class Position:
 
     `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on (there may be events in
     between that change nothing). `edge`: see frontier rule 1; None once it is reached. `goal` None: no end.
-    `catch_up_until`: up to there the log overlaps a load, or a past that is not exact; None: it does not. `loaded`: it
-    is a load. `furthest`: where the last epoch or statement ends that was begun."""
+    `overwrite_until`: up to there rows may collide, as the start was in a past that is not exact; None: they may not.
+    `furthest`: where the last epoch or statement ends that was begun."""
 
     fence: Fence
     applied: Location
     here: Location
     edge: Location | None
     goal: Location | None
-    catch_up_until: Location | None
+    overwrite_until: Location | None
     furthest: Location | None = None
-    loaded: bool = True
 
     @property
     def at_goal(self) -> bool:
@@ -47,18 +46,9 @@ class Position:
         return self.edge is None and self.goal is not None and has_passed(self.here, self.goal)
 
     @property
-    def catching_up(self) -> bool:
-        """True if what comes next overlaps a load."""
-        return self.catches_up_at(self.applied)
-
-    def catches_up_at(self, place: Location) -> bool:
-        """Tell whether what lies behind `place` overlaps a load."""
-        return self.loaded and self.catch_up_until is not None and not has_passed(place, self.catch_up_until)
-
-    @property
     def uncertain(self) -> Location | None:
-        """Where what comes next ceases to overlap rows of the target; None: it does not overlap any."""
-        until = self.catch_up_until
+        """The end of the log whose rows may collide, if it is ahead; else None."""
+        until = self.overwrite_until
         return None if until is None or has_passed(self.applied, until) else until
 
     def step(self, hi: Location) -> Step:
@@ -111,7 +101,7 @@ class Planning:
 
     def bound(self, lo: Location) -> Location | None:
         """Return what a piece behind `lo` must not cross; None: nothing is ahead."""
-        ends = (self.position.goal, self.position.catch_up_until, self.safe_mode.exit, self.by_hand.next_place(lo))
+        ends = (self.position.goal, self.position.overwrite_until, self.safe_mode.exit, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
     def _ending_at(self, planned: Planned, edge: Location) -> Planned:

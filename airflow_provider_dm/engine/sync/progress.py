@@ -93,8 +93,6 @@ class SyncProgress:
     """The bytes of the log that are known to be in front of the goal, or of the source's end."""
     failures: int = 0
     """How often something has stopped it that may pass."""
-    catching_up: bool = False
-    """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     safe_mode: dict[str, Any] = field(default_factory=dict)
     """Whether changes are written over what is there, why and until where; and what was met so
     (sync/safe_mode/here.py)."""
@@ -197,7 +195,6 @@ class SyncProgress:
             "seconds_left": seconds_left(self.left_bytes, pace),
             "lag_seconds": lag,
             "caught_up": self.caught_up and self.at_end and not self.holds_back,
-            "catch_up_mode": self.catching_up,
             "safe_mode": self.safe_mode,
             "contested_rows": self.contested_rows,
             "held_back_seconds": self.held_back_seconds(),

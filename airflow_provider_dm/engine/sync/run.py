@@ -55,17 +55,14 @@ def run_sync(
         opened = open_sync(source, store=store, stop=stop, loading=loading, goal=goal)
         shards = Shards.load(source, store, opened.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan, loaded=opened.loaded)
-        position = Position(
-            source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.catch_up_until, loaded=opened.loaded
-        )
+        position = Position(source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.overwrite_until)
         prepared = PreparedHere(writes.transactions, source.fence, opened.prepared)
         by_hand = ByHand(store, *source.fence.ref.key)
         safe_mode = SafeModeHere(
             writes.transactions,
             source.fence,
             always=source.config.syncer.safe_mode,
-            overlap=opened.catch_up_until,
-            loaded=opened.loaded,
+            until=opened.overwrite_until,
             window=opened.window,
         )
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)

@@ -1,8 +1,8 @@
 """What the sync of one source does about target tables that it shares with others, beside applying its log.
 
-It looks for rows that wait for their places (merge/contests.py), removes records that nobody needs any more
-(merge/records.py), and notices when another source begins to feed a table that was its own until then. Where nothing is
-shared, that last question is all that is asked, and only if the task has more than one source.
+It looks for rows that wait for their places (merge/contests.py), and notices when another source begins to feed a table
+that was its own until then. Where nothing is shared, that last question is all that is asked, and only if the task has
+more than one source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
-from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -35,7 +34,6 @@ class Sharing:
 
     plan: SyncPlan
     contests: Contests
-    records: Records
     servers: Servers
     several: bool
     """The task has other sources, which may begin at any time."""
@@ -66,7 +64,6 @@ class Sharing:
         sharing = cls(
             plan,
             contests,
-            Records(fence, servers),
             servers,
             several=len(source.job.task.source_ids) > 1,
             lawful=source.config.syncs_by_owner or not loaded,
@@ -85,25 +82,11 @@ class Sharing:
         """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
         return self.contests.since
 
-    @property
-    def over(self) -> bool:
-        """Rows of merged tables may be written over: nobody needs to know whose they are.
-
-        Also in the middle of an epoch, since others may have begun with it.
-        """
-        return not self.records.behind
-
-    def look(self, *, now: bool = False, between: bool = True) -> None:
-        """Look after rows that wait (`now`: into all of them) and, `between` two epochs, after records.
-
-        Records decide how an epoch is written, so they do not end while one is half written. Raises as `Contests.look`.
-        """
+    def look(self, *, now: bool = False) -> None:
+        """Look after rows that wait (`now`: into all of them). Raises as `Contests.look`."""
         self.notice()
         if self.plan.merged or self.plan.held:  # rows of shards that are all held may wait still
             self.contests.look(now=now)
-            if between:
-                self.records.look()
-            self.records.see()
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
@@ -119,8 +102,6 @@ class Sharing:
         news = merged != self.plan.merged
         if news:
             self.plan = replace(self.plan, merged=merged)
-            if self.plan.safe:
-                self.records.see()
         return news
 
     def write_over(self) -> list[Collision]:
@@ -132,7 +113,7 @@ class Sharing:
 
     def writes_over(self, mapping: TableMapping) -> bool:
         """Tell whether rows that wait for their places in such a table will be put there by `write_over`: now, or, with
-        `safe-mode: true`, when the log overlaps a load no longer."""
+        `safe-mode: true`, when the log goes on."""
         wanted = self.plan.safe or self.safe.get(self.contests.fence.ref.source, False)
         return wanted and can_be_written_over(mapping) and mapping.target.name not in self.plan.kept
 
@@ -140,13 +121,9 @@ class Sharing:
         """Take the plan by which rows of merged tables are written over from here on, or no longer."""
         if self.plan.safe != safe:
             self.plan, self.written_over = replace(self.plan, safe=safe), False
-            if safe:
-                self.records.see()
 
     def adopt(self, plan: SyncPlan) -> None:
         """Take the plan that holds behind a DDL statement."""
-        if not set(plan.owners) <= {0, *self.plan.owners}:  # rows of a table are recorded that was created just now
-            self.records.resume()
         self.plan = plan
         self.servers.forget_mappings()
 

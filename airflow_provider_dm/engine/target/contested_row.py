@@ -23,11 +23,21 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, OF_TARGET, MetaRows, marks_for, name_of
 from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 _ROWS: Final = MetaRows("dm_contested_row")
 _HAS_IMAGE: Final = "LENGTH(image) > 0"
 """An image has four bytes at least."""
+
+
+@dataclass(frozen=True)
+class RowOwner:
+    """A source table whose rows go into a merged table."""
+
+    ref: SubtaskRef
+    table: TableName
+
+    def __str__(self) -> str:
+        return f"{self.ref.source}:{self.table}"
 
 
 @dataclass(frozen=True)

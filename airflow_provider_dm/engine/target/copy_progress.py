@@ -57,7 +57,7 @@ def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkPr
 
 
 def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
-    """Write the chunks of tables that are copied again, inside a transaction that has checked the generation.
+    """Write the chunks of tables that are copied anew, inside a transaction that has checked the generation.
 
     Their numbers are such as no chunk of this generation has had: whoever still has a page of one that is gone must not
     take another one for it.

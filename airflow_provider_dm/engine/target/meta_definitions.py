@@ -24,7 +24,7 @@ TABLES: Final[Mapping[str, str]] = {
         hash_version int NOT NULL,
         plan varchar(64) CHARACTER SET ascii NOT NULL DEFAULT '' COMMENT 'fingerprint of tables and keys in use',
         start_location text NULL COMMENT 'JSON: where reading the log began, taken before the first chunk',
-        catch_up_until text NULL COMMENT 'JSON: rows may differ from the log before here (chunks overlap it)',
+        overwrite_until text NULL COMMENT 'JSON: of a start in a past that is not exact: rows may collide up to here',
         location text NULL COMMENT 'JSON: everything before is applied; exact only with dm_frontier',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
@@ -53,27 +53,18 @@ TABLES: Final[Mapping[str, str]] = {
         {_OF_TABLE},
         target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
         target_name varchar(64) NOT NULL,
-        skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are in the copied rows already',
+        skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are applied already, as DM has noted',
         definition mediumtext NOT NULL COMMENT 'JSON of schema.model.Table',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_version": """
         one tinyint NOT NULL PRIMARY KEY COMMENT 'there is one row',
         version int NOT NULL,
-        last_owner bigint NOT NULL DEFAULT 0 COMMENT 'the highest dm_owner.number that was ever given',
         updated_at datetime(6) NOT NULL""",
-    "dm_owner": f"""
-        {_OF_TABLE},
-        number bigint NOT NULL COMMENT 'in dm_row_owner; below zero: only old records are left',
-        PRIMARY KEY (task, source, table_schema, table_name)""",
-    "dm_row_owner": """
-        owner bigint NOT NULL COMMENT 'dm_owner.number',
-        row_key varbinary(65) NOT NULL COMMENT 'target/row_key.py',
-        PRIMARY KEY (owner, row_key)""",
     "dm_contested_row": f"""
         id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
         {_OF_TABLE},
         {_TARGET},
-        row_key varbinary(65) NOT NULL,
+        row_key varbinary(65) NOT NULL COMMENT 'target/row_key.py',
         image longblob NOT NULL COMMENT 'the row in the column order of its source table',
         since datetime(6) NOT NULL,
         UNIQUE KEY row_of_owner (task, source, table_schema, table_name, row_key)""",
@@ -108,11 +99,6 @@ TABLES: Final[Mapping[str, str]] = {
         xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
         log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
         PRIMARY KEY (task, source, prepared_at)""",
-    "dm_copied_table": f"""
-        {_OF_TABLE},
-        birth varchar(255) NOT NULL COMMENT 'reading/births.py; empty: it is to be copied again',
-        copied_again {_POSITION} DEFAULT '' COMMENT 'the place of its second copy; empty: there is none',
-        PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_shard_group": f"""
         {_SUBTASK},
         {_TARGET},
@@ -134,9 +120,5 @@ TABLES: Final[Mapping[str, str]] = {
         exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
-    "dm_owner_key": """
-        number bigint NOT NULL COMMENT 'in dm_owner',
-        identity text NOT NULL COMMENT 'JSON: the key of the target whose values its records are',
-        PRIMARY KEY (number)""",
 }
 """The columns and keys by table; a table name is the same in every schema."""

@@ -4,14 +4,10 @@
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied, and in which round it may grow
-    dm_copied_table  of each table of a full load: when it was last altered, and where it was copied again
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
     dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
-    dm_owner         the numbers of source tables whose rows in merged tables are recorded
-    dm_owner_key     of which columns of the target the keys are by which these rows are recorded
     dm_xa            XA transactions that are prepared at the source: where their rows are in its log
-    dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
     dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
     dm_safe_mode     one row for each subtask whose past is not exact: the log time for which rows may collide
@@ -46,7 +42,7 @@ from airflow_provider_dm.engine.target.session import fresh_target, target_conne
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 14
+VERSION: Final = 15
 """Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
 

@@ -23,10 +23,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
 from airflow_provider_dm.engine.target.dm_checkpoint import columns_there, forget_checkpoint
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef, resync_lane
-from airflow_provider_dm.engine.target.owner_numbers import forget_owners
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_NEW, known_subtasks, list_subtasks
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 _KEPT: Final = "dm_subtask"
 """Has the generation."""
@@ -110,7 +108,6 @@ def _remove_all(connection: Connection, fences: Sequence[Fence]) -> None:
 
 def _remove(connection: Connection, fence: Fence) -> None:
     ref = fence.ref
-    forget_owners(connection, ref, [one.table.name for one in load_table_schemas(connection, ref)])
     for table in _tables_by_subtask(connection, ref.meta_schema):
         query(
             connection,
@@ -120,7 +117,7 @@ def _remove(connection: Connection, fence: Fence) -> None:
     query(
         connection,
         f"UPDATE {ref.table(_KEPT)} SET unit = %s, buckets = 0, hash_version = 0, plan = '', start_location = NULL, "
-        "catch_up_until = NULL, location = NULL, updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
+        "overwrite_until = NULL, location = NULL, updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
         (UNIT_NEW, *ref.key),
     )
     if not any(one.start for one in list_subtasks(connection, ref.meta_schema, ref.task)):

@@ -40,9 +40,9 @@ class Window:
             return None
         return 0 if self.ends_at is None else self.ends_at
 
-    def seen(self, timestamp: int, end: Location, overlap: Location | None) -> Window:
+    def seen(self, timestamp: int, end: Location, until: Location | None) -> Window:
         """Return the window when a piece of the log up to `end` is about to be applied, whose newest commit is of that
-        time. `overlap`: the location in front of which it must not end.
+        time. `until`: the location in front of which it must not end.
 
         >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
         >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
@@ -55,8 +55,8 @@ class Window:
         ends_at = timestamp + self.seconds if self.ends_at is None else self.ends_at
         if timestamp < ends_at:
             return replace(self, ends_at=ends_at)
-        behind = overlap is None or has_passed(end, overlap)
-        return replace(self, ends_at=ends_at, exit=end if behind else overlap)
+        behind = until is None or has_passed(end, until)
+        return replace(self, ends_at=ends_at, exit=end if behind else until)
 
 
 def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:

@@ -46,7 +46,7 @@ class SubtaskMissing(DmError):
 
 @dataclass(frozen=True)
 class Subtask:
-    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on, or a load is under way."""
+    """One row of dm_subtask. `overwrite_until` None: every row that is covered is as the log has it."""
 
     task: str
     source: str
@@ -57,7 +57,7 @@ class Subtask:
     plan: str
     """Fingerprint of the sync plan that the frontier was last moved by; "" for none."""
     start: Location | None
-    catch_up_until: Location | None
+    overwrite_until: Location | None
     location: Location | None
     """Where the last finished epoch ended, with its GTID set; dm_frontier is what counts."""
 
@@ -66,20 +66,16 @@ class Subtask:
         """The load is complete and the sync is behind it: every row in the target is as the log says."""
         if self.unit != UNIT_SYNC or self.location is None:
             return False
-        return self.catch_up_until is None or has_passed(self.location, self.catch_up_until)
-
-    def is_caught_up(self, *, full: bool) -> bool:
-        """Tell whether nothing is left to catch up with. `full`: the task reads no log, a load is all that it does."""
-        return self.exact or (full and self.unit == UNIT_SYNC)
+        return self.overwrite_until is None or has_passed(self.location, self.overwrite_until)
 
 
 def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
     """Return the subtask's row; None where no claim was ever made."""
-    columns = "generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location"
+    columns = "generation, unit, buckets, hash_version, plan, start_location, overwrite_until, location"
     rows = SUBTASKS.select(connection, ref, columns)
     if not rows:
         return None
-    ((generation, unit, buckets, hash_version, plan, start, catch_up_until, location),) = rows
+    ((generation, unit, buckets, hash_version, plan, start, overwrite_until, location),) = rows
     return Subtask(
         *ref.key,
         int(generation),
@@ -88,7 +84,7 @@ def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
         int(hash_version),
         text(plan),
         _location(start),
-        _location(catch_up_until),
+        _location(overwrite_until),
         _location(location),
     )
 
@@ -136,19 +132,20 @@ def begin_subtask(
     *,
     unit: str,
     start: Location,
-    catch_up_until: Location | None = None,
+    overwrite_until: Location | None = None,
     safe_mode_seconds: int = 0,
 ) -> None:
     """Set, inside a transaction, where the log is read from, and create the frontier there.
 
-    `safe_mode_seconds`: of log time for which rows may collide, as the past is not exact (sync/safe_mode/states.py).
+    `overwrite_until`: up to there, and then for `safe_mode_seconds` of log time, rows may collide, as the past is not
+    exact (sync/safe_mode/states.py).
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
     ref = fence.ref
-    changes = "unit = %s, buckets = %s, hash_version = %s, start_location = %s, catch_up_until = %s, location = %s"
-    new = (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start))
+    changes = "unit = %s, buckets = %s, hash_version = %s, start_location = %s, overwrite_until = %s, location = %s"
+    new = (unit, BUCKETS, HASH_VERSION, _json(start), _json(overwrite_until), _json(start))
     SUBTASKS.update(connection, ref, f"{changes}, {_TIMED}", new)
     forget_prepared(connection, ref)
     forget_groups(connection, ref)
@@ -156,29 +153,10 @@ def begin_subtask(
     begin_frontier(connection, fence, start.sort_key, BUCKETS)
 
 
-def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) -> None:
-    """Note, inside a transaction, that the load is complete; sync catches up until `catch_up_until`.
-
-    Raises Fenced or TargetWentBack.
-    """
-    fence.check(connection)
-    new = UNIT_SYNC, _json(catch_up_until)
-    SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = %s, {_TIMED}", new)
-
-
 def complete_load(connection: Connection, fence: Fence) -> None:
     """Note, inside a transaction, that all keys are covered: from here on it syncs. Raises Fenced or TargetWentBack."""
     fence.check(connection)
-    SUBTASKS.update(connection, fence.ref, f"unit = %s, catch_up_until = NULL, {_TIMED}", (UNIT_SYNC,))
-
-
-def apply_log_until(connection: Connection, fence: Fence, until: Location) -> None:
-    """Note, inside a transaction, that the log is to be applied up to there before the load goes on (copy/by_log.py).
-
-    Raises Fenced or TargetWentBack.
-    """
-    fence.check(connection)
-    SUBTASKS.update(connection, fence.ref, "catch_up_until = %s", (_json(until),))
+    SUBTASKS.update(connection, fence.ref, f"unit = %s, {_TIMED}", (UNIT_SYNC,))
 
 
 def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
@@ -193,10 +171,10 @@ def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
 def note_location(connection: Connection, fence: Fence, location: Location, *, exact: bool = False) -> None:
     """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand.
 
-    `exact`: what there was to catch up with lies behind, for good. Raises Fenced or TargetWentBack.
+    `exact`: rows are written over no longer. Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
-    changes = f"location = %s, {'catch_up_until = NULL, ' if exact else ''}{_TIMED}"
+    changes = f"location = %s, {'overwrite_until = NULL, ' if exact else ''}{_TIMED}"
     SUBTASKS.update(connection, fence.ref, changes, (_json(location),))
 
 

@@ -15,11 +15,9 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.copied_tables import are_away
 from airflow_provider_dm.engine.target.copy_progress import rename_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.meta_rows import OF_TABLE, MetaRows, name_of
-from airflow_provider_dm.engine.target.owner_numbers import forget_owners
 from airflow_provider_dm.engine.target.table_definitions import delete_definitions
 
 
@@ -44,12 +42,11 @@ _ROWS: Final = MetaRows("dm_table_schema")
 @dataclass(frozen=True)
 class TableSchema:
     """A source table, and the target table that takes its rows. `skip_until` (`Location.sort_key`, "" for none):
-    changes up to there are copied already. `owner`: as in `Feeder`."""
+    changes up to there are applied already, as DM's checkpoint says (sync/start/dm_import.py)."""
 
     table: Table
     target: TableName
     skip_until: str = ""
-    owner: int = 0
 
     def check_route(self, now: TableName) -> None:
         """Check that `now` is where the rows have gone from the first one on. Raises RouteChanged."""
@@ -59,13 +56,11 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class Feeder:
-    """A source table of any source of the task, and the target table that takes its rows. `owner`: its number, see
-    owner_numbers.py; 0 for none."""
+    """A source table of any source of the task, and the target table that takes its rows."""
 
     source: str
     table: TableName
     target: TableName
-    owner: int
 
 
 def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
@@ -87,25 +82,23 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
     The pairs (old, new) come in the order of the renames, as a name may be given on.
     """
     for old, new in pairs:
-        for table in ("dm_table_schema", "dm_table_definition", "dm_owner", "dm_contested_row"):
+        for table in ("dm_table_schema", "dm_table_definition", "dm_contested_row"):
             MetaRows(table).update(connection, ref, "table_schema = %s, table_name = %s", new, OF_TABLE, old)
         rename_chunks(connection, ref, old, new)
 
 
-def load_feeders(connection: Connection, ref: SubtaskRef, *, also_away: bool = False) -> list[Feeder]:
-    """Return the source tables of all sources of the task that have begun and have not left (`also_away`: those, too,
-    as rows of theirs may be there still). Raises AnswerCut."""
-    left = "" if also_away else f" AND (source, table_schema, table_name) NOT IN ({are_away(ref)})"
+def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
+    """Return the source tables of all sources of the task that have begun. Raises AnswerCut."""
     rows = query_whole(
         connection,
-        "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
-        f"FROM {_with_numbers(ref)} WHERE task = %s{left}",
-        (ref.task,) if also_away else (ref.task, ref.task),
+        "source, table_schema, table_name, target_schema, target_name",
+        f"FROM {ref.table(_ROWS.table)} WHERE task = %s",
+        (ref.task,),
         tail="ORDER BY 1, 2, 3",
     )
     return [
-        Feeder(text(source), name_of(schema, table), name_of(to, to_table), int(owner))
-        for source, schema, table, to, to_table, owner in rows
+        Feeder(text(source), name_of(schema, table), name_of(to, to_table))
+        for source, schema, table, to, to_table in rows
     ]
 
 
@@ -115,11 +108,6 @@ def lock_feeders(connection: Connection, ref: SubtaskRef, target: TableName) -> 
     return sum(name_of(*row) == target for row in query(connection, sql, (ref.task,)))
 
 
-def set_skip_until(connection: Connection, ref: SubtaskRef, table: Table, until: str) -> None:
-    """Note, in a transaction that has checked the generation, that rows of `table` up to `until` are in its copy."""
-    _ROWS.update(connection, ref, "skip_until = %s", (until,), OF_TABLE, table.name)
-
-
 def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
     """Remove, in a transaction that has checked the generation, tables that are no part of the task any more.
 
@@ -127,7 +115,6 @@ def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterabl
     """
     names = list(names)
     withdraw_all(connection, ref, names)
-    forget_owners(connection, ref, names)
     delete_definitions(connection, ref, names)
     for name in names:
         _ROWS.delete(connection, ref, OF_TABLE, name)
@@ -137,21 +124,16 @@ def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSch
     """Return the subtask's tables in the order of their names. Raises AnswerCut."""
     rows = query_whole(
         connection,
-        "definition, target_schema, target_name, skip_until, COALESCE(number, 0)",
-        f"FROM {_with_numbers(ref)} WHERE task = %s AND source = %s",
+        "definition, target_schema, target_name, skip_until",
+        f"FROM {ref.table(_ROWS.table)} WHERE task = %s AND source = %s",
         ref.key,
         tail="ORDER BY table_schema, table_name",
     )
     return [
-        TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip), int(owner))
-        for one, schema, table, skip, owner in rows
+        TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip))
+        for one, schema, table, skip in rows
     ]
 
 
 def _json(table: Table) -> str:
     return json.dumps(table.to_json(), ensure_ascii=False)
-
-
-def _with_numbers(ref: SubtaskRef) -> str:
-    tables = " LEFT JOIN ".join(map(ref.table, ("dm_table_schema", "dm_owner")))
-    return f"{tables} USING (task, source, table_schema, table_name)"

@@ -219,7 +219,6 @@ def test_shards_that_may_overwrite_each_other_go_on_as_before(one_pair: Shops) -
     migration.finish()
 
     assert len(one_pair.rows()) == 1
-    assert one_pair.meta_rows("dm_owner") == 0
 
     one_pair.instance = {"loader": {"on-duplicate-logical": "replace"}, "syncer": {"safe-mode": True}}
     one_pair.write("a", "INSERT INTO o_0 VALUES (5, 'a')", "UPDATE o_0 SET v = 'last' WHERE id = 1")

@@ -107,13 +107,13 @@ def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     dm.put(pair, table=(kit.schema, "pair"))
     dm.put(start, leaving=exit_point)
     kit.begin(begin_at)
-    ((until,),) = kit.target.sql(f"SELECT catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
+    ((until,),) = kit.target.sql(f"SELECT overwrite_until FROM `{kit.meta_schema}`.dm_subtask")
     until = Location.from_json(json.loads(until))
     expected = today if by_gtid else leaving  # by its set alone it may lie inside a transaction behind that
     assert (until.position, until.gtid_set) == (expected.position, expected.gtid_set)
     kit.sync()
     assert kit.differences() == []
-    assert kit.target.sql(f"SELECT catch_up_until FROM `{kit.meta_schema}`.dm_subtask") == [(None,)], "for good"
+    assert kit.target.sql(f"SELECT overwrite_until FROM `{kit.meta_schema}`.dm_subtask") == [(None,)], "for good"
     end = kit.upstream()
     assert [row for row in dm.rows() if row[-1]] == [
         ("", "", end.file, end.position, end.gtid_set, end.file, end.position, end.gtid_set, 1)
@@ -276,7 +276,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     dm.create()
     dm.put(start, leaving=start)
     taken = dmctl("import-checkpoint")
-    assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "catch_up_until": None}]
+    assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "overwrite_until": None}]
     (noted,) = kit.store.list_subtasks(task=kit.task)
     assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
     assert "has begun here" in dmctl("import-checkpoint")["msg"]

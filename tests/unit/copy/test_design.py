@@ -135,7 +135,7 @@ FILTER = {"schema-pattern": "*", "events": ["insert"], "action": "Ignore"}
         (SHARDS, (PRIMARY,), "replace", None),
         (SHARDS, (), "replace", NotSupportedYet),
         ((ONE,), (PRIMARY,), "error", None),
-        ((ONE,), (PRIMARY, EMAIL), "replace", NotSupportedYet),
+        ((ONE,), (PRIMARY, EMAIL), "replace", None),
         ((ONE,), (), "error", None),
     ],
 )

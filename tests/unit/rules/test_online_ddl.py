@@ -340,23 +340,23 @@ def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
         ["RENAME TABLE t TO _t_del", "ALTER TABLE t ADD x int"],
     ],
 )
-def test_a_rename_of_tables_that_were_copied_later_stops_nobody(log: list[str]) -> None:
-    """A ghost of which nothing is remembered, as the copy began under way of the tool."""
+def test_a_rename_of_tables_that_dm_has_applied_already_stops_nothing(log: list[str]) -> None:
+    """A ghost of which nothing is remembered, as the task began under way of the tool."""
     memory = OnlineDdls()
-    copied = [TableName("shop", name) for name in ("t", "backup")]
+    applied = [TableName("shop", name) for name in ("t", "backup")]
     for sql in log:
         text = LoggedText(sql, 0, "shop")
         memory, outcome = step(
-            memory, parse(sql, 0, "shop"), text, rules=rules(), tables={one.name: one for one in SHOP}, copied=copied
+            memory, parse(sql, 0, "shop"), text, rules=rules(), tables={one.name: one for one in SHOP}, applied=applied
         )
         assert isinstance(outcome, PassOver | Ordinary), outcome
     assert memory == OnlineDdls()
 
 
-def test_a_ghost_from_before_a_rename_that_was_copied_is_no_copy_any_more() -> None:
+def test_a_ghost_from_before_a_rename_that_is_applied_is_no_copy_any_more() -> None:
     memory, _ = follow(OnlineDdls(), ["CREATE TABLE _t_new LIKE t"])
     text = LoggedText(SWAP, 0, "shop")
     tables = {one.name: one for one in SHOP}
-    memory, _ = step(memory, parse(SWAP, 0, "shop"), text, rules=rules(), tables=tables, copied=[SHOP[0].name])
+    memory, _ = step(memory, parse(SWAP, 0, "shop"), text, rules=rules(), tables=tables, applied=[SHOP[0].name])
     _, outcomes = follow(memory, ["RENAME TABLE t TO _t_old, _t_new TO t"])
     assert isinstance(outcomes[0], Stop)

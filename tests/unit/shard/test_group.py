@@ -75,8 +75,8 @@ def test_each_stop_of_a_resync_knows_the_shards_that_have_rows_in_front_of_it() 
         after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "b")), (T2, item(T2, 14, "A", "a"))), at(30)
     )
     assert group.resync is not None
-    assert (group.resync.lo, group.resync.stops) == (at(12), [at(16), at(20), at(30)])
-    between = [[one.table.name for one in group.resync.before(stop)] for stop in group.resync.stops]
+    assert (group.resync.lo, group.resync.stops()) == (at(12), [at(16), at(20), at(30)])
+    between = [[one.table.name for one in group.resync.before(stop)] for stop in group.resync.stops()]
     assert between == [[T1], [T1, T2], [T2]], "rows of t2 in front of 16 have its older form"
     begun = replace(group.resync, plan="f00d")
     assert Resync.from_json(begun.to_json()) == begun

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
-from airflow_provider_dm.engine.sync.ddl import by_hand, definitions, newcomers
+from airflow_provider_dm.engine.sync.ddl import by_hand, definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
@@ -90,7 +90,6 @@ def engine_in_the_world() -> Iterator[None]:
         patch.object(ddl_execution, "set_all", lambda *_, **__: None),
         patch.object(ddl_execution, "check_keyless", lambda *_: None),
         patch.object(start, "read_tables", read_tables),
-        patch.object(newcomers, "read_tables", read_all),
         patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
         patch.object(definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
     ):

@@ -67,7 +67,7 @@ def empty_database() -> sqlite3.Connection:
     for schema in SCHEMAS:
         for (name,) in sqlite.execute(f"SELECT name FROM {schema}.sqlite_master WHERE type = 'table'").fetchall():
             sqlite.execute(f"DROP TABLE {TableName(schema, name).quoted()}")
-    sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0, 0)")
+    sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0)")
     return sqlite
 
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from airflow_provider_dm.engine.merge.collision import Holder, Values, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -120,8 +119,6 @@ def sharing_of(world: Shared, source: SyncSource, plan: SyncPlan) -> Sharing:
     fence, task = source.fence, source.job.task
     safe = {name: task.subtask(name).syncer.safe_mode for name in task.source_ids}
     contests = Contests(fence, around, MOST_WHILE_SYNCING)
-    records = Records(fence, around)
-    several, lawful = len(world.histories) > 1, source.config.syncs_by_owner or not world.way.safe.loaded
-    sharing = Sharing(plan, contests, records, around, several=several, lawful=lawful, safe=safe)
+    sharing = Sharing(plan, contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)
     contests.spares = sharing.writes_over
     return sharing

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation, Why, lets_through
+from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
@@ -70,16 +70,10 @@ class Quirks:
     """It is exact when the log time has gone by, wherever it stands then."""
     strict: bool = False
     """Nothing that collides is let through."""
-    copied_twice: bool = False
-    """What the copy of a table has from the log is applied again."""
     own_plan: bool = False
     """Half a piece is completed by the mode of today."""
-    unrecorded: bool = False
-    """Nobody records whose rows of a merged table are whose."""
     unlooked: bool = False
     """Nobody looks after rows that wait for their places."""
-    owned: bool = False
-    """Rows of others are let alone where they are to be written over."""
     waits_on: bool = False
     """Rows that wait are not put into their places before others are written over."""
 
@@ -113,12 +107,12 @@ class Sync:
         plan, _ = start._plan(connection, source, BUCKETS, low)
         subtask = read_subtask(connection, ref)
         assert subtask is not None
-        self.safe_mode = self._safe_mode(subtask.catch_up_until, load_window(connection, ref))
-        overwrites = self.safe_mode.is_lenient(place_of(self.at))
+        self.safe_mode = self._safe_mode(subtask.overwrite_until, load_window(connection, ref))
+        overwrites = self._overwrites()
         self.sharing = sharing_of(world, source, start.written_by(connection, source, plan, overwrites=overwrites))
         self.half: SyncPlan | None = None
         if isinstance(self.safe_mode.at(place_of(self.at)), UntilLocation):
-            self.plan.check_keys_kept(copied=world.way.safe.loaded)
+            self.plan.check_keys_kept()
         if self.edge > self.at:
             if not world.quirks.own_plan:
                 half = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
@@ -135,20 +129,14 @@ class Sync:
     def plan(self) -> SyncPlan:
         return self.sharing.plan
 
-    def _safe_mode(self, overlap: Location | None, window: Window | None) -> SafeModeHere:
+    def _safe_mode(self, until: Location | None, window: Window | None) -> SafeModeHere:
         return SafeModeHere(
             self.target.transactions,
             self.source.fence,
             always=self.source.config.syncer.safe_mode,
-            overlap=None if self.world.quirks.left_by_time and window is not None else overlap,
-            loaded=self.world.way.safe.loaded,
+            until=None if self.world.quirks.left_by_time and window is not None else until,
             window=window,
         )
-
-    def catching_up(self, position: int) -> bool:
-        """Tell whether the log overlaps a load there."""
-        state = self.safe_mode.at(place_of(position))
-        return isinstance(state, UntilLocation) and state.why is Why.LOAD and not self.world.quirks.exact_too_soon
 
     def run(self) -> None:
         self._note()
@@ -175,23 +163,22 @@ class Sync:
 
     def _note(self) -> None:
         """Say that the log is exact from here on, when it is: others wait for that."""
-        overlap = self.safe_mode.overlap
-        if overlap is not None and self.at >= position_of(overlap.sort_key):
-            self.safe_mode.overlap = None
+        until = self.safe_mode.until
+        if until is not None and self.at >= position_of(until.sort_key):
+            self.safe_mode.until = None
             self._note_location()
         elif self._shares() and self.world.rng.random() < LOOKS:
             self._look()
 
     def _note_location(self) -> None:
-        fence, here, exact = self.source.fence, place_of(self.at), self.safe_mode.overlap is None
+        fence, here, exact = self.source.fence, place_of(self.at), self.safe_mode.until is None
         self.target.transactions(lambda connection: note_location(connection, fence, here, exact=exact))
 
     # Tables that take the rows of others
 
     def _shares(self) -> bool:
         """Tell whether rows of a table may be otherwise than the source's log says, or may come to be."""
-        recorded = self.sharing.several or self.plan.safe or any(self.plan.owners) or self.sharing.rows
-        return bool(self.plan.merged and recorded)
+        return bool(self.plan.merged and (self.sharing.several or self.plan.safe or self.sharing.rows))
 
     def _look(self) -> None:
         """See `Loop._look_at_shared`, which looks so when it notes where it stands."""
@@ -199,20 +186,19 @@ class Sync:
             self._note_location()
             between = self.edge <= self.at
             if not self.world.quirks.unlooked:
-                self.sharing.look(between=between)
+                self.sharing.look()
             if between:
                 self._follow_plan()
                 self._write_over()
 
     def _write_over(self) -> None:
-        if self.sharing.rows and self.plan.safe and self._leniency()[1] and not self.world.quirks.waits_on:
+        if self.sharing.rows and self.plan.safe and not self.world.quirks.waits_on:
             self._met(self.sharing.write_over())
 
-    def _leniency(self) -> tuple[bool, bool]:
-        here, quirks = self.safe_mode.at(place_of(self.at)), self.world.quirks
-        too_soon = isinstance(here, UntilLocation) and quirks.exact_too_soon
-        lenient = lets_through(here) and not quirks.strict and not too_soon
-        return lenient, lenient and self.sharing.over and not quirks.owned
+    def _overwrites(self) -> bool:
+        here, quirks = place_of(self.at), self.world.quirks
+        too_soon = isinstance(self.safe_mode.at(here), UntilLocation) and quirks.exact_too_soon
+        return self.safe_mode.is_lenient(here) and not quirks.strict and not too_soon
 
     def _met(self, collisions: Sequence[Collision]) -> None:
         self.safe_mode.met(collisions, self.sharing.servers.feeders)
@@ -238,7 +224,7 @@ class Sync:
             return self.edge
         at, ends = self.at, [number for number in range(self.at + 1, len(self.log)) if self.log[number].sql]
         by_hand, safe = self.by_hand.next_place(place_of(at)), self.safe_mode
-        ends += [position_of(one.sort_key) for one in (by_hand, safe.overlap, safe.exit) if one is not None]
+        ends += [position_of(one.sort_key) for one in (by_hand, safe.until, safe.exit) if one is not None]
         if (awaited := safe.until_time) is not None:
             ends += [number + 1 for number in range(at, len(self.log)) if self.log[number].time >= awaited][:1]
         return self.world.rng.randint(at + 1, min([*(end for end in ends if end > at), len(self.log)]))
@@ -268,8 +254,8 @@ class Sync:
 
     def _follow(self, ddl: DdlStatement, statement: Statement | Apply | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
-        step, overlaps = self._step(self.at + 1), self.catching_up(self.at)
-        self.sharing.adopt(self.following.follow(ddl, statement, step, self.plan, operator, overlaps=overlaps))
+        step = self._step(self.at + 1)
+        self.sharing.adopt(self.following.follow(ddl, statement, step, self.plan, operator, needs=place_of(self.at)))
         return ddl.rows is None
 
     def _inject(self) -> None:
@@ -282,7 +268,12 @@ class Sync:
         match self.following.meaning(ddl := _logged(at, self.log[at]), self.plan):
             case Concerns(_, statement):
                 self.following.follow(
-                    ddl, statement, Step(self.source.fence, key_of(at), key_of(at + 1)), self.plan, None
+                    ddl,
+                    statement,
+                    Step(self.source.fence, key_of(at), key_of(at + 1)),
+                    self.plan,
+                    None,
+                    needs=place_of(at),
                 )
         self.at = before
 
@@ -307,24 +298,20 @@ class Sync:
 
     def _follow_plan(self) -> None:
         before = self.plan.fingerprint()
-        self.sharing.overwrite(self.safe_mode.is_lenient(place_of(self.at)))
+        self.sharing.overwrite(self._overwrites())
         if self.half is None and self.plan.fingerprint() != before:
             start._note_plan(self.plan, [], self.source)
 
     def _apply(self, end: int) -> int:
         """Return how many rows wait for their places."""
         plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
-        lenient, over = self._leniency()
         way = Writing.of(self.source.config.syncer, plan, tasks=BUCKETS)
         writer = WaveWriter(
             plan,
             self.target,
             self._step(end),
-            self.catching_up(self.at),
             batch=way.batch,
             multiple_rows=way.multiple_rows,
-            lenient=lenient,
-            over=over,
         )
         if plan.whole:
             units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
@@ -344,13 +331,7 @@ class Sync:
         return unpack(plan, [pack(plan, Compactor(plan).add_all(self._changes(plan, *one)), 1)[0] for one in pieces])
 
     def _waves(self, writer: WaveWriter, folded: Folded, tasks: int) -> int:
-        waves = make_waves(
-            writer.plan,
-            folded,
-            catch_up=writer.catch_up,
-            lenient=writer.lenient,
-            over=writer.over,
-        )
+        waves = make_waves(writer.plan, folded)
         groups = [range(first, BUCKETS, tasks) for first in range(tasks)]
         for buckets in self.world.rng.sample(groups, tasks):
             writer.release({bucket: work for bucket, work in waves.first.items() if bucket in buckets})
@@ -360,14 +341,11 @@ class Sync:
 
     def _changes(self, plan: SyncPlan, low: int, high: int) -> Iterator[tuple[int, Values | None, Values | None]]:
         """Yield what the decoder would. Raises KeyError for a table that it should know."""
-        parts = {part.table.name: (number, part.skip_until) for number, part in enumerate(plan.sources)}
+        numbers = {part.table.name: number for number, part in enumerate(plan.sources)}
         for at in range(low, high):
-            end = key_of(at + 1)
             for name, before, after in self.log[at].rows:
                 if plan.rules.allows(name):
-                    number, skip_until = parts[name]
-                    if end > skip_until or self.world.quirks.copied_twice:
-                        yield number, before, after
+                    yield numbers[name], before, after
 
 
 def _logged(at: int, item: Item) -> DdlStatement:

@@ -62,22 +62,15 @@ class Safe(Enum):
     """The reason for which rows of the target may be otherwise than the log says."""
 
     OFF = "none"
-    LOAD = "pages of a load overlap the log, up to a place"
     EXIT = "a past that is not ours, up to its exit point"
     PAST = "a past that is not ours, for some log time, and not before the place where the log ended"
     ALWAYS = "safe-mode: true"
-    ALWAYS_LOAD = "safe-mode: true, behind a load"
     ALWAYS_PAST = "safe-mode: true, behind a past that is not ours"
 
     @property
     def always(self) -> bool:
         """The user wants it so."""
-        return self in (Safe.ALWAYS, Safe.ALWAYS_LOAD, Safe.ALWAYS_PAST)
-
-    @property
-    def loaded(self) -> bool:
-        """The target was filled by a load of ours."""
-        return self in (Safe.LOAD, Safe.ALWAYS_LOAD)
+        return self in (Safe.ALWAYS, Safe.ALWAYS_PAST)
 
     @property
     def past(self) -> bool:
@@ -106,7 +99,7 @@ class Way:
 
     @classmethod
     def any(cls, seed: int) -> Way:
-        """Choose one: neighbouring seeds have other modes, forms and rules, and 588 of them all together."""
+        """Choose one: neighbouring seeds have other modes, forms and rules, and 420 of them all together."""
         rng = random.Random(f"way {seed}")
         modes, forms = list(MODES), list(Form)
         mode, form = modes[seed % len(modes)], forms[seed // len(modes) % len(forms)]

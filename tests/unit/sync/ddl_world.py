@@ -27,39 +27,29 @@ from greenlet import getcurrent, greenlet
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
-from airflow_provider_dm.engine.merge.recorded_key import recorded_key
-from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
 from airflow_provider_dm.engine.meta.operators import is_behind
 from airflow_provider_dm.engine.mysql.connection import query
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target import session
 from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.contested_row import contested_keys
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.owner_numbers import lock_owner
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Dialect
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
-from tests.unit.sync.ddl_changes import MERGED, encoded, is_shard
+from tests.unit.sync.ddl_changes import MERGED, is_shard
 from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
 from tests.unit.sync.ddl_filling import Filling
 from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, make_histories, place_of
 from tests.unit.sync.ddl_merged import Counted, counted, merged_differences
 from tests.unit.sync.ddl_rows import access
 from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
-from tests.unit.sync.ddl_tables import Row
 from tests.unit.sync.ddl_target import Connection, Died, TargetServer
 from tests.unit.sync.ddl_ways import Safe, Way
 from tests.unit.sync.sqlite_target import META, in_sqlite
@@ -272,7 +262,7 @@ class World:
             Fence(ref, 0),
             unit=UNIT_SYNC,
             start=place_of(0),
-            catch_up_until=filling.until,
+            overwrite_until=filling.until,
             safe_mode_seconds=self.rng.choice([1, 30, 60]) if safe in (Safe.PAST, Safe.ALWAYS_PAST) else 0,
         )
         query(connection, f"DELETE FROM {META}.dm_frontier WHERE source = ? AND bucket >= ?", (ref.source, BUCKETS))
@@ -280,14 +270,8 @@ class World:
             connection, f"UPDATE {META}.dm_subtask SET buckets = ?, plan = '' WHERE source = ?", (BUCKETS, ref.source)
         )
         names = sorted(tracker.names())
-        schemas = [
-            TableSchema(tracker.table(name), routed(ref.source, name), filling.skip_until.get(name, ""))
-            for name in names
-        ]
-        if safe.loaded or safe.past:
-            self._enter(connection, ref, schemas)
-        else:
-            save_table_schemas(connection, ref, schemas)
+        schemas = [TableSchema(tracker.table(name), routed(ref.source, name)) for name in names]
+        save_table_schemas(connection, ref, schemas)
         texts = {name: tracker.create_sql(name) for name in names}
         begin_definitions(connection, ref, Definitions(texts, tracker.collations()), {})
         for schema in schemas:
@@ -296,41 +280,10 @@ class World:
                 self._create(
                     schema.target, texts[name] if is_shard(name) else history.begun_in_target.create_sql(name), name
                 )
-            for rows in filling.pages.get(schema.table.name, []):
-                if safe.loaded and is_shard(schema.table.name) and schema.table.identity is not None:
-                    self._copy(connection, ref, schema, rows)
-                else:
-                    self.server.tables.write(schema.target, rows, over=True)
+            if rows := filling.rows.get(schema.table.name):
+                self.server.tables.write(schema.target, rows, over=True)
         if history.ahead:
             self.server.tables.run(parse(history.ahead, 0, ref.source))
-
-    def _enter(self, connection: Any, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> None:
-        """Enter the tables of a task that overlap the log: rows of merged ones are recorded."""
-        loaded = self.way.safe.loaded
-        newcomers = [
-            Newcomer(one.table.name, one.target, recorded_key(one.table))
-            for one in schemas
-            if one.table.identity is not None and not (self.quirks.unrecorded and is_shard(one.table.name))
-        ]
-        fellows = [
-            Newcomer(name, routed(other.ref.source, name), "")
-            for other in self.subtasks
-            for name in other.history.begun.names()
-            if other.ref != ref and other.history.begun.table(name).identity is not None
-        ]
-        enter_tables(connection, ref, schemas, newcomers, fellows, loading=loaded)
-        if loaded:
-            chunks = [ChunkProgress(number, one.table.name, done=True) for number, one in enumerate(schemas)]
-            insert_chunks(connection, Fence(ref, 0), chunks)
-
-    def _copy(self, connection: Any, ref: SubtaskRef, schema: TableSchema, rows: Sequence[Row]) -> None:
-        """Copy a page of a shard, as the load does."""
-        table, mapping = schema.table, map_table(schema.table, self.table_in_target(schema.target))
-        owner = RowOwner(ref, table.name, lock_owner(connection, ref, table.name))
-        writer = OwnerWriter(owner, mapping, self.access, MOST_WHILE_COPYING)
-        values = [tuple([encoded(row[column.name]) for column in table.columns]) for row in rows]
-        waiting = contested_keys(connection, ref, schema.target).get(table.name, set())
-        writer.copy(connection, waiting, writer.rows(values, list(map(row_literals(table, Flavour.MYSQL), values))))
 
     def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
         text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)

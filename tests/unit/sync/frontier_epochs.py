@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
-from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -28,7 +27,7 @@ from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
-from tests.unit.sync.frontier_surroundings import Surroundings, key_of, place_of
+from tests.unit.sync.frontier_surroundings import key_of, place_of
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.sqlite_target import META, Died
 
@@ -65,16 +64,12 @@ class Epochs:
         connection = self.world.database.connection()
         subtask = read_subtask(connection, driver.ref)
         assert subtask is not None
-        assert subtask.catch_up_until is not None
-        self.catch_up_until = subtask.catch_up_until.position
-        self.schemas = load_table_schemas(connection, driver.ref)
-        self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
+        self.until = subtask.overwrite_until.position if subtask.overwrite_until is not None else 0
         plan = make_the_plan(
-            tuple(sorted(self.schemas, key=self._number_of)),
+            tuple(sorted(load_table_schemas(connection, driver.ref), key=self._number_of)),
             elsewhere=frozenset(
                 {one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name}
             ),
-            past=self.world.past,
             together=self.world.quirks.together,
             compact=self.world.compact,
             whole=self.world.whole,
@@ -83,7 +78,6 @@ class Epochs:
         self.sharing = Sharing(
             plan,
             contests,
-            Records(contests.fence, Surroundings(self.world, early=True)),
             contests.around,  # type: ignore[arg-type]
             several=len(self.world.drivers) > 1,
             lawful=not self.world.quirks.together,
@@ -98,7 +92,7 @@ class Epochs:
     def run(self) -> Iterator[None]:
         stands = read_all_stands(self.world.database.connection(), self.driver.ref)
         low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
-        yield from self._look(low, between=low == edge)
+        yield from self._look(low)
         while low < len(self.driver.log):
             high = self._next_end(low, edge)
             for _ in range(30):
@@ -125,10 +119,10 @@ class Epochs:
         with self.world.mercy():  # it asks again and again
             self.sharing.finish(self._wait)
 
-    def _look(self, low: int, *, between: bool = True) -> Iterator[None]:
+    def _look(self, low: int) -> Iterator[None]:
         self.world.transaction(lambda tx: note_location(tx, self.fence, place_of(low)))
         if not self.world.quirks.no_looks:
-            self.sharing.look(between=between)
+            self.sharing.look()
         yield
 
     def _wait(self, seconds: float) -> bool:
@@ -139,15 +133,13 @@ class Epochs:
         if edge > low and not self.world.quirks.ignore_edge:
             return edge
         high = min(len(self.driver.log), low + self.world.rng.choice([1, 3, 8, 20]))
-        return min(high, self.catch_up_until) if low < self.catch_up_until else high
+        return min(high, self.until) if low < self.until else high
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        lenient = self.world.past and low < self.catch_up_until and not self.world.quirks.exact_past
-        self.sharing.overwrite(lenient)
-        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not self.world.past
-        target = Target(self.world.transaction, self.world.database.access)
-        writer = WaveWriter(plan, target, step, catch_up, lenient=lenient, over=lenient)
+        self.sharing.overwrite(low < self.until and not self.world.quirks.exact_past)
+        plan = self.sharing.plan
+        writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step)
         if plan.whole:
             return [partial(self._whole, writer, low, high)]
         waves = self._waves(writer, low, high)
@@ -179,13 +171,10 @@ class Epochs:
             folded = unpack(plan, pieces)
         else:  # one task, without blobs
             folded = Compactor(plan).add_all(self._changes(low, high))
-        return make_waves(plan, folded, catch_up=writer.catch_up, lenient=writer.lenient, over=writer.over)
+        return make_waves(plan, folded)
 
     def _changes(self, low: int, high: int) -> Iterator[Logged]:
-        for position in range(low, high):
-            change = self.driver.log[position]
-            if key_of(position + 1) > self.skip[change[0]]:
-                yield change
+        yield from self.driver.log[low:high]
 
 
 @lru_cache(4096)  # a plan is immutable, and worlds of one kind have few of them
@@ -193,7 +182,6 @@ def make_the_plan(
     schemas: tuple[TableSchema, ...],
     *,
     elsewhere: frozenset[TableName] = frozenset(),
-    past: bool = False,
     together: bool = False,
     compact: bool = True,
     whole: bool = False,
@@ -204,7 +192,6 @@ def make_the_plan(
         rules=SubtaskRules(RULES, ROUTER),
         buckets=BUCKETS,
         merged=None if together else elsewhere,
-        copied=not past,
         compact=compact,
         whole=whole,
     )

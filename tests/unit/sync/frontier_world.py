@@ -1,9 +1,9 @@
 """A small world in which the exactly-once protocol runs: the engine's own code, over SQLite, with accidents.
 
-One or several sources, each with one or several shards, go into the same tables. Each source has a driver, which copies
-its tables page by page (each page of another moment) or finds them filled by somebody else, and then cuts its log into
-epochs and applies them, at its own pace: catch-up until the copy ended, exact from there. All of it is the engine's:
-chunks, compactor, waves, writer, frontier, owners, rows that wait, and what a driver asks before it begins.
+One or several sources, each with one or several shards, go into the same tables. Each source has a driver, which begins
+with empty tables or finds them filled by somebody else, and then cuts its log into epochs and applies them, at its own
+pace. All of it is the engine's: compactor, waves, writer, frontier, and rows that wait. Loads are the concern of
+rounds_world.py.
 
 At any transaction a process may die, a task alone or the driver with it, and any piece of work that was ever started
 may be run again by a zombie. In the end the target must equal the sources, row by row, and nothing may wait.
@@ -40,16 +40,10 @@ class Quirks:
     release_after: bool = False
     exact_past: bool = False
     """The log counts as exact from a start in a past that is not exact."""
-    no_catch_up: bool = False
-    """The log counts as exact from where the copy began."""
     together: bool = False
     """Source tables of a merged target are folded together and care for nobody."""
-    unrecorded: bool = False
-    """Nobody records whose rows are whose."""
     no_looks: bool = False
     """Drivers do not look after rows that wait."""
-    alone: bool = False
-    """Each source begins in a run of its own."""
     haunted: float = 0.15
     """How often a zombie comes before a transaction."""
 
@@ -57,8 +51,8 @@ class Quirks:
 class World:
     """Target, drivers and fate. `run` plays a whole history.
 
-    `catch_up`: there is a copy whose pages are of different moments, else the first state is found as it was. `past`:
-    the target was filled by somebody else, and the logs begin before that. `compact`, `whole`: as the plan has them.
+    `past`: the target was filled by somebody else, and the logs begin before that; else it is empty where they begin.
+    `compact`, `whole`: as the plan has them.
     """
 
     def __init__(
@@ -66,7 +60,6 @@ class World:
         seed: int,
         *,
         changes: int = 60,
-        catch_up: bool = False,
         past: bool = False,
         sources: int = 1,
         shards: int = 1,
@@ -78,7 +71,7 @@ class World:
         self.rng = random.Random(seed)
         self.compact, self.whole = compact, whole
         self.quirks = quirks or Quirks()
-        self.catch_up, self.past = catch_up, past
+        self.past = past
         layout = Layout(sources, shards)
         self.history = History.make(self.rng, changes, layout, collide=collide, orderly=changes * 2 // 3 * past)
         self.time = 0.0
@@ -184,24 +177,21 @@ class World:
 MERGED_CHANGES: Final = 40
 SINGLE: Final[dict[str, dict[str, Any]]] = {
     "exact": {},
-    "after a load": {"catch_up": True},
     "a past not ours": {"past": True},
 }
 SHARED: Final[dict[str, dict[str, Any]]] = {
     name: {"changes": MERGED_CHANGES, **options}
     for name, options in {
         "shards, exact": {"shards": 2},
-        "shards, after a load": {"shards": 2, "catch_up": True},
         "shards, a past not ours": {"shards": 2, "past": True},
         "sources, exact": {"sources": 2},
-        "sources, after a load": {"sources": 2, "catch_up": True},
-        "sources and shards, after a load": {"sources": 2, "shards": 2, "catch_up": True},
-        "three sources, after a load": {"sources": 3, "catch_up": True},
+        "sources and shards, exact": {"sources": 2, "shards": 2},
+        "three sources, exact": {"sources": 3},
     }.items()
 }
 COLLIDING: Final[dict[str, dict[str, Any]]] = {
     f"collide: {name}": {**SHARED[name], "collide": True}
-    for name in ("shards, exact", "sources, after a load", "sources and shards, after a load")
+    for name in ("shards, exact", "sources, exact", "sources and shards, exact")
 }
 """Kinds of worlds."""
 MODES: Final[dict[str, dict[str, bool]]] = {

@@ -21,7 +21,6 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
@@ -67,9 +66,7 @@ NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 BYTES = 1000
 """The size of an epoch, if nothing else is said."""
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema=META)
-PLAN = SyncPlan(
-    (SourcePart(TARGETS[0], 0, None),), (target_part(map_table(TARGETS[0], TARGETS[0])),), BUCKETS, RULES, owners=(0,)
-)
+PLAN = SyncPlan((SourcePart(TARGETS[0], 0, None),), (target_part(map_table(TARGETS[0], TARGETS[0])),), BUCKETS, RULES)
 BACKLOG = EpochSize(warm=True, limit=2 * BYTES, smallest=1, usual=2 * BYTES)
 """With it an epoch of the usual number of bytes is one of many."""
 
@@ -158,16 +155,14 @@ class Follows(Following):
         plan: SyncPlan,
         operator: Operator | None,
         *,
-        needs: Location | None = None,
-        overlaps: bool = False,
-        exact: bool = False,
+        needs: Location,
     ) -> SyncPlan:
         assert self.world is not None
         self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
-            WaveWriter(plan, self.world.writes, step, catch_up=False).advance({}, range(BUCKETS))
+            WaveWriter(plan, self.world.writes, step).advance({}, range(BUCKETS))
         self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
         return plan
 
@@ -193,7 +188,7 @@ class Tasks:
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
         assert isinstance(task, ApplyRanges)
         assert len(items) == 1, "one process does all"
-        step, writer = task.job.step, WaveWriter(task.job.plan.value, self.world.writes, task.job.step, catch_up=False)
+        step, writer = task.job.step, WaveWriter(task.job.plan.value, self.world.writes, task.job.step)
         self.jobs.append(task.job)
         self.meanwhile()
         accident = self.accidents.pop(0) if self.accidents else None
@@ -258,16 +253,16 @@ class Watched(Sharing):
     """The real one, and what it was asked for. `waiting`: rows that wait, whatever the target has."""
 
     waiting: int = 0
-    looks: list[tuple[bool, bool]] = field(default_factory=list)
+    looks: list[bool] = field(default_factory=list)
     finished: int = 0
 
     @property
     def rows(self) -> int:
         return self.waiting
 
-    def look(self, *, now: bool = False, between: bool = True) -> None:
-        self.looks.append((now, between))
-        super().look(now=now, between=between)
+    def look(self, *, now: bool = False) -> None:
+        self.looks.append(now)
+        super().look(now=now)
 
     def finish(self, wait: Callable[[float], bool]) -> None:
         self.finished += 1
@@ -324,18 +319,16 @@ class World:
         self.around = Around(self.database)
         self.writes = Target(self.around.transactions, self.around.access)
         self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
-        given: dict[str, Any] = {"plan": PLAN, "lo": LO, "edge": None, "catch_up_until": None, "goal": None} | opened
+        given: dict[str, Any] = {"plan": PLAN, "lo": LO, "edge": None, "overwrite_until": None, "goal": None} | opened
         state = Opened(**({"first_plan": given["plan"]} | given))
-        contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
-        self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
+        contests = Contests(FENCE, self.around, 1000)
+        self.sharing = Watched(state.plan, contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
         self.follows = Follows(ours, memory=OnlineDdls(), world=self)
-        position = Position(FENCE, state.lo, state.lo, state.edge, state.goal, state.catch_up_until)
+        position = Position(FENCE, state.lo, state.lo, state.edge, state.goal, state.overwrite_until)
         transactions = self.around.transactions
         prepared, by_hand = PreparedHere(transactions, FENCE, state.prepared), ByHand(self.notes, *FENCE.ref.key)
-        safe_mode = SafeModeHere(
-            transactions, FENCE, always=False, overlap=state.catch_up_until, loaded=True, window=state.window
-        )
+        safe_mode = SafeModeHere(transactions, FENCE, always=False, until=state.overwrite_until, window=state.window)
         shards, progress = Shards(ours, self.notes), SyncProgress()
         planning = Planning(self.log, position, safe_mode, by_hand, state.open_places, self.tasks)
         self.loop = Loop(

@@ -273,7 +273,7 @@ class Driver:
 
     def _works(self, low: int, high: int) -> list[Callable[[], object]]:
         plan, step = self.plan(), Step(self.fence, key_of(low), key_of(high))
-        writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step, catch_up=False)
+        writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step)
         if plan.whole:
             writer = replace(writer, batch=self.world.rng.choice([1, 3]))
             units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(low, high)]
@@ -281,7 +281,7 @@ class Driver:
         cuts = [low, self.world.rng.randint(low, high), high] if plan.compact else [low, high]
         pieces = [Compactor(plan).add_all(self._changes(plan, a, b)) for a, b in pairwise(cuts)]
         folded = unpack(plan, [pack(plan, one, 1)[0] for one in pieces]) if plan.compact else pieces[0]
-        waves = make_waves(plan, folded, catch_up=False)
+        waves = make_waves(plan, folded)
         works: list[Callable[[], object]] = [
             partial(writer.release, {bucket: work for bucket, work in waves.first.items() if bucket in half})
             for half in HALVES

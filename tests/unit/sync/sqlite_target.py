@@ -25,20 +25,15 @@ T = TypeVar("T")
 
 META = "dm_meta"
 META_TABLES = {
-    "dm_version": "one PRIMARY KEY, version, last_owner",
+    "dm_version": "one PRIMARY KEY, version",
     "dm_subtask": """task, source, generation, claim, unit, buckets, hash_version, plan DEFAULT '', start_location,
-        catch_up_until, location, updated_at, PRIMARY KEY (task, source)""",
+        overwrite_until, location, updated_at, PRIMARY KEY (task, source)""",
     "dm_frontier": """task, source, bucket, position, released DEFAULT '', generation,
         PRIMARY KEY (task, source, bucket)""",
     "dm_copy_chunk": """task, source, chunk, source_schema, source_table, low, high, last_key, done DEFAULT 0,
         rows_copied DEFAULT 0, round DEFAULT 0, birth DEFAULT '', generation, PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": """task, source, table_schema, table_name, target_schema, target_name, skip_until DEFAULT '',
         definition, PRIMARY KEY (task, source, table_schema, table_name)""",
-    "dm_copied_table": """task, source, table_schema, table_name, birth, copied_again DEFAULT '',
-        PRIMARY KEY (task, source, table_schema, table_name)""",
-    "dm_owner": "task, source, table_schema, table_name, number, PRIMARY KEY (task, source, table_schema, table_name)",
-    "dm_owner_key": "number PRIMARY KEY, identity",
-    "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
     "dm_xa": """task, source, prepared_at, ended_at DEFAULT '', xid, log_place,
         PRIMARY KEY (task, source, prepared_at)""",
     "dm_safe_mode": "task, source, seconds, ends_at, exit_location, updated_at, PRIMARY KEY (task, source)",
@@ -89,7 +84,7 @@ class Database:
             self.sqlite.execute("ROLLBACK")
         for table in TABLES:
             self.sqlite.execute(f"DELETE FROM {table}")
-        self.sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0, 0)")
+        self.sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0)")
 
     @staticmethod
     def now() -> float:

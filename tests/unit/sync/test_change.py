@@ -101,7 +101,7 @@ def test_a_row_that_moves_between_shards_is_a_delete_and_an_insert(*, delete_fir
     move: list[Logged] = [(0, A, None), (1, None, (b"b", b"1"))]
 
     folded = fold(plan, move if delete_first else move[::-1])
-    waves = make_waves(plan, folded, catch_up=False)
+    waves = make_waves(plan, folded)
 
     assert keyed(folded, 0) == {b"1": Change(A, None)}
     assert keyed(folded, 1) == {b"1": Change(None, B)}

@@ -16,11 +16,10 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Item, Member
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, contest
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, RowOwner, contest
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.shard_groups import HeldShard
 from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Layout, Place
@@ -72,7 +71,7 @@ class Around:
         return TableMapping(MINE, TARGET)
 
     def feeders(self) -> list[Feeder]:
-        return [Feeder("source_0", MINE.name, TARGET.name, 0), Feeder("source_1", OTHER.name, TARGET.name, 0)]
+        return [Feeder("source_0", MINE.name, TARGET.name), Feeder("source_1", OTHER.name, TARGET.name)]
 
     def held_shards(self, target: TableName) -> list[HeldShard]:
         return self.held

@@ -243,7 +243,7 @@ def test_a_log_is_filtered_before_it_is_folded_and_only_where_it_must_be(tmp_pat
         [(0, None, 1), (0, None, 3), (1, None, 1), (2, None, 9)],
         [(0, 1, 4), (0, 3, 2), (2, None, 8)],
     ]
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
+    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
     for piece in log_of(log, tmp_path):
         compactor.add_all(tasks._changes(plan, NOWHERE, piece, inserting.take))
 

@@ -30,7 +30,6 @@ from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entr
 from airflow_provider_dm.engine.target.frontier import Act, Step
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.meta_rows import MetaRows
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
 from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.ddl_engine import engine_in_the_world
@@ -80,14 +79,14 @@ def test_histories_are_of_every_kind() -> None:
 
 
 ABOUT = {
-    "columns": Way("every change", "every change", Form.UNIQUE, Target.EXTRA, Safe.LOAD),
+    "columns": Way("every change", "every change", Form.UNIQUE, Target.EXTRA, Safe.EXIT),
     "swap": Way("whole transactions", "whole transactions", Form.COMPOSITE, Target.KEYS),
     "rename": Way("folded, row by row", "every change", Form.TEXT, Target.ALIKE, Safe.EXIT),
     "empty": Way("every change of whole transactions", "folded", Form.NULLABLE, Target.EXTRA, Safe.PAST),
     "online": Way("folded, by many", "folded, by many", Form.UNIQUE, Target.ALIKE, Safe.ALWAYS),
     "by_hand": Way(form=Form.KEYLESS),
     "create": Way("whole transactions", "every change", Form.TEXT, Target.EXTRA, Safe.PAST),
-    "shards": Way("every change", "whole transactions", safe=Safe.LOAD),
+    "shards": Way("every change", "whole transactions"),
     "elsewhere": Way("every change, row by row", "folded", Form.COMPOSITE, Target.ALIKE, Safe.PAST),
     "ahead": Way(),
 }
@@ -233,7 +232,8 @@ RULES = [
     Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand",
          first=16),
     # Of modes and keys.
-    Rule("the first piece of a run ends where buckets stand", quirks=Quirks(ignore_edge=True), first=25),
+    Rule("the first piece of a run ends where buckets stand", quirks=Quirks(ignore_edge=True), often="rows",
+         way=Way(form=Form.UNIQUE)),
     Rule("half a piece is completed by the mode that began it", quirks=Quirks(own_plan=True),
          way=Way("folded, row by row", "every change", Form.UNIQUE)),
     Rule("what gives up a unique value goes first", _one_wave, often="rows", way=Way(form=Form.UNIQUE)),
@@ -245,29 +245,21 @@ RULES = [
     Rule("keys that are one to the target are in one bucket",
          _off(TextFold, "form", lambda *_: lambda text: text), often="rows", way=Way(form=Form.TEXT)),
     # Of safe mode.
-    Rule("a load's pages overlap the log up to a place", quirks=Quirks(exact_too_soon=True),
-         way=Way(safe=Safe.LOAD)),
     Rule("a past that is not ours goes up to its exit point", quirks=Quirks(exact_too_soon=True),
          way=Way(safe=Safe.EXIT)),
     Rule("time does not end safe mode before the exit point", quirks=Quirks(left_by_time=True),
          way=Way(safe=Safe.PAST), first=60),
     Rule("what collides is let through where the user wants it", quirks=Quirks(strict=True),
          way=Way(safe=Safe.ALWAYS)),
-    Rule("what a copy has of the log is not applied again", quirks=Quirks(copied_twice=True),
-         way=Way(form=Form.KEYLESS, safe=Safe.LOAD)),
     # Of merged tables.
-    Rule("whose rows a load has copied is recorded", quirks=Quirks(unrecorded=True), way=Way(safe=Safe.LOAD)),
-    Rule("catch-up takes nobody else's row", _off(RowOwner, "recorded", lambda _self, _connection, keys: set(keys)),
-         way=Way(safe=Safe.LOAD)),
-    Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), way=Way(safe=Safe.LOAD)),
+    Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), often="shards"),
     Rule("a log changes its rows also while they wait", _off(OwnerWriter, "_locked", lambda *_: set()),
-         way=Way(safe=Safe.LOAD)),
-    Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards",
-         way=Way(safe=Safe.LOAD)),
-    Rule("rows of others are written over where the user wants it", quirks=Quirks(owned=True),
+         often="shards"),
+    Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards"),
+    Rule("rows of others are written over where the user wants it", _off(SyncPlan, "over", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what waits has its place before others are written over", quirks=Quirks(waits_on=True),
-         way=Way(safe=Safe.ALWAYS_LOAD, collide=True)),
+         way=Way(safe=Safe.ALWAYS_PAST, collide=True)),
     Rule("tables of one source that write over each other keep their order", _off(SyncPlan, "contended", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
     Rule("what is written over is counted", _off(overwriting.OverWrites, "run", _uncounted(overwriting.OverWrites.run)),

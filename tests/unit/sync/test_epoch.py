@@ -138,7 +138,7 @@ def test_batch_bounds_the_rows_of_the_largest_bucket() -> None:
 def test_a_transaction_is_bounded_by_bytes_too() -> None:
     """16 MiB of log, whatever the number of rows; a bucket is never divided."""
     wave = {bucket: {0: TableWork(insert=[()] * 100)} for bucket in range(64)}
-    writer = WaveWriter(PLAN, cast("Target", None), cast("Step", None), catch_up=False)
+    writer = WaveWriter(PLAN, cast("Target", None), cast("Step", None))
 
     assert len(list(_batches([wave], range(64), writer._share([wave])))) == 1
     assert len(list(_batches([wave], range(64), replace(writer, log_bytes=64 * MIB)._share([wave])))) == 4

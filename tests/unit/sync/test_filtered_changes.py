@@ -62,16 +62,10 @@ def test_folding_loosely_in_pieces_is_folding_the_whole() -> None:
 def test_a_kept_row_is_written_over_by_its_key_alone() -> None:
     """REPLACE would also remove a row that is gone at the source and has the same unique value; and what only the
     target has in the row."""
-    (plain,) = (
-        make_waves(filtered(DELETES, buckets=1), fold(filtered(DELETES), [(0, None, A)]), catch_up=False)
-        .second[0]
-        .values()
-    )
-    waves = make_waves(
-        filtered(DELETES, UNIQUE, buckets=1), fold(filtered(DELETES, UNIQUE), [(0, A, B)]), catch_up=False
-    )
-    assert (plain.change, plain.replace, plain.insert) == ([A], [], [])
-    assert (waves.first[0][0].delete, waves.second[0][0].insert, waves.second[0][0].replace) == ([B], [B], [])
+    (plain,) = make_waves(filtered(DELETES, buckets=1), fold(filtered(DELETES), [(0, None, A)])).second[0].values()
+    waves = make_waves(filtered(DELETES, UNIQUE, buckets=1), fold(filtered(DELETES, UNIQUE), [(0, A, B)]))
+    assert (plain.change, plain.insert) == ([A], [])
+    assert (waves.first[0][0].delete, waves.second[0][0].insert) == ([B], [B])
 
 
 def test_changes_that_depend_on_each_other_stay_in_their_order_in_one_bucket() -> None:
@@ -80,21 +74,9 @@ def test_changes_that_depend_on_each_other_stay_in_their_order_in_one_bucket() -
     folded = fold(plan, log)
     together = unpack(plan, [blob for blob in pack(plan, folded, 3) if blob])
     assert together.in_order == {0: [Change(before, after) for _, before, after in log]}
-    waves = make_waves(plan, together, catch_up=False)
+    waves = make_waves(plan, together)
     assert list(waves.second) == [bucket_of_all(plan.targets[0], 4)]
     assert waves.rows() == 3
-
-
-def test_while_a_load_is_caught_up_no_row_is_made_of_an_update() -> None:
-    plan = filtered(INSERTS, buckets=1)
-    waves = make_waves(plan, fold(plan, [(0, A, B), (0, C, None)]), catch_up=True)
-    assert waves.second[0][0].in_order == [Change(A, B), Change(C, None)]
-
-
-def test_a_further_unique_key_does_not_tell_what_was_there_while_a_load_is_caught_up() -> None:
-    plan = filtered(INSERTS, UNIQUE)
-    with pytest.raises(NotSupportedYet, match="further unique key"):
-        make_waves(plan, fold(plan, [(0, A, B)]), catch_up=True)
 
 
 def merged_with(counts: str, one: Table, *, elsewhere: bool, merged: bool = True) -> SyncPlan:
@@ -140,7 +122,7 @@ class Rows:
         return len(self.there & set(keys.split(b",")))
 
 
-def written(one: Table, changes: Iterable[Change], there: Iterable[bytes], *, catch_up: bool = False) -> list[str]:
+def written(one: Table, changes: Iterable[Change], there: Iterable[bytes]) -> list[str]:
     """Return what is done to the target, in short."""
     rows = Rows(there)
     part = plan_of(one).targets[0]
@@ -149,9 +131,7 @@ def written(one: Table, changes: Iterable[Change], there: Iterable[bytes], *, ca
     def literals(row: Row) -> Literals:
         return tuple(value or b"NULL" for value in row)
 
-    WritesInOrder(part, access, tuple(changes), literals, lambda row: literals(row[:1]), catch_up=catch_up).run(
-        connection
-    )
+    WritesInOrder(part, access, tuple(changes), literals, lambda row: literals(row[:1])).run(connection)
     return [_short(sql) for sql in rows.said]
 
 
@@ -179,27 +159,6 @@ def test_an_update_takes_the_place_of_a_row_that_was_kept(
     one: Table, change: Change, there: list[bytes], done: list[str]
 ) -> None:
     assert written(one, [change], there) == done
-
-
-@pytest.mark.parametrize(
-    ("change", "there", "done"),
-    [
-        (Change(None, A), [b"1"], ["upsert (1,a)"]),
-        (Change(A, None), [], ["delete (1)"]),
-        (Change(A, B), [b"1"], ["upsert (1,b)"]),
-        (Change(A, B), [], []),
-        (MOVED, [b"1"], ["delete (1)", "upsert (2,b)"]),
-        (MOVED, [b"2"], ["delete (1)", "upsert (2,b)"]),
-    ],
-)
-def test_while_a_load_is_caught_up_a_row_may_be_newer(change: Change, there: list[bytes], done: list[str]) -> None:
-    assert written(ITEM, [change], there, catch_up=True) == done
-
-
-def test_a_moved_row_that_is_nowhere_was_left_out_or_missed_by_the_load() -> None:
-    """One chunk may have read the new key before the move, and another one the old key behind it."""
-    with pytest.raises(NotSupportedYet, match="changes its key"):
-        written(ITEM, [MOVED], [], catch_up=True)
 
 
 def test_the_fingerprint_knows_the_filter() -> None:

@@ -13,17 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge import joining, settling
+from airflow_provider_dm.engine.merge import settling
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
-from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import apply, causality, dependence, transactional
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from airflow_provider_dm.engine.target import contested_row, frontier
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from tests.unit.sync.broken_rules import last_first
-from tests.unit.sync.frontier_epochs import make_the_plan
 from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, MODES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died
 
@@ -59,21 +56,6 @@ def test_target_equals_source_whatever_dies_and_whoever_returns(options: dict[st
 def test_it_does_so_in_every_mode(mode: dict[str, bool], options: dict[str, Any]) -> None:
     for seed in range(HISTORIES // 40):
         assert play(seed, **options, **mode).differences() == [], f"seed {seed}"
-
-
-LOADED = {name: one for name, one in (SINGLE | SHARED).items() if "catch_up" in one}
-
-
-@pytest.mark.parametrize("options", LOADED.values(), ids=LOADED.keys())
-def test_it_does_so_where_no_key_can_be_paged(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then tables are copied from one snapshot, each from its own: exact at once, unless others' rows are there too."""
-    monkeypatch.setattr(KeyOrder, "of", lambda _table: None)
-    make_the_plan.cache_clear()
-    try:
-        for seed in range(HISTORIES // 12):
-            assert play(seed, **options).differences() == [], f"seed {seed}"
-    finally:
-        make_the_plan.cache_clear()
 
 
 @pytest.mark.parametrize("large", [1 << 20, 2], ids=["small", "larger than memory"])
@@ -191,7 +173,7 @@ def test_rule_2_one_wave_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         causality, "_exact_in_two_waves", lambda changes, _part, sort: causality._exact_in_one_wave(changes, sort)
     )
 
-    assert harms()
+    assert harms(histories=400)
 
 
 def test_rule_3_frontier_and_rows_are_one_transaction() -> None:
@@ -229,25 +211,13 @@ def harms_merged(histories: int = 60, **options: Any) -> bool:
     return harms(histories=histories, changes=MERGED_CHANGES, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"catch_up": True}], ids=["exact", "after a load"])
-def test_each_source_table_is_folded_by_itself(options: dict[str, Any]) -> None:
+def test_each_source_table_is_folded_by_itself() -> None:
     """Issue 9, item 2: a row that moves to another shard vanishes, or breaks the chain of its changes."""
-    assert harms_merged(shards=2, quirks=Quirks(together=True), **options)
-
-
-def test_what_an_owner_has_is_recorded_until_it_is_exact() -> None:
-    """Issue 9, item 1: catch-up deletes and overwrites what another source has put there."""
-    assert harms_merged(sources=2, catch_up=True, quirks=Quirks(unrecorded=True))
-
-
-def test_catch_up_takes_nobody_elses_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RowOwner, "recorded", lambda _self, _connection, keys: set(keys))
-
-    assert harms_merged(sources=2, catch_up=True)
+    assert harms_merged(shards=2, quirks=Quirks(together=True))
 
 
 def test_rows_that_wait_are_looked_after() -> None:
-    assert harms_merged(sources=2, catch_up=True, quirks=Quirks(no_looks=True))
+    assert harms_merged(sources=2, quirks=Quirks(no_looks=True))
 
 
 def test_whoever_gives_a_place_free_moves_the_row_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,38 +229,13 @@ def test_whoever_gives_a_place_free_moves_the_row_that_waits_for_it(monkeypatch:
 
     monkeypatch.setattr(settling, "lock_rows", own_rows)
 
-    assert harms_merged(sources=2, catch_up=True)
+    assert harms_merged(sources=2)
 
 
-def test_a_row_that_is_moved_to_its_place_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "lock_owner", lambda *_: 0)
-
-    assert harms_merged(sources=2, catch_up=True)
-
-
-@pytest.mark.parametrize("catch_up", [False, True])
-def test_a_log_changes_its_rows_also_while_they_wait(*, catch_up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_changes_its_rows_also_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OwnerWriter, "_locked", lambda *_: set())
 
-    assert harms_merged(sources=2, catch_up=catch_up)
-
-
-def test_only_rows_of_its_own_give_way_to_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def evict_all(self: OwnerWriter, connection: Any, new: Any) -> bool:
-        doomed = self._literals_by_key(new) | self._holders(connection, new)
-        self.access.delete_rows(connection, self.mapping, doomed.values())
-        self.owner.forget(connection, doomed.keys())
-        return True
-
-    monkeypatch.setattr(OwnerWriter, "_evict", evict_all)
-
-    assert harms_merged(sources=2, catch_up=True)
-
-
-def test_who_began_alone_must_be_exact_before_another_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not harms_merged(sources=2, catch_up=True, quirks=Quirks(alone=True))
-    monkeypatch.setattr(joining, "_check", lambda *_, **__: None)
-    assert harms_merged(sources=2, catch_up=True, quirks=Quirks(alone=True))
+    assert harms_merged(sources=2)
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": 2}], ids=["alone", "shards"])
@@ -329,36 +274,6 @@ def test_of_two_sources_only_rows_that_moved_in_a_past_that_is_not_exact_can_be_
             assert len(writers) == 2, f"seed {seed}: {one}"
     assert ended > HISTORIES / 2
     assert missing > 0
-
-
-@pytest.mark.parametrize("verb", ["insert", "change"])
-def test_catch_up_needs_replace(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_replace(changes: Any, part: Any, sort: Any, **_: bool) -> None:
-        for key, (before, after) in changes:
-            row = part.row_of(key, before, after)
-            work = sort.second(row)
-            getattr(work, verb if after is not None else "delete").append(row)
-
-    monkeypatch.setattr(causality, "_catch_up", not_replace)
-
-    assert harms(catch_up=True, histories=400)
-
-
-def test_catch_up_deletes_what_was_born_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = causality._catch_up
-    monkeypatch.setattr(
-        causality,
-        "_catch_up",
-        lambda changes, part, sort, in_place: real(
-            [one for one in changes if one[1] != (None, None)], part, sort, in_place=in_place
-        ),
-    )
-
-    assert harms(catch_up=True)
-
-
-def test_without_catch_up_a_load_does_not_converge() -> None:
-    assert harms(catch_up=True, quirks=Quirks(no_catch_up=True))
 
 
 def test_a_death_is_not_an_error_that_code_can_catch() -> None:

@@ -24,7 +24,6 @@ from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
-from airflow_provider_dm.engine.target.statements import Verb
 from tests.unit.binlog.building import ORDERS, Log, order
 from tests.unit.sync.test_change import NOWHERE, plan_of
 
@@ -61,24 +60,24 @@ def sorted_out(waves: Waves) -> Work:
     for number, wave in enumerate((waves.first, waves.second)):
         for bucket, tables in wave.items():
             for table, work in tables.items():
-                rows = {"delete": work.delete, "insert": work.insert, "change": work.change, "replace": work.replace}
+                rows = {"delete": work.delete, "insert": work.insert, "change": work.change}
                 if work.inserts is not None:
-                    rows["insert" if work.inserts.verb is Verb.INSERT else "replace"] = list(work.inserts)
+                    rows["insert"] = list(work.inserts)
                     assert len(work.inserts) == work.rows()
                 found |= {(number, bucket, table, verb): some for verb, some in rows.items() if some}
     return found
 
 
-def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, catch_up: bool, cells: bool) -> tuple[int, Work] | str:
+def applied(plan: SyncPlan, ranges: Sequence[ByteRange], *, cells: bool) -> tuple[int, Work] | str:
     compactor = Compactor(plan)
-    inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=catch_up) if cells else set())
+    inserting = Inserting(compactor, plan, may_stay_cells(plan) if cells else set())
     try:
         for one in ranges:
             compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
         folded = inserting.folded()
     except BrokenChain as error:  # of two, either may be met first
         return error.code
-    return folded.changes, sorted_out(make_waves(plan, folded, catch_up=catch_up))
+    return folded.changes, sorted_out(make_waves(plan, folded))
 
 
 TABLE, KEY = st.integers(0, len(TABLES) - 1), st.integers(1, 40)
@@ -93,14 +92,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("logs")
 
 
-@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans(), st.booleans())
+@given(st.lists(INSERTS, min_size=1, max_size=4), CHANGES, INSERTS, st.booleans())
 @settings(max_examples=80)
 def test_they_go_where_ordinary_changes_go(
     folder: Path,
     inserts: list[list[Logged]],
     changes: list[Logged],
     more: list[Logged],
-    catch_up: bool,
     distinct: bool,
 ) -> None:
     transactions = [*inserts, *([changes] if changes else []), more]
@@ -111,15 +109,15 @@ def test_they_go_where_ordinary_changes_go(
             seen.update(some)
     plan, ranges = plan_of(*TABLES), log_of(transactions, folder)
 
-    ordinary = applied(plan, ranges, catch_up=catch_up, cells=False)
+    ordinary = applied(plan, ranges, cells=False)
 
-    assert applied(plan, ranges, catch_up=catch_up, cells=True) == ordinary
+    assert applied(plan, ranges, cells=True) == ordinary
 
 
 def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None:
     ranges = log_of([[(0, None, 1), (1, None, 1), (2, None, 1)], [(1, 1, 2), (2, None, 2)], [(1, None, 3)]], tmp_path)
     plan = plan_of(*TABLES)
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
+    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
     for one in ranges:
         compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
@@ -133,7 +131,7 @@ def test_only_the_table_that_is_changed_becomes_ordinary(tmp_path: Path) -> None
 def test_what_is_held_is_no_larger_than_its_rows(tmp_path: Path) -> None:
     ranges = log_of([[(table, None, key) for table in range(len(TABLES))] for key in range(1, 4)], tmp_path)
     plan = plan_of(*TABLES)
-    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan, catch_up=False))
+    inserting = Inserting(compactor := Compactor(plan), plan, may_stay_cells(plan))
     for one in ranges:
         compactor.add_all(tasks._changes(plan, NOWHERE, one, inserting.take))
 
@@ -144,13 +142,10 @@ def test_what_is_held_is_no_larger_than_its_rows(tmp_path: Path) -> None:
 
 
 def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
-    target = replace(ONE, columns=(*ONE.columns, Column("own", 2, "int", "int", nullable=True)))
-    in_place = plan_of(ONE, target=target)
     plan = plan_of(ONE)
     (source,) = plan.sources
 
-    assert may_stay_cells(plan, catch_up=True) == may_stay_cells(in_place, catch_up=False) == {0}
-    assert may_stay_cells(replace(in_place, snapshots=frozenset({0})), catch_up=True) == {0}
+    assert may_stay_cells(plan) == {0}
     for other in (
         replace(plan, compact=False),
         replace(plan, whole=True),
@@ -159,8 +154,7 @@ def test_tables_whose_rows_have_a_law_of_their_own_are_ordinary() -> None:
         plan_of(ONE, TWO, target=ONE),
         plan_of(replace(ONE, unique_keys=())),
     ):
-        assert may_stay_cells(other, catch_up=False) == set()
-    assert may_stay_cells(in_place, catch_up=True) == set()
+        assert may_stay_cells(other) == set()
 
 
 @pytest.mark.parametrize("enabled", [True, False])

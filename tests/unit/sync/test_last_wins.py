@@ -27,10 +27,9 @@ from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import spreads
-from airflow_provider_dm.engine.target.contested_row import contest
+from airflow_provider_dm.engine.target.contested_row import RowOwner, contest
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Logged
@@ -50,7 +49,6 @@ def plan_of(shards: int = 2, like: Table = UNIQUE, target: Table = UNIQUE) -> Sy
         BUCKETS,
         RULES,
         merged=frozenset({0}),
-        owners=(0,) * shards,
         safe=True,
     )
 
@@ -118,9 +116,7 @@ class World:
         lo, hi = (LO.at(LO.position + place).sort_key for place in (low, high))
         step = Step(self.fences[source], lo, hi)
         while True:
-            writer = WaveWriter(
-                plan, Target(self._transaction, self.database.access), step, catch_up=False, lenient=True, over=True
-            )
+            writer = WaveWriter(plan, Target(self._transaction, self.database.access), step)
             try:
                 self._write(writer, changes)
                 return
@@ -135,7 +131,7 @@ class World:
             unit = Unit(writer.step.hi, len(changes), partial(iter, changes))
             self._count(TransactionalWriter(writer).write([unit]).collisions)
             return
-        waves = make_waves(plan, Compactor(plan).add_all(changes), catch_up=False, lenient=True, over=True)
+        waves = make_waves(plan, Compactor(plan).add_all(changes))
         writer.release(waves.first)
         for half in HALVES:
             writer.advance(waves.second, half, waves.later)
@@ -228,9 +224,9 @@ def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> No
     narrower = replace(UNIQUE, unique_keys=(*UNIQUE.unique_keys, Index("v", ("v",), prefixes=(None,))))
     plan = plan_of(target=narrower)
     assert (plan.over, plan.contended, plan.kept) == (frozenset(), frozenset(), frozenset({UNIQUE.name}))
-    assert plan.by_owner(0, over=True)
-    assert not plan_of().by_owner(0, over=True)
-    assert plan_of().by_owner(0, over=False)
+    assert plan.by_owner(0)
+    assert not plan_of().by_owner(0)
+    assert replace(plan_of(), safe=False).by_owner(0)
 
 
 def test_text_that_may_be_one_key_keeps_its_order() -> None:
@@ -239,7 +235,7 @@ def test_text_that_may_be_one_key_keeps_its_order() -> None:
     table = Table(TableName("shop", "unique"), (text,), (Index("PRIMARY", ("k",), prefixes=(None,)),))
     plan = plan_of(like=table, target=table)
     log: list[Logged] = [(0, None, (b"a",)), (1, None, (b"A",)), (0, None, (b"b",))]
-    waves = make_waves(plan, Compactor(plan).add_all(log), catch_up=False, lenient=True, over=True)
+    waves = make_waves(plan, Compactor(plan).add_all(log))
 
     written = [
         [row for tables in wave.values() for work in tables.values() for row in work.insert]
@@ -295,7 +291,7 @@ def test_rows_that_will_be_put_into_their_places_are_not_looked_into(monkeypatch
 
 @pytest.mark.parametrize(("ours", "theirs", "is_refused"), [(True, True, False), (True, False, True)])
 def test_two_laws_in_one_table_are_refused(*, ours: bool, theirs: bool, is_refused: bool) -> None:
-    feeders = [Feeder(name, TableName("shop", "o"), UNIQUE.name, 0) for name in ("one", "two", "gone")]
+    feeders = [Feeder(name, TableName("shop", "o"), UNIQUE.name) for name in ("one", "two", "gone")]
     safe = {"one": ours, "two": theirs}
     check_one_law([TableName("shop", "other")], safe, "one", feeders)
     if not is_refused:

@@ -66,9 +66,9 @@ def test_who_sees_groups_has_been_told_of_rows_that_wait(monkeypatch: pytest.Mon
     seen = list[object]()
     look = world.sharing.look
 
-    def watched(*, now: bool = False, between: bool = True) -> None:
+    def watched(*, now: bool = False) -> None:
         seen.append(world.loop.progress.unresolved_groups)
-        look(now=now, between=between)
+        look(now=now)
 
     monkeypatch.setattr(world.sharing, "look", watched)
     world.run()
@@ -84,30 +84,30 @@ def test_an_epoch_under_way_is_finished_when_it_is_asked_to_stop() -> None:
     assert world.said("apply", "Stopped") == ["apply 100..200", "Stopped 200"]
 
 
-def test_no_epoch_crosses_the_end_of_catch_up_mode_or_the_goal() -> None:
+def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> None:
     script = epoch(100, 200), epoch(200, 300), epoch(300, 400)
-    world = World(*script, goal=LO.at(400), catch_up_until=LO.at(300))
+    world = World(*script, goal=LO.at(400), overwrite_until=LO.at(300))
     world.run()
 
     assert world.asked() == [(100, 300), (200, 300), (300, 400)]
-    assert [job.catch_up for job in world.tasks.jobs] == [True, True, False]
+    assert [job.plan.value.safe for job in world.tasks.jobs] == [True, True, False]
 
 
-def test_what_was_caught_up_with_stays_so_in_another_servers_log() -> None:
+def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
     """The place has no GTID set, so nothing in a later sub-directory of the relay log could tell that it is passed."""
     there = [replace(LO.at(position), suffix=2) for position in (300, 400)]
     script = epoch(100, 200), replace(epoch(200, 300), hi=there[0]), replace(epoch(300, 400), lo=there[0], hi=there[1])
-    world = World(*script, goal=there[1], catch_up_until=LO.at(200))
-    world.database.sqlite.execute(f"UPDATE {META}.dm_subtask SET catch_up_until = '{json.dumps(LO.to_json())}'")
+    world = World(*script, goal=there[1], overwrite_until=LO.at(200))
+    world.database.sqlite.execute(f"UPDATE {META}.dm_subtask SET overwrite_until = '{json.dumps(LO.to_json())}'")
     merged = TARGETS[0].name
     world.loop.shards.groups[merged] = Group(merged)  # of which no rows are held back
 
     assert world.run()
-    assert [job.catch_up for job in world.tasks.jobs] == [True, False, False]
+    assert [job.plan.value.safe for job in world.tasks.jobs] == [True, False, False]
     assert not world.loop.progress.to_json()["safe_mode"]["on"]
     noted = read_subtask(world.database.connection(), FENCE.ref)
     assert noted is not None
-    assert noted.catch_up_until is None
+    assert noted.overwrite_until is None
 
 
 def test_a_metadata_db_that_is_away_stops_nothing() -> None:

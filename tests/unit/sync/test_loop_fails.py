@@ -188,7 +188,6 @@ def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanw
 
     assert world.run()
     assert [job.plan.value for job in world.tasks.jobs] == [replace(PLAN, safe=True), replace(APART, safe=True)]
-    assert [(job.lenient, job.over) for job in world.tasks.jobs] == [(True, False), (True, True)]
 
 
 def test_in_a_task_of_one_source_it_is_a_strangers() -> None:
@@ -257,10 +256,9 @@ def test_who_is_asked_to_stop_does_not_wait_for_them() -> None:
 
 
 def test_where_too_many_rows_wait_all_are_looked_into_before_the_next_attempt() -> None:
-    """Records of whose rows are whose stay, as the epoch may be half written by them."""
     world = World(epoch(100, 200), goal=LO.at(200))
     world.tasks.accidents = [(10, TooManyContested("one", "shop.a", "shop.plain", 1000))]
 
     assert world.run()
-    assert (True, False) in world.sharing.looks
+    assert True in world.sharing.looks
     assert world.said("fail", "apply") == ["fail 100..200", "apply 100..200"]

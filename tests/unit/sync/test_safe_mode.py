@@ -22,7 +22,6 @@ from airflow_provider_dm.engine.sync.safe_mode.states import (
     Off,
     State,
     UntilLocation,
-    Why,
     log_seconds,
     state_at,
 )
@@ -43,24 +42,24 @@ EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
 """Ends of transactions, and the seconds at which they commit: those of the module's own example."""
 
 
-def states(window: Window | None, *, always: bool = False, overlap: Location | None = TODAY) -> list[State]:
+def states(window: Window | None, *, always: bool = False, until: Location | None = TODAY) -> list[State]:
     """Return the state of each of the example's transactions, each of which is an epoch."""
     found, here = [], LO
     for end, second in EXAMPLE:
-        window = window and window.seen(1000 + second, LO.at(end), overlap)
-        found.append(state_at(here, always=always, overlap=overlap, loaded=False, window=window))
+        window = window and window.seen(1000 + second, LO.at(end), until)
+        found.append(state_at(here, always=always, until=until, window=window))
         here = LO.at(end)
     return found
 
 
 def test_the_worked_example() -> None:
-    past, seconds = UntilLocation(TODAY, Why.PAST), Window(60, 1060)
+    past, seconds = UntilLocation(TODAY), Window(60, 1060)
 
     assert states(Window(60)) == [past, past, past, seconds, Window(60, 1060, LO.at(600)), Off()]
 
 
 @pytest.mark.parametrize(
-    ("window", "always", "overlap", "expected"),
+    ("window", "always", "until", "expected"),
     [
         (None, False, None, "------"),
         (None, False, TODAY, "lll---"),
@@ -74,11 +73,11 @@ def test_the_worked_example() -> None:
     ],
 )
 def test_it_ends_by_time_only_behind_the_location(
-    window: Window | None, always: bool, overlap: Location | None, expected: str
+    window: Window | None, always: bool, until: Location | None, expected: str
 ) -> None:
     letters = {Off: "-", UntilLocation: "l", Window: "t", Always: "a"}
 
-    assert "".join(letters[type(one)] for one in states(window, always=always, overlap=overlap)) == expected
+    assert "".join(letters[type(one)] for one in states(window, always=always, until=until)) == expected
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,7 +137,7 @@ def test_log_time_is_the_longer_of_two_and_none_with_an_exit_point(syncer: dict[
 
 
 def lenient(world: World) -> str:
-    return "".join("x" if job.lenient else "-" for job in world.tasks.jobs)
+    return "".join("x" if job.plan.value.safe else "-" for job in world.tasks.jobs)
 
 
 def in_window(*script: Planned, seconds: int = 150, **opened: object) -> World:
@@ -209,7 +208,7 @@ def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_collisions_are_counted_by_table() -> None:
     world = World()
     feeders = [
-        Feeder(source, TableName(schema, "a"), TableName("shop", target), 0)
+        Feeder(source, TableName(schema, "a"), TableName("shop", target))
         for source, schema, target in (("one", "s1", "m"), ("one", "s2", "m"), ("two", "s1", "m"), ("two", "s1", "x"))
     ]
     world.loop.safe_mode.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
@@ -241,9 +240,10 @@ def collide(world: World, *feeders: str) -> list[Collision]:
         )
     world.database.sqlite.execute("INSERT INTO shop.plain VALUES (1, 7), (3, 7)")
     log = [(0, None, (b"1", b"1")), (0, (b"2", b"1"), (b"2", b"2")), (0, None, (b"3", b"1")), (0, (b"3", b"1"), None)]
-    waves = make_waves(PLAN, Compactor(PLAN).add_all(log), catch_up=False, lenient=True)
+    plan = replace(PLAN, safe=True)
+    waves = make_waves(plan, Compactor(plan).add_all(log))
     step = Step(FENCE, LO.sort_key, LO.at(200).sort_key)
-    writer = WaveWriter(PLAN, world.writes, step, catch_up=False, lenient=True)
+    writer = WaveWriter(plan, world.writes, step)
     writer.advance(waves.second, range(PLAN.buckets))
     return writer.collisions
 

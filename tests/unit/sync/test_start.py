@@ -27,11 +27,10 @@ from airflow_provider_dm.engine.sync.start.opening import (
     plan_to_begin_with,
     shared_targets,
 )
-from airflow_provider_dm.engine.target.contested_row import contest
+from airflow_provider_dm.engine.target.contested_row import RowOwner, contest
 from airflow_provider_dm.engine.target.frontier import Stand
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.subtask import HASH_VERSION, UNIT_SYNC, Subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.histories import TARGETS

@@ -98,7 +98,7 @@ class World:
         self.began = 0
         target = Target(transactions or self.transaction, self.database.access)
         plan = replace(PLAN, buckets=BUCKETS, whole=True)
-        self.writer = WaveWriter(plan, target, Step(FENCE, key(100), key(400)), catch_up=False, batch=1)
+        self.writer = WaveWriter(plan, target, Step(FENCE, key(100), key(400)), batch=1)
         self.units = [Unit(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
 
     def transaction(self, body: Callable[[Any], Any], /) -> Any:

@@ -69,18 +69,18 @@ def run(wave: Wave, rows: Target) -> None:
         for row in work.insert:
             assert slot(row) not in rows, "a duplicate"
             rows[slot(row)] = row
-        rows.update((slot(row), row) for row in (*work.change, *work.replace))
+        rows.update((slot(row), row) for row in work.change)
 
 
-def written(one: SyncPlan, target: Target, pieces: Sequence[Sequence[Logged]], *, catch_up: bool) -> Target:
+def written(one: SyncPlan, target: Target, pieces: Sequence[Sequence[Logged]]) -> Target:
     """Return the target behind the same log, folded in pieces if at all."""
     rows = dict(target)
     if one.compact:
         blobs = [pack(one, fold(one, piece), 3) for piece in pieces]
-        waves = [make_waves(one, unpack(one, mine), catch_up=catch_up) for mine in zip(*blobs, strict=True)]
+        waves = [make_waves(one, unpack(one, mine)) for mine in zip(*blobs, strict=True)]
     else:
         whole = [change for piece in pieces for change in piece]
-        waves = [make_waves(one, fold(one, whole), catch_up=catch_up)]
+        waves = [make_waves(one, fold(one, whole))]
     for name in ("first", "second"):
         for each in waves:
             run(getattr(each, name), rows)
@@ -124,7 +124,6 @@ OLDER_WINS = ("insert", "a", False), ("insert", "A", False), ("insert", "a", Fal
 MOVED_TWICE = ("insert", "b", False), ("update", "B", False), ("update", "b", False)
 
 
-@pytest.mark.parametrize("catch_up", [False, True])
 @pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize("folds", [True, False])
 @pytest.mark.parametrize("one", [ITEM, UNIQUE], ids=["one key", "two keys"])
@@ -138,18 +137,17 @@ def test_the_last_change_decides(
     *,
     folds: bool,
     compact: bool,
-    catch_up: bool,
 ) -> None:
     sync = plan(one, folds=folds, compact=compact)
     for some in (changes, LOST, OLDER_WINS, MOVED_TWICE):
         log = log_of(some)
-        assert written(sync, older, [log[:cut], log[cut:]], catch_up=catch_up) == in_order(older, log)
+        assert written(sync, older, [log[:cut], log[cut:]]) == in_order(older, log)
 
 
 def test_keys_that_cannot_be_one_have_one_turn() -> None:
     log: list[Logged] = [(0, None, (b"a", b"1")), (0, None, (b"b", b"2")), (0, (b"d", b"3"), None)]
     for one in (plan(ITEM), plan(UNIQUE)):
-        assert make_waves(one, fold(one, log), catch_up=False).later == []
+        assert make_waves(one, fold(one, log)).later == []
 
 
 def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +162,7 @@ def test_a_task_of_several_writes_all_turns(monkeypatch: pytest.MonkeyPatch) -> 
             return 0
 
     monkeypatch.setattr(EpochJob, "writer", lambda *_: Writer())
-    job = EpochJob(LocalRunner().share(one), NOWHERE, cast("Any", None), cast("Any", None), False, cast("Any", Writing))
+    job = EpochJob(LocalRunner().share(one), NOWHERE, cast("Any", None), cast("Any", None), cast("Any", Writing))
     ApplyGroup(job, 1, Act.ADVANCE)(0, pack(one, fold(one, log_of(LOST)), 1))
     assert rows == {}
 

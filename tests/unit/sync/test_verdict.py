@@ -19,7 +19,7 @@ from tests.unit.sync.histories import TARGETS, Layout, Place
 
 TARGET: Final = TARGETS[1]
 MINE, OTHER = (Layout(sources=2).tables[Place(source, 1)] for source in range(2))
-FEEDERS: Final = tuple(Feeder(f"source_{n}", one.name, TARGET.name, 0) for n, one in enumerate((MINE, OTHER)))
+FEEDERS: Final = tuple(Feeder(f"source_{n}", one.name, TARGET.name) for n, one in enumerate((MINE, OTHER)))
 ROW: Final = ContestedRow(1, "source_0", MINE.name, TARGET.name, b"1", (b"1", b"5", b"v"))
 
 Pairs = Collection[tuple[bytes, bytes]]

@@ -108,7 +108,7 @@ class View:
     text: LoggedText
     rules: BlockAllowRules
     tables: Mapping[TableName, Table]
-    copied: Collection[TableName] = ()
+    applied: Collection[TableName] = ()
 
     def role(self, table: TableName) -> Role:
         match self.rules.kind_of(table):

@@ -97,14 +97,14 @@ _NOTHING: Final = PassOver("")
 
 
 def _moved(view: View, move: _Move, role: tuple[Role, Role]) -> _Moved:
-    """Judge one table's way, unless all that is the task's of it was copied behind the statement."""
+    """Judge one table's way, unless DM has applied all that is the task's of it up to a place behind the statement."""
     ours = [name for name, one in zip((move.old, move.new), role, strict=True) if one is Role.OURS]
-    if not ours or not all(name in view.copied for name in ours):
+    if not ours or not all(name in view.applied for name in ours):
         return _RENAMED[role](view, move)
     memory = view.memory
     for name in ours:
         memory = memory.outdated(name, f"{name} was renamed or replaced after it")
-    return memory, PassOver(f"{' and '.join(map(str, ours))} was copied as it is later")
+    return memory, PassOver(f"{' and '.join(map(str, ours))} is applied up to a later place")
 
 
 def _ours_to_trash(view: View, move: _Move) -> _Moved:

@@ -46,16 +46,16 @@ def step(
     *,
     rules: BlockAllowRules,
     tables: Mapping[TableName, Table],
-    copied: Collection[TableName] = (),
+    applied: Collection[TableName] = (),
 ) -> tuple[OnlineDdls, Outcome]:
     """Return what is remembered after a statement of the log, and what it comes to.
 
     `statement` is what `text` says, or the error that still knows its tables. `tables`: those of the task, as the
-    source has them in front of the statement. `copied`: those whose rows were copied behind it, so that their part of
-    it is in the copy. What is returned first has to be saved with the place behind the
-    statement, whatever the outcome, unless that is Stop: then it is what was given.
+    source has them in front of the statement. `applied`: those that DM has applied up to a place behind it. What is
+    returned first has to be saved with the place behind the statement, whatever the outcome, unless that is Stop: then
+    it is what was given.
     """
-    view = View(memory, text, rules, tables, copied)
+    view = View(memory, text, rules, tables, applied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
         return OnlineDdls(), Ordinary(statement)  # what is not kept up to date must not be used when it is on again

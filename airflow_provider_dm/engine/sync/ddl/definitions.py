@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.sync.coverage import Part, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_behind import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.table_definitions import (
@@ -65,8 +64,7 @@ def load_tables(source: SyncSource) -> SubtaskTables:
     for schema in schemas:
         if schema.table.name in known:
             tracker = _with(tracker, schema, known[schema.table.name])
-    uncopied = frozenset(chunk.table for chunk in load_chunks(connection, ref) if not chunk.done)
-    return SubtaskTables(schemas, tracker, load_copied_again(connection, ref), cascades, uncopied)
+    return SubtaskTables(schemas, tracker, cascades)
 
 
 def _cascades_are_logged(upstream: Connection) -> bool:

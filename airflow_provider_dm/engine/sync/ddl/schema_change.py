@@ -8,14 +8,8 @@ comes out, or a reason to stop. Nothing is executed here, so the same statement 
     tables  s.a -> t.a     DROP TABLE s.a, other.x          ─▶  DROP TABLE t.a; s.a is no table of the task any more
     no tables              CREATE TABLE s.a (…)             ─▶  CREATE TABLE t.a (…); s.a -> t.a
 
-A table whose rows are copied up to a later place (`skip_until`) was copied as it is there: DDL before that place is in
-its copy already, and only what the statement says about other tables counts. Whoever copies one table again, since it
-was altered meanwhile, copies all again that were altered, replaced or renamed, and all that are new, and notes what is
-gone (`copied_again`). So what such a table was in front of that place can only have come to another one that is copied
-again, or to one that is gone:
-
-    s.a copied again at 9         8: RENAME TABLE s.a TO s.b        ─▶  s.b is copied again, too, or gone at 9
-    s.a copied again at 9         8: RENAME TABLE s.c TO s.a        ─▶  as DROP TABLE s.c: s.a's copy has its rows
+A table that DM has applied up to a later place (`skip_until`) is known as it is there: DDL before that place is applied
+already, and only what the statement says about other tables counts.
 
 The binlog event filter says which parts of a statement the target gets. The source's tables are followed all the same,
 as its rows are read by them; a target that lacks a column then stops the task when the new plan is made, and not later.
@@ -216,10 +210,7 @@ class _Change:
 
     def _create(self, statement: CreateTable | CreateTableLike | CreateTableSelect) -> None:
         name = statement.table
-        if self._is_copied(name):
-            return
-        if isinstance(statement, CreateTableLike) and (until := self._copied_again(statement.like)):
-            self._is_gone(name, until)  # what it was made like is not known any more
+        if self._is_applied(name):
             return
         known = self.tables.schema(name)
         if known is None and statement.if_not_exists and self.tables.tracker.is_view(name):
@@ -248,10 +239,7 @@ class _Change:
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
         name = statement.table
         new = new_name(statement)
-        if new != name and (self._copied_again(name) or self._copied_again(new)):
-            self._rename([(name, new)])
-            return
-        if self._is_copied(name):
+        if self._is_applied(name):
             return
         if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
             return
@@ -285,7 +273,7 @@ class _Change:
             self._emit(wanted, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
-        if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
+        if self._is_applied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
         target = self.around.route(name)
         if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
@@ -301,7 +289,7 @@ class _Change:
         schema = self.tables.schema(name)
         if schema is None:
             return
-        if self._is_copied(name):
+        if self._is_applied(name):
             return
         if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
             self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
@@ -315,14 +303,8 @@ class _Change:
         may_be_missing = if_exists or self.tables.tracker.server.mariadb
         kept = []
         for old, new in pairs:
-            if self._copied_again(new):
-                self._drop(old, wanted=self._wanted(RenameTables(((old, new),))) is not None)
-                continue
-            if until := self._copied_again(old):
-                self._is_gone(new, until)
-                continue
-            if self._is_copied(old):
-                raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
+            if self._is_applied(old):
+                raise CannotFollow(f"{old} is renamed, and DM has applied it up to a later place")
             if self.tables.schema(old) is None:
                 if self.tables.tracker.is_view(old):
                     self._track(RenameTables(((old, new),)))
@@ -387,28 +369,17 @@ class _Change:
         mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
 
-    def _is_copied(self, name: TableName) -> bool:
-        """Tell whether the table was copied as it is behind the statement, or was gone by then."""
-        schema, copied = self.tables.schema(name), name not in self.tables.uncopied
-        return (copied and schema is not None and schema.skip_until >= self.around.position) or bool(
-            self._copied_again(name)
-        )
-
-    def _copied_again(self, name: TableName) -> str:
-        """Return the place behind the statement at which the table was copied again, or was gone; "": there is none."""
-        until = self.tables.copied_again.get(name, "")
-        return until if until >= self.around.position else ""
-
-    def _is_gone(self, name: TableName, until: str) -> None:
-        if self.around.allows(name):
-            self.tables = replace(self.tables, copied_again={**self.tables.copied_again, name: until})
+    def _is_applied(self, name: TableName) -> bool:
+        """Return True if DM has applied the table up to a place behind the statement."""
+        schema = self.tables.schema(name)
+        return schema is not None and schema.skip_until >= self.around.position
 
     def _forget_schema(self, statement: DropDatabase) -> None:
-        """Forget what was in a schema, but for tables that were copied behind the statement."""
+        """Forget the tables of a schema, except those that DM has applied up to a place behind the statement."""
         before = self.tables.tracker
-        copied = [name for name in before.names() if name.schema == statement.name and self._is_copied(name)]
+        applied = [name for name in before.names() if name.schema == statement.name and self._is_applied(name)]
         self._track(statement)
-        for name in copied:
+        for name in applied:
             self.tables = replace(self.tables, tracker=self.tables.tracker.with_table(name, before.create_sql(name)))
 
     def _track(self, statement: Statement) -> None:

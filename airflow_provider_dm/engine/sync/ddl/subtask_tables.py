@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -37,16 +36,13 @@ class SubtaskTables:
     """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
 
     `schemas` in the order of their names. The tracker may not know all of them: it has no equal model of some
-    definitions. `copied_again`: as `target.copied_tables` has it. `uncopied`: those of which no copy has ended, so that
-    none shows what DDL has made of them, wherever their rows begin.
+    definitions.
     """
 
     schemas: tuple[TableSchema, ...]
     tracker: Tracker
-    copied_again: Mapping[TableName, str] = field(default_factory=dict)
     cascades_are_logged: bool = False
     """The source's log has the rows that its foreign keys change."""
-    uncopied: frozenset[TableName] = frozenset()
 
     def schema(self, name: TableName) -> TableSchema | None:
         """Return the table of this name; None if it is none of the subtask's."""
@@ -56,15 +52,12 @@ class SubtaskTables:
         """Return the same with this table, new or in place of the one of its name, or of `instead_of`."""
         gone = {schema.table.name, instead_of}
         kept = [one for one in self.schemas if one.table.name not in gone]
-        uncopied = self.uncopied
-        if instead_of in uncopied:
-            uncopied = uncopied - {instead_of} | {schema.table.name}
-        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)), uncopied=uncopied)
+        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
 
     def without(self, name: TableName) -> SubtaskTables:
         """Return the same without a table."""
         kept = tuple(one for one in self.schemas if one.table.name != name)
-        return replace(self, schemas=kept, tracker=self.tracker.without([name]), uncopied=self.uncopied - {name})
+        return replace(self, schemas=kept, tracker=self.tracker.without([name]))
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ class Surroundings:
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
     the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
     merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
-    have rows of others, and not all of the source's yet (copy/by_log.py). `unlike`: the names of source and target if
+    have rows of others. `unlike`: the names of source and target if
     they may convert rows in different ways (ddl/conversions.py); "" if they compute the same, or a person has decided.
     `decided`: a person has decided what the target executes.
     """

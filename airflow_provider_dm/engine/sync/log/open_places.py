@@ -10,7 +10,6 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.sync.log.locations import location_at
-from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.ddl_journal import statements_under_way
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
@@ -22,9 +21,9 @@ def read_open_places(
     rules: BlockAllowRules,
     lo: Location,
     base_of: Callable[[int], str | None],
-    copied_until: Location | None,
+    overwrite_until: Location | None,
 ) -> tuple[OpenPlace, ...]:
-    """Return the places behind `lo`. `base_of`: see `location_at`; `copied_until`: behind all of the load.
+    """Return the places behind `lo`. `base_of`: see `location_at`; `overwrite_until`: as dm_subtask has it.
 
     Raises AnswerCut.
     """
@@ -36,10 +35,7 @@ def read_open_places(
         for schema in load_table_schemas(connection, ref):
             if rules.allows(schema.table.name):
                 until = schema.skip_until
-                yield until, f"{schema.table.name} is copied up to there", known_behind(until, copied_until)
-        for name, until in load_copied_again(connection, ref).items():
-            if rules.allows(name):
-                yield until, f"{name} is copied up to there", known_behind(until, copied_until)
+                yield until, f"DM has applied {schema.table.name} up to there", known_behind(until, overwrite_until)
 
     return tuple(
         OpenPlace(ref.source, location_at(key, lo, base_of), what, within=within)
@@ -48,13 +44,9 @@ def read_open_places(
     )
 
 
-def known_behind(key: str, copied_until: Location | None) -> Location | None:
-    """Return the end of the load where it is known what was committed by then, and all up to this place was.
-
-    On MySQL that set may lack what was being committed then. Not what a table's copy shows: whoever took it has waited
-    until all of that was committed (copy/watermark.py).
-    """
-    if copied_until is None or not copied_until.gtid_set:
+def known_behind(key: str, overwrite_until: Location | None) -> Location | None:
+    """Return the end of a past that is not exact, if its GTID set is known and this place is in front of it."""
+    if overwrite_until is None or not overwrite_until.gtid_set:
         return None
-    same_log = key.partition(".")[0] == copied_until.sort_key.partition(".")[0]
-    return copied_until if same_log and key <= copied_until.sort_key else None
+    same_log = key.partition(".")[0] == overwrite_until.sort_key.partition(".")[0]
+    return overwrite_until if same_log and key <= overwrite_until.sort_key else None

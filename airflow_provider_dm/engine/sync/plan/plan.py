@@ -56,19 +56,11 @@ class SyncPlan:
     merged: frozenset[int] = frozenset()
     """Indexes of the targets that take rows of other source tables as well, of this source or another, by the law of
     `merge`. It may become more while the subtask runs."""
-    owners: tuple[int, ...] = ()
-    """The number of each source table (`target.table_schema.Feeder`); empty: none has one."""
     held: tuple[Table, ...] = ()
     """Tables of the task whose rows are passed over for now, as they are at this place of the log: held back by shard
     DDL (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
     alone: bool = False
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
-    snapshots: frozenset[int] = frozenset()
-    """Indexes of the source tables that were copied from one snapshot, so that their rows are exact from `skip_until`
-    on, unless others' are there as well (`overlaps`)."""
-    gone: tuple[tuple[TableName, str], ...] = ()
-    """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
-    over."""
     compact: bool = True
     """Changes are folded; else each is written (sync/write/dependence.py)."""
     whole: bool = False
@@ -89,7 +81,6 @@ class SyncPlan:
             self.buckets,
             self.optional_columns(),
             self._folded_apart(),
-            sorted(self.snapshots),
             sorted(self.contended),
             (self.compact, self.whole, GROUPS_VERSION),
         )
@@ -146,13 +137,6 @@ class SyncPlan:
     def is_merged(self, source: int) -> bool:
         return self.sources[source].target in self.merged
 
-    def overlaps(self, source: int) -> bool:
-        """Tell whether a load overlaps the log of a source table, while there is one to catch up with.
-
-        It does in merged tables, whatever they were copied from: a row of the snapshot may wait for its place.
-        """
-        return self.is_merged(source) or source not in self.snapshots
-
     @property
     def over(self) -> frozenset[int]:
         """Return the merged targets whose rows may be written over each other."""
@@ -178,10 +162,10 @@ class SyncPlan:
         shards = Counter(source.target for source in self.sources)
         return frozenset(target for target in self.over if shards[target] > 1)
 
-    def by_owner(self, source: int, *, over: bool) -> bool:
-        """Tell whether rows of a source table touch no others' in its target. `over`: those may be written over now."""
+    def by_owner(self, source: int) -> bool:
+        """Return True if rows of a source table wait for places that others' rows hold."""
         target = self.sources[source].target
-        return target in self.merged and not (over and target in self.over)
+        return target in self.merged and target not in self.over
 
     def _mapping_of(self, source: SourcePart) -> TableMapping:
         added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
@@ -200,28 +184,21 @@ class SyncPlan:
             if merged and not (overwrites and part.key is not None):
                 check_merged(one, part.name)
 
-    def check_keys_kept(self, *, copied: bool) -> None:
-        """Refuse tables in which, where the log overlaps a load or a past, a row could be written over by another one.
+    def check_keys_kept(self) -> None:
+        """Refuse tables in which a row of a past that is not exact could be written over by another one.
 
-        `copied`: by us; rows of merged tables wait then instead. Raises TargetKeyNotKept."""
+        Raises TargetKeyNotKept."""
         for index, source in enumerate(self.sources):
-            part = self.part(index)
-            if part.key is not None and index not in self.snapshots and not (copied and self.is_merged(index)):
+            if self.part(index).key is not None:
                 check_keys_kept(self._mapping_of(source))
-
-    def owner(self, source: int) -> int:
-        return max(0, self.owners[source]) if self.owners else 0
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables of the task that the source has, also those that are held."""
         return (*(part.table for part in self.sources), *self.held)
 
-    def copied_behind(self, position: str) -> frozenset[TableName]:
-        """Return the tables whose copy shows them as they are at this place (`Location.sort_key`) or later, and those
-        that are gone there.
-        """
-        copied = [(part.table.name, part.skip_until) for part in self.sources]
-        return frozenset(name for name, until in (*copied, *self.gone) if until >= position)
+    def applied_behind(self, position: str) -> frozenset[TableName]:
+        """Return the tables that DM has applied up to this place (`Location.sort_key`) or further."""
+        return frozenset(part.table.name for part in self.sources if part.skip_until >= position)
 
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
@@ -240,7 +217,6 @@ class SyncPlan:
         """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
         parts = zip(self.sources, self.optional_columns(), strict=True)
         tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
-        tables += [WantedTable(Table(name, (), ()), until) for name, until in self.gone]
         return WantedTables(tables, self._check_excluded)
 
     def _check_excluded(self, name: TableName) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
@@ -42,8 +41,6 @@ def make_plan(
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     shared: Collection[TableName] = (),
-    copied: bool = True,
-    copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
     coverage: Mapping[TableName, Coverage] | None = None,
     compact: bool = True,
@@ -51,8 +48,8 @@ def make_plan(
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
-    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
-    and `shared` has the names. `copied`: the task has had a load. `copied_again`: as `target.copied_tables` has it.
+    have fed: where rows wait for their places; None: rows of merged tables overwrite each other, as the user wishes,
+    and `shared` has the names.
     `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
@@ -89,30 +86,12 @@ def make_plan(
         buckets,
         rules.block_allow,
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
-        owners=tuple(schema.owner for schema in schemas),
         held=tuple(one.table for one in everything if one.table.name in held),
-        snapshots=_snapshots(sources, parts) if copied else frozenset(),
-        gone=_gone(everything, copied_again or {}),
         compact=compact,
         whole=whole,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
-
-
-def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
-    there = {schema.table.name for schema in schemas}
-    return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
-
-
-def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> frozenset[int]:
-    """Return the tables, alone in targets with a key, that a copy could not page (copy/keyless.py)."""
-    shards = Counter(source.target for source in sources)
-    return frozenset(
-        index
-        for index, source in enumerate(sources)
-        if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
-    )
 
 
 def merged_parts(

@@ -16,7 +16,6 @@ from airflow_provider_dm.engine.sync.safe_mode.states import (
     State,
     UntilLocation,
     Why,
-    lets_through,
     state_at,
 )
 from airflow_provider_dm.engine.target.frontier import Transactions
@@ -31,14 +30,13 @@ log = logging.getLogger(__name__)
 class SafeModeHere:
     """The safe mode of one sync. Mutable: `window` moves with the log.
 
-    `always`: the user wants it; `overlap`: up to where the log overlaps what was there; `loaded`: by a load of ours.
+    `always`: the user wants it; `until`: the end of a past that is not exact.
     """
 
     transactions: Transactions
     fence: Fence
     always: bool
-    overlap: Location | None
-    loaded: bool
+    until: Location | None
     window: Window | None
     collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The counts since this run began, by table; for a merged one also by source table, and which ones feed it."""
@@ -53,6 +51,11 @@ class SafeModeHere:
         """The place where the log time ends, which an epoch must not cross."""
         return None if self.window is None else self.window.exit
 
+    @property
+    def ends(self) -> list[Location]:
+        """The places where rows cease to be written over, as far as they are known."""
+        return [place for place in (self.until, self.exit) if place is not None]
+
     def note(self, planned: Planned) -> None:
         """Let the target know what a piece of the log says of the time, before any of it is applied.
 
@@ -62,9 +65,9 @@ class SafeModeHere:
             return
         match planned:
             case Epoch(hi=end, newest_timestamp=timestamp):
-                window = self.window.seen(timestamp, end, self.overlap)
+                window = self.window.seen(timestamp, end, self.until)
             case DdlStatement(end=end, timestamp=timestamp):
-                window = self.window.seen(timestamp, end, self.overlap)
+                window = self.window.seen(timestamp, end, self.until)
             case UpToDate():
                 return
             case _:
@@ -75,11 +78,11 @@ class SafeModeHere:
 
     def at(self, place: Location) -> State:
         """Return the state for what lies behind `place`."""
-        return state_at(place, always=self.always, overlap=self.overlap, loaded=self.loaded, window=self.window)
+        return state_at(place, always=self.always, until=self.until, window=self.window)
 
     def is_lenient(self, place: Location) -> bool:
-        """Tell whether what collides behind `place` is let through."""
-        return lets_through(self.at(place))
+        """Return True if rows behind `place` that collide are written over and counted."""
+        return self.at(place) != Off()
 
     def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
         """Count what was written over. `feeders`: asked for the source tables of merged ones."""
@@ -130,8 +133,8 @@ def describe(state: State) -> tuple[bool, str, str]:
     match state:
         case Off():
             return False, "", ""
-        case UntilLocation(location, why):
-            return True, why.value, str(location)
+        case UntilLocation(location):
+            return True, Why.PAST.value, str(location)
         case Window(exit=None, ends_at=None, seconds=seconds):
             return True, Why.PAST.value, f"{seconds} s of log time behind the first transaction"
         case Window(exit=None, ends_at=ends_at):

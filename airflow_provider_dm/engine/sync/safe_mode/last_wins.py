@@ -10,20 +10,15 @@ written one behind the other (`dependence`, `SyncPlan.contended`). Of two source
 last. A source that is alone in the target folds its changes as ever, since its rows do not meet each other.
 
     phase                                       rows of others                rows that find their places taken
-    load; its pages overlap the log             not touched: records name     wait (dm_contested_row), and are not
-                                                their owners                  looked into
-    behind that with `safe-mode: true`; a       written over, and counted     those that wait are put there first
+    pages of a load                             not touched                   wait (dm_contested_row)
+    the log with `safe-mode: true`, or in a     written over, and counted     those that wait are put there first
     past that is not exact
-    safe mode has ended                         not touched                   wait, and stop the task if they collide
+    the log behind safe mode                    not touched                   wait, and stop the task if they collide
 
-So nothing depends on what the task file said in an earlier phase: records are kept as without safe mode, and whoever
-comes into the second phase, from wherever, finds at most rows that wait. Each is put into its place in front of the
-first change that could be about it, also where half an epoch is written: what waits is the row as far as its bucket has
-come. Two laws at once would be none, so all sources of a table need the same.
-
-The phases are each source's own. One that joins lets others' rows alone until its log is exact; those that were exact
-before have no records any more, and write over its rows from its first page on. What its log says of the time of its
-load then counts as written behind that: of a row that both write meanwhile its change, or its DELETE, is the last.
+So nothing depends on what the task file was in an earlier phase: the second phase finds at most rows that wait. Each is
+put into its place in front of the first change that could be about it, also where half an epoch is written: what waits
+is the row as far as its bucket has come. The phases are each source's own, but all sources of a table need the same
+`safe-mode`.
 
 Rows that shards hold back (shard-mode pessimistic) are applied in the re-sync, later than the log has them: each counts
 as written then. So an UPDATE of a held row takes the place of a row that another table has written since, and a DELETE

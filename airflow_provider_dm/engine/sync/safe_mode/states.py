@@ -6,15 +6,14 @@ very same epoch is repeated. What remains:
 
     state            why                                              left
     Off              the log is exact                                 -
-    UntilLocation    pages of a load overlap the log                  where the copy ended
-                     a past that is not exact, with an exit point     there
+    UntilLocation    a past that is not exact, with an exit point     there
                      a past that is not exact, without one            where the log ended when the task began
     Window           the same, without one: what DM does besides      see below
     Always           the user has said `safe-mode: true`              never
 
-Where pages of a load overlap the log, rows are written over what is there, uncounted (*catch-up*, `causality`). In all
-other states a transaction is first written as the log has it; what collides is then written over and counted
-(`overwriting`), in merged tables whosever row it is (`last_wins`).
+A load has none of these states: what it covers is exact. A transaction is first written as the log has it; if a row
+collides, it is written over and counted (`overwriting`), in merged tables whichever source table it is of
+(`last_wins`).
 
 A start with `meta` and `safe-mode-duration: 0s` is exact: it has none of these states.
 
@@ -40,7 +39,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
@@ -50,7 +49,6 @@ from airflow_provider_dm.engine.target.safe_mode_window import Window
 class Why(StrEnum):
     """The reason for which it is on, as the status shows it."""
 
-    LOAD = "pages of the full load overlap the log"
     PAST = "the task began in a past that is not exact"
     CONFIGURED = "safe-mode: true"
 
@@ -62,10 +60,9 @@ class Off:
 
 @dataclass(frozen=True)
 class UntilLocation:
-    """Rows overlap the log up to a place."""
+    """Rows may collide up to a place."""
 
     location: Location
-    why: Why
 
 
 @dataclass(frozen=True)
@@ -84,26 +81,12 @@ def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
     return 0 if exit_is_known or duration == 0 else max(math.ceil(duration or 0), flushes)
 
 
-def state_at(place: Location, *, always: bool, overlap: Location | None, loaded: bool, window: Window | None) -> State:
-    """Return the state in which the change behind `place` is written. `overlap`: the end of the location's part;
-    `loaded`: it is that of a load of ours."""
-    if overlap is not None and not has_passed(place, overlap):
-        return UntilLocation(overlap, Why.LOAD if loaded else Why.PAST)
+def state_at(place: Location, *, always: bool, until: Location | None, window: Window | None) -> State:
+    """Return the state in which the change behind `place` is written. `until`: the end of the location's part."""
+    if until is not None and not has_passed(place, until):
+        return UntilLocation(until)
     if always:
         return Always()
     if window is not None and (window.exit is None or not has_passed(place, window.exit)):
         return window
     return Off()
-
-
-def lets_through(state: State) -> bool:
-    """Return True if what collides is written over and counted."""
-    match state:
-        case UntilLocation(why=why):
-            return why is not Why.LOAD
-        case Always() | Window():
-            return True
-        case Off():
-            return False
-        case _:
-            assert_never(state)

@@ -41,6 +41,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
@@ -78,11 +79,7 @@ def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayRead
 
 @dataclass
 class Resyncing:
-    """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch.
-
-    `catching_up`: whether a place lies in the part of the log that overlaps the full load; `leniency`: what of the rows
-    behind a place that collide is written over (`WaveWriter.lenient`, `over`).
-    """
+    """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch."""
 
     source: SyncSource
     runner: Runner
@@ -90,8 +87,7 @@ class Resyncing:
     stop: threading.Event
     buckets: int
     size: EpochSize
-    catching_up: Callable[[Location], bool]
-    leniency: Callable[[Location], tuple[bool, bool]]
+    safe_mode: SafeModeHere
     told: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
@@ -105,9 +101,9 @@ class Resyncing:
             return True
         subtask, lo, edge = self._stands(resync.lo)
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
-        log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
+        log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops()[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:
-            for stop in resync.stops:
+            for stop in resync.stops(*self.safe_mode.ends):
                 if reached(lo, stop):
                     continue
                 pieces = resync.before(stop)
@@ -143,10 +139,10 @@ class Resyncing:
             was = known.get(piece.shard) or TableSchema(piece.table, group.target)
             skip = max(was.skip_until, piece.after.sort_key)
             schemas.append(replace(was, table=piece.table, skip_until=skip))
-        plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
+        plan = plan_for(connection, self.source, schemas, self.buckets, also_merged={group.target})
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
-        plan = written_by(connection, self.source, plan, overwrites=self.leniency(lo)[0])
+        plan = written_by(connection, self.source, plan, overwrites=self.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
 
 
@@ -240,9 +236,7 @@ class _Lane:
             self.of.source.upstream,
             self.of.source.target,
             self._step(epoch.hi),
-            self.of.catching_up(self.applied),
             Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
-            *self.of.leniency(self.applied),
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
@@ -251,7 +245,7 @@ class _Lane:
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi), catch_up=False)
+        writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi))
         writer.advance({}, range(self.plan.buckets))
         self._applied_up_to(hi)
 

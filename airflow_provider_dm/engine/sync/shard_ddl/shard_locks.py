@@ -11,24 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
-from airflow_provider_dm.engine.target.subtask import begun_subtasks, read_subtask
+from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 log = logging.getLogger(__name__)
@@ -129,13 +123,10 @@ class ShardLocks:
         held = held_shards(connection, ref, group.target)
         members = {(one.source, one.member.table): one.member for one in held}
         groups: dict[str, Group | None] = {}
-        rekeys = any(one.items and _keys(one.base) != _keys(one.items[0].table) for one in members.values())
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
                 continue
             if lock.wish is not None and feeder.source in lock.unsynced:
-                if feeder.owner > 0 and rekeys:
-                    return f"for {feeder.table} of {feeder.source}, whose rows are recorded by the key as it is"
                 continue
             if feeder.source not in groups:
                 groups[feeder.source] = self._group_of(feeder.source, group.target)
@@ -145,8 +136,6 @@ class ShardLocks:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.wish is None and member.items[0].ddls != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
-            if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member.items[0].at):
-                return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
         return self._waiting(group.target)
 
     def _waiting(self, target: TableName, *, of_source: str = "") -> str:
@@ -209,19 +198,6 @@ def to_begin(source: SyncSource) -> list[Router]:
     ref, job = source.fence.ref, source.job
     begun = begun_subtasks(target_connection(source.target), ref.meta_schema, ref.task, job.task.source_ids)
     return [SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids if name not in begun]
-
-
-def _overlaps_a_load(connection: Connection, ref: SubtaskRef, at: Location) -> bool:
-    """Tell whether a place lies in the stretch of a source's log that its load overlaps."""
-    subtask = read_subtask(connection, ref)
-    until = subtask.catch_up_until if subtask is not None else None
-    return until is not None and not has_passed(at, until) and bool(load_chunks(connection, ref))
-
-
-def _keys(table: Table) -> tuple[object, ...]:
-    """Return what names the rows of a table, and what places they take."""
-    unique = [[one.lower() for one in key.columns] for key in table.unique_keys]
-    return recorded_key(table), sorted(unique)
 
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:

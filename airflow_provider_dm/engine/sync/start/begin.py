@@ -8,8 +8,8 @@ Rows are decoded by the schema at the start, which past.py finds, and the DDL be
 may be newer than the start, as when somebody has copied them: until where the log ends today, and for some log time
 behind that, rows are written over what is there (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
 
-The sources of one run begin together, before the first of them applies anything: in a merged table each has to know of
-the others (merge/joining.py).
+The sources of one run begin together, before the first of them applies anything: the target then knows of each merged
+table which source tables feed it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
-from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
@@ -53,6 +51,7 @@ from airflow_provider_dm.engine.sync.start.past import (
     read_log,
     tables_of_target,
 )
+from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
@@ -65,7 +64,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     begin_definitions,
     load_definitions,
 )
-from airflow_provider_dm.engine.target.table_schema import TableSchema
+from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +175,7 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
 
-    Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, Fenced, and what reading the
+    Raises StartMissing, StartNotThere, StartNotSeen (retry), Fenced, and what reading the
     log and the schemas raises; sources that it raises for, and those behind them, are in the target what they were.
     """
     waiting = [one for source in sources for one in _to_begin(source, store)]
@@ -185,9 +184,8 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
     try:
         found = [one.look() for one in waiting]
         proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
-        for number, (here, start) in enumerate(proven):
-            others = proven[:number] + proven[number + 1 :]
-            here.begin(start, [newcomer for other, _ in others for newcomer in other.newcomers()])
+        for here, start in proven:
+            here.begin(start)
             waiting.pop(0)
     except DmError:
         for one in waiting:
@@ -230,7 +228,7 @@ class _Beginning:
     """What DM has left; None: `meta` counts."""
 
     def look(self) -> _Found:
-        """Ask the source for its tables and its log, and the target for the tables that can be merged."""
+        """Ask the source for its tables and its log."""
         rules = self.source.rules
         with connected(self.source.spec.endpoint.resolve()) as connection:
             today = in_relay(current_location(connection), connection, self.source.spec)
@@ -239,20 +237,13 @@ class _Beginning:
             definitions = Definitions.read(connection, tables, rules.block_allow.allows_schema)
             server = server_of(connection)
         known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
-        schemas, keyed = self._schemas(known)
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
-        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
+        return _Found(one, today, tuple(binlogs), self._schemas(known), definitions, server)
 
-    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], Mapping[TableName, str]]:
-        """Return these tables with their targets, and the keys of those targets that can be merged."""
+    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[TableSchema, ...]:
+        """Return these tables with their targets."""
         route = self.source.rules.router.route
-        schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
-        names = {one.target for one in schemas}
-        if self.source.config.overwrites:
-            return schemas, {}
-        connection = target_connection(self.source.target)
-        found = read_tables(connection, existing(connection, names))
-        return schemas, {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
+        return tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
 
     def tail(self) -> Tail:
         """Return the log that the sync will read."""
@@ -273,14 +264,12 @@ class _Beginning:
 
 @dataclass(frozen=True)
 class _Found:
-    """The state of a source that is about to begin. `keyed`: of its target tables, those that can be merged, with
-    their keys (merge/recorded_key.py)."""
+    """The state of a source that is about to begin."""
 
     beginning: _Beginning
     today: Location
     binlogs: tuple[BinlogSize, ...]
     schemas: tuple[TableSchema, ...]
-    keyed: Mapping[TableName, str]
     definitions: Definitions
     server: Server
     dm_extent: DmExtent | None = None
@@ -305,9 +294,8 @@ class _Found:
         else:
             tables = today.at_start(name, self._ddl_since(start, stop))
         log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
-        schemas, keyed = one._schemas(tables)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
-        return replace(self, schemas=schemas, keyed=keyed, definitions=definitions).behind(start)
+        return replace(self, schemas=one._schemas(tables), definitions=definitions).behind(start)
 
     def _ddl_since(self, start: Location, stop: threading.Event) -> Sequence[Logged]:
         """Read the DDL of the log between `start` and today."""
@@ -376,17 +364,12 @@ class _Found:
     def _refused(self, place: Location, reason: str) -> StartNotThere:
         return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
 
-    def newcomers(self) -> tuple[Newcomer, ...]:
-        """Return the source tables that can share a target with others."""
-        schemas = [one for one in self.schemas if one.target in self.keyed]
-        return tuple(Newcomer(one.table.name, one.target, self.keyed[one.target]) for one in schemas)
-
     def _today_unless_exact(self) -> Location | None:
         """Return where the log ends now; None where the user has declared `meta` to be exact."""
         return None if self.beginning.source.config.syncer.safe_mode_duration == 0 else self.today
 
-    def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
-        """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
+    def begin(self, start: Location) -> None:
+        """Begin the subtask, in one transaction."""
         source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
@@ -396,13 +379,14 @@ class _Found:
                 source.fence,
                 unit=UNIT_SYNC,
                 start=start,
-                catch_up_until=self._today_unless_exact() if dm is None else dm.until,
+                overwrite_until=self._today_unless_exact() if dm is None else dm.until,
                 safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
             )
             if self.beginning.dm is not None:
                 flush_interval = source.config.syncer.checkpoint_flush_interval
                 self.beginning.dm.check_still(connection, source.fence.ref, flush_interval)
-            enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(), fellows, loading=False)
+            withdraw_all(connection, source.fence.ref)  # of a task of this name whose other rows were removed
+            save_table_schemas(connection, source.fence.ref, self.schemas)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())
 

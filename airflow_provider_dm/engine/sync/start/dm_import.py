@@ -6,8 +6,8 @@
     exit_safe             up to there changes may be in the target already; none: up to where the log ends today
     table_info            the table where its point is, if DDL lies behind that; else the source's own of today
 
-What lies between the places and that end is written over what is there (catch-up). A table without a key cannot be: it
-is taken over only where DM was stopped in peace, and all is known to be applied up to one place.
+What lies between the places and that end is written over what is there (sync/safe_mode). A table without a key cannot
+be: it is taken over only where DM was stopped in peace, and all is known to be applied up to one place.
 
 DM's points name places as it has seen them, maybe in its own relay log (`mysql-bin|000002.000003`), which counts
 sub-directories from its own beginning. They are compared with each other as DM does, and then found in our log.

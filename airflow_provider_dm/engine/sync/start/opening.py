@@ -36,11 +36,10 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
-from airflow_provider_dm.engine.sync.safe_mode.states import lets_through, state_at
+from airflow_provider_dm.engine.sync.safe_mode.states import Off, state_at
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
@@ -157,7 +156,7 @@ class Opened:
     first_plan: SyncPlan
     lo: Location
     edge: Location | None
-    catch_up_until: Location | None
+    overwrite_until: Location | None
     goal: Location | None
     window: Window | None = None
     """The log time that is to go by in safe mode; None: none."""
@@ -197,12 +196,12 @@ def open_sync(
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
-    loaded, overlap, window = bool(load_chunks(connection, ref)), subtask.catch_up_until, load_window(connection, ref)
-    if overlap is not None and not has_passed(lo, overlap) and not (loaded and source.config.overwrites):
-        plan.check_keys_kept(copied=loaded)
+    until, window = subtask.overwrite_until, load_window(connection, ref)
+    if until is not None and not has_passed(lo, until):
+        plan.check_keys_kept()
     always = source.config.syncer.safe_mode
-    state = state_at(lo, always=always, overlap=overlap, loaded=loaded, window=window)
-    plan = written_by(connection, source, plan, overwrites=lets_through(state))
+    state = state_at(lo, always=always, until=until, window=window)
+    plan = written_by(connection, source, plan, overwrites=state != Off())
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -211,14 +210,12 @@ def open_sync(
         first_plan=first_plan,
         lo=lo,
         edge=edge,
-        catch_up_until=subtask.catch_up_until,
+        overwrite_until=until,
         goal=goal or _goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=window,
-        loaded=loaded,
-        open_places=read_open_places(
-            connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
-        ),
+        loaded=bool(load_chunks(connection, ref)),
+        open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of, until),
     )
 
 
@@ -307,8 +304,7 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
     check_none_waits(left_out, held, {one.target for one in known if one.table.name in held}, known)
-    copied_again = load_copied_again(connection, ref)
-    return plan_for(connection, source, schemas, buckets, copied_again, under_way=under_way, held=held), left_out
+    return plan_for(connection, source, schemas, buckets, under_way=under_way, held=held), left_out
 
 
 def check_none_waits(
@@ -331,7 +327,6 @@ def plan_for(
     source: SyncSource,
     schemas: Sequence[TableSchema],
     buckets: int,
-    copied_again: Mapping[TableName, str],
     *,
     under_way: Collection[TableName] = (),
     held: Collection[TableName] = frozenset(),
@@ -354,22 +349,18 @@ def plan_for(
     targets = {name: table for name, table in (read or {}).items() if name in wanted}
     targets |= read_tables(connection, wanted.difference(under_way, targets))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
-    recorded = {schema.target for schema in schemas if schema.owner > 0}
-    shared = shared_targets(connection, ref) | recorded | frozenset(also_merged)
+    shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    copied = bool(chunks)
     return make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        merged=shared if source.config.syncs_by_owner or not copied else None,
+        merged=shared if source.config.syncs_by_owner or not chunks else None,
         shared=shared,
         held=held,
-        copied=copied,
         coverage=coverages(chunks),
-        copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
     )

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, row
 from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
-from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, Mode, OwnerWork
+from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, OwnerWork
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, RowStatementError
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -102,14 +102,9 @@ class WaveWriter:
     plan: SyncPlan
     target: Target
     step: Step
-    catch_up: bool
     pool: Executor | None = None
     batch: int | None = None
     multiple_rows: bool = True
-    lenient: bool = False
-    """Rows that collide are written over (`overwriting`), where the log counts for exact."""
-    over: bool = False
-    """In merged tables, too (`last_wins`)."""
     connections: int = 1
     """How many batches `pool` runs at once."""
     log_bytes: int = 0
@@ -139,7 +134,7 @@ class WaveWriter:
         return sum(write.result() for write in writes)
 
     def _share(self, waves: Sequence[Wave]) -> int:
-        if self.lenient or self.plan.merged:
+        if self.plan.safe or self.plan.merged:
             return min(SMALL_BATCH, BATCH_ROWS)
         rows = sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
         most = min(max(SMALL_BATCH, rows // self.connections), BATCH_ROWS)
@@ -153,7 +148,7 @@ class WaveWriter:
                 # Rolled back. Once more, now asking which rows are there before they are written over.
                 return self._transaction(waves, batch, act, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
-            if not self.lenient:
+            if not self.plan.safe:
                 raise
             return self._transaction(waves, batch, act, careful=True, met=error)
 
@@ -222,18 +217,15 @@ class WaveWriter:
         changes = [change for some in works.values() for work in some for change in work.in_order]
         if changes:
             sql = _row_sql(part, access.dialect.server.flavour)
-            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
-        known = not self.catch_up or all(self.plan.owner(source) for source in works)
-        if not known or not all(self.plan.by_owner(source, over=self.over) for source in works):
-            overlapping = self.catch_up and any(map(self.plan.overlaps, works))
-            unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
+            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key)
+        if not all(map(self.plan.by_owner, works)):
+            unsure = not self.plan.losses.keys().isdisjoint(works)
             by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
-            shared = self.over and all(map(self.plan.is_merged, works))
+            shared = all(map(self.plan.is_merged, works))
             return _TableWrites.of(part, by_table, access, unsure=unsure, shared=shared)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
-        mode = Mode.CATCH_UP if self.catch_up else Mode.EXACT
-        return MergedWrites(self.step, owners, mode)
+        return MergedWrites(self.step, owners)
 
     def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
         """Run the writes to one table; return how many rows have to wait."""
@@ -283,7 +275,7 @@ class _TableWrites:
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
     unsure: bool
-    """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
+    """Rows may be there, or not, as filters leave out a part of the log."""
     shared: bool
     """Other tables' rows may be in the way, and are written over."""
 
@@ -302,7 +294,6 @@ class _TableWrites:
         rows = {
             Verb.INSERT: [row for work in works for row in work.insert],
             Verb.UPSERT: changed,
-            Verb.REPLACE: [row for work in works for row in work.replace],
         }
         inserts = Inserts.together([work.inserts for work in works if work.inserts is not None])
         statements = (
@@ -320,7 +311,7 @@ class _TableWrites:
             *(
                 statement
                 for one in inserts
-                for statement in write_cells(mapping, one.cells, one.numbers, one.verb, sql.row, dialect=dialect)
+                for statement in write_cells(mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect)
             ),
         )
         return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, unsure, shared)

@@ -14,19 +14,14 @@ wave 1.
     wave 1    DELETE 1, DELETE 2                    both give up a unique value; committed in every bucket
     wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    written at once, whichever came first would have met the other's `a`
 
-Modes. *Exact*: the target is what the log says, so new rows are INSERTs (a duplicate is an error, never overwritten),
-changed rows are upserts that must find their row, deletions must find theirs. *Catch-up*: chunks of a full load overlap
-this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
-moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
-right at the end of the mode, not in between. Tables that are copied from one snapshot (those without a key among them)
-are never in catch-up, unless they are merged: `plan.overlaps`.
+*Exact*: the target is what the log says, so new rows are INSERTs (a duplicate is an error, never overwritten),
+changed rows are upserts that must find their row, deletions must find theirs.
 
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
 gone at the source is not removed for another one that has taken its unique value; such a row stops the task. Keys
 that the target may hold for one take turns (`turns`), the first in wave 2, the others behind it. And changes that
-depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`), also in
-catch-up, where an upsert of each image would make rows of those that were left out.
+depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`).
 
 *Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
 each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
@@ -44,7 +39,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
-from airflow_provider_dm.engine.rules.row_filter import Loss, check_overlap
+from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
@@ -52,9 +47,8 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import Kept, Order, marks_of
-from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket, is_changed_in_place
+from airflow_provider_dm.engine.sync.write.inserts import Inserts, by_bucket
 from airflow_provider_dm.engine.sync.write.turns import turns_of
-from airflow_provider_dm.engine.target.statements import Verb
 
 
 @dataclass
@@ -66,14 +60,13 @@ class TableWork:
     delete: list[Row] = field(default_factory=list)
     """Rows to delete by identity key, given by their last known image."""
     gone: list[Row] = field(default_factory=list)
-    """Rows of which nothing should be there, to delete by identity key (`make_waves`, lenient)."""
+    """Rows of which nothing should be there, to delete by identity key (where rows may collide)."""
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Keyless: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
     inserts: Inserts | None = None
     """More rows to insert; then all others are empty."""
     change: list[Row] = field(default_factory=list)
-    replace: list[Row] = field(default_factory=list)
     in_order: list[Change] = field(default_factory=list)
     """Changes one after the other; then all others are empty."""
 
@@ -83,7 +76,7 @@ class TableWork:
 
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
-        written = len(self.insert) + len(self.inserts or ()) + len(self.change) + len(self.replace) + len(self.in_order)
+        written = len(self.insert) + len(self.inserts or ()) + len(self.change) + len(self.in_order)
         return len(self.delete) + len(self.gone) + removed + written
 
 
@@ -121,24 +114,11 @@ class Waves:
         return self.later[number - 1] if number else self.second
 
 
-def make_waves(
-    plan: SyncPlan,
-    folded: Folded,
-    *,
-    catch_up: bool,
-    lenient: bool = False,
-    over: bool = False,
-) -> Waves:
-    """Sort folded changes into waves and buckets.
-
-    `lenient`: rows may be otherwise than the log says (sync/safe_mode/overwriting.py), also those that it leaves as
-    they were. `over`: in merged tables, too (sync/safe_mode/last_wins.py).
-    """
-    waves, sort = Waves(), _Sorting(plan, catch_up, lenient, over)
+def make_waves(plan: SyncPlan, folded: Folded) -> Waves:
+    """Sort folded changes into waves and buckets."""
+    waves, sort = Waves(), _Sorting(plan)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
-        if catch_up and part.key is not None and part.unique:
-            check_overlap(plan.sources[index].filter, part.name)
         bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
         bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
@@ -146,8 +126,8 @@ def make_waves(
         for turn, in_turn in enumerate(sort.turns(index, keyed)):
             sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn))
     for index, cells in folded.inserted.items():
-        part, verb = plan.part(index), Verb.REPLACE if catch_up and plan.overlaps(index) else Verb.INSERT
-        for number, inserts in by_bucket(cells, part, bucket_function(part, plan.buckets), verb):
+        part = plan.part(index)
+        for number, inserts in by_bucket(cells, part, bucket_function(part, plan.buckets)):
             waves.second.setdefault(number, {})[index] = TableWork(inserts=inserts)
     for index, counts in folded.counts.items():
         sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
@@ -161,9 +141,6 @@ class _Sorting:
     """The choice of how the changes of a table are sorted."""
 
     plan: SyncPlan
-    catch_up: bool
-    lenient: bool
-    over: bool
 
     def turns(self, index: int, keyed: Keyed) -> list[Keyed]:
         return turns_of(keyed, self.plan.part(index)) if self._may_lack_deletes(index) else [keyed]
@@ -172,17 +149,14 @@ class _Sorting:
         return self.plan.losses.get(lead) is Loss.DELETES and not self._by_owner(lead)
 
     def _by_owner(self, lead: int) -> bool:
-        return self.plan.by_owner(lead, over=self.over)
+        return self.plan.by_owner(lead)
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
         index, part = sorter.table, self.plan.part(sorter.table)
-        if self.catch_up and self.plan.overlaps(index):
-            in_place = is_changed_in_place(part) and not self.plan.is_merged(index)
-            _catch_up(keyed.items(), part, sorter, in_place=in_place)
-        elif index in self.plan.losses and not self._by_owner(index):
+        if index in self.plan.losses and not self._by_owner(index):
             _kept(keyed.items(), part, sorter)
         else:
-            if self.lenient and not self._by_owner(index) and can_be_written_over(part.mapping):
+            if self.plan.safe and not self._by_owner(index) and can_be_written_over(part.mapping):
                 _unchanged(keyed.items(), part, sorter)
             if part.unique:
                 _exact_in_two_waves(keyed.values(), part, sorter)
@@ -278,18 +252,6 @@ def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _S
             (sort.first if part.unique else sort.second)(row).gone.append(row)
         elif after is not None and before == after:
             sort.second(after).change.append(after)
-
-
-def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter, *, in_place: bool) -> None:
-    """`in_place`: not by REPLACE, which would take away what only the target has in a row."""
-    for key, (before, after) in changes:
-        if after is not None:
-            work = sort.second(after)
-            (work.change if in_place else work.replace).append(after)
-        else:
-            # Also a row that was born and is gone: a chunk may have caught it alive.
-            row = part.row_of(key, before, after)
-            sort.second(row).delete.append(row)
 
 
 def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:

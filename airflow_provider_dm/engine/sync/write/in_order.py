@@ -6,11 +6,6 @@
 
 That is what each statement by itself would do. Neighbours of one kind, about different rows, go together.
 
-While a load is caught up (`causality`) a row may be there as it will be later: an INSERT is written over it, and a row
-whose UPDATE changes its key is there by either key. Where it is by neither, it may have been left out, or two chunks of
-the load have missed it: that stops the task. So it is done only for tables with one unique key, where no other row has
-to give way.
-
 With one unique key a row is changed in place, and keeps what only the target has in it.
 """
 
@@ -20,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -64,7 +58,6 @@ class WritesInOrder:
     changes: tuple[Change, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
-    catch_up: bool = False
 
     def run(self, connection: Connection) -> None:
         """Write. Raises what `execute` raises."""
@@ -72,8 +65,6 @@ class WritesInOrder:
             old = [change.before for change in changes if change.before is not None]
             new = [change.after for change in changes if change.after is not None]
             match kind:
-                case Kind.INSERT if self.catch_up and self.part.key is not None:
-                    self._write(connection, new, Verb.UPSERT)
                 case Kind.INSERT:
                     self._make_room(connection, new)
                     self._write(connection, new, Verb.INSERT)
@@ -86,17 +77,7 @@ class WritesInOrder:
                     self._update(connection, changes)
 
     def _update(self, connection: Connection, changes: list[Change]) -> None:
-        there = self._there(connection, changes, _before)
-        if self.catch_up:
-            found = set(map(id, there))
-            moved = [change for change in changes if id(change) not in found and self._moves(change)]
-            if len(arrived := self._there(connection, moved, _after)) < len(moved):
-                raise NotSupportedYet(
-                    "an UPDATE behind a load that changes its key, of a row that filters or the load have left out",
-                    str(self.part.name),
-                    f"Begin at a quieter time: {MIGRATE_AGAIN}.",
-                )
-            there += arrived
+        there = self._there(connection, changes)
         new = list(map(_after, there))
         if self.part.unique:
             self._delete(connection, list(map(_before, there)))
@@ -127,18 +108,18 @@ class WritesInOrder:
         """Delete a row of a table without a key; tell whether there was one."""
         return bool(self.access.execute(connection, delete_image(self.part.mapping, self.row(image), 1)))
 
-    def _there(self, connection: Connection, changes: list[Change], row_of: Callable[[Change], Row]) -> list[Change]:
-        """Lock the rows that are to be updated, by one of their keys; return the changes of those that are there."""
+    def _there(self, connection: Connection, changes: list[Change]) -> list[Change]:
+        """Lock the rows that are to be updated; return the changes of those that are there."""
         if not changes:
             return []
-        keys = (self.key(row_of(change)) for change in changes)
+        keys = (self.key(_before(change)) for change in changes)
         found = self.access.count_rows(connection, self.part.mapping, keys)
         if found == len(changes):
             return list(changes)
         if not found:
             return []
         half = len(changes) // 2
-        return self._there(connection, changes[:half], row_of) + self._there(connection, changes[half:], row_of)
+        return self._there(connection, changes[:half]) + self._there(connection, changes[half:])
 
 
 def _before(change: Change) -> Row:

@@ -22,29 +22,26 @@ import numpy as np
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.splitting import BEFORE, LAYOUT
-from airflow_provider_dm.engine.merge.overwritable import has_own_columns
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.target.statements import Verb
 
 
 @dataclass(frozen=True, eq=False)
 class Inserts:
-    """Rows to insert: those of these numbers, by INSERT or REPLACE."""
+    """Rows to insert: those of these numbers."""
 
     cells: Cells
     numbers: Any
-    verb: Verb
 
     @classmethod
     def together(cls, inserts: Sequence[Inserts]) -> Iterator[Inserts]:
         """Yield those of a table's buckets as one, in the order in which they came: by key, as most logs have them."""
         if inserts:
             numbers = np.sort(np.concatenate([one.numbers for one in inserts]))
-            yield cls(inserts[0].cells, numbers, inserts[0].verb)
+            yield cls(inserts[0].cells, numbers)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -53,8 +50,8 @@ class Inserts:
         return iter(self.cells.some_rows(self.numbers))
 
 
-def may_stay_cells(plan: SyncPlan, *, catch_up: bool) -> set[int]:
-    """Return the source tables whose rows may go this way (`causality` has the modes)."""
+def may_stay_cells(plan: SyncPlan) -> set[int]:
+    """Return the source tables whose rows may go this way."""
     feeders, optional = Counter(source.target for source in plan.sources), plan.optional_columns()
     return {
         index
@@ -66,7 +63,6 @@ def may_stay_cells(plan: SyncPlan, *, catch_up: bool) -> set[int]:
         and source.target not in plan.merged
         and source.order is None
         and not (source.filter or source.added or optional[index] or index in plan.parts)
-        and not (catch_up and plan.overlaps(index) and is_changed_in_place(plan.part(index)))
     }
 
 
@@ -121,18 +117,13 @@ class Inserting:
                 self._compactor.add_all((table, None, row) for row in cells.rows())
 
 
-def is_changed_in_place(part: TargetPart) -> bool:
-    """Tell whether catch-up does not REPLACE rows, which would take away what only the target has in them."""
-    return has_own_columns(part.mapping) and not part.unique
-
-
 def _keys_are_distinct(cells: Cells, part: TargetPart) -> bool:
     columns = [cells.column(number) for number in part.key or ()]
     keys = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
     return len(set(keys)) == len(cells)
 
 
-def by_bucket(cells: Cells, part: TargetPart, bucket_of: BucketOf, verb: Verb) -> Iterator[tuple[int, Inserts]]:
+def by_bucket(cells: Cells, part: TargetPart, bucket_of: BucketOf) -> Iterator[tuple[int, Inserts]]:
     """Yield each bucket's rows, in the order in which they came."""
     width = range(len(part.mapping.source.columns))
     columns = [cells.column(number) if number in part.hashed else repeat(None, len(cells)) for number in width]
@@ -140,4 +131,4 @@ def by_bucket(cells: Cells, part: TargetPart, bucket_of: BucketOf, verb: Verb) -
     order = np.argsort(buckets, kind="stable")
     found, starts = np.unique(buckets[order], return_index=True)
     for bucket, numbers in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-        yield bucket, Inserts(cells, numbers, verb)
+        yield bucket, Inserts(cells, numbers)

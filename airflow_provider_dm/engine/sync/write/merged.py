@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
-from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access, OwnerWriter, Rows
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -19,9 +17,8 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
-from airflow_provider_dm.engine.target.contested_row import contested_keys
+from airflow_provider_dm.engine.target.contested_row import RowOwner, contested_keys
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb, count_rows, delete_rows, write_rows
 
 Check = Callable[[Statement, int], None]
@@ -36,14 +33,13 @@ class OwnerWork:
     delete: Rows
     insert: Rows
     change: Rows
-    replace: Rows
 
     @classmethod
     def of(
         cls, plan: SyncPlan, source: int, works: Sequence[TableWork], step: Step, access: Access, literals: RowLiterals
     ) -> OwnerWork:
         part = plan.part(source)
-        owner = RowOwner(step.fence.ref, plan.sources[source].owner_name, plan.owner(source))
+        owner = RowOwner(step.fence.ref, plan.sources[source].owner_name)
         writer = OwnerWriter(owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order)
 
         as_logged = _as_logged(part)
@@ -57,7 +53,6 @@ class OwnerWork:
             rows(lambda work: work.delete),
             rows(lambda work: work.insert),
             rows(lambda work: work.change),
-            rows(lambda work: work.replace),
         )
 
 
@@ -80,20 +75,12 @@ def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
     return as_logged
 
 
-class Mode(Enum):
-    """The knowledge of what an owner has in the target (merge/writer.py)."""
-
-    EXACT = "what the log says"
-    CATCH_UP = "what is recorded; the log overlaps what was copied"
-
-
 @dataclass(frozen=True)
 class MergedWrites:
     """The writes of one transaction to one target table."""
 
     step: Step
     owners: Sequence[OwnerWork]
-    mode: Mode
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> int:
         """Write. Return how many rows have to wait for their places.
@@ -104,33 +91,12 @@ class MergedWrites:
         target = self.owners[0].writer.mapping.target.name
         waiting = contested_keys(connection, self.step.fence.ref, target)
         keys = [waiting.get(work.writer.owner.table, set()) for work in self.owners]
-        self._check_sorted()
-        if self.mode is not Mode.EXACT:
-            return self._by_records(connection, keys)
         for work, mine in zip(self.owners, keys, strict=True):
             self._delete(connection, work, mine, found)
         return sum(
             self._write(connection, work, mine, found if careful else None, changed)
             for work, mine in zip(self.owners, keys, strict=True)
         )
-
-    def _check_sorted(self) -> None:
-        """Check that the rows were sorted for this mode: what is in a list that it knows nothing of would be lost."""
-        exact = self.mode is Mode.EXACT
-        for work in self.owners:
-            if unfit := (work.replace if exact else work.change).keys:
-                raise InvariantBroken(
-                    f"changes of {work.writer.owner} are sorted for mode {self.mode.name}",
-                    f"{len(unfit)} that are sorted for another one",
-                )
-
-    def _by_records(self, connection: Connection, keys: Sequence[set[bytes]]) -> int:
-        pairs = list(zip(self.owners, keys, strict=True))
-        cleared = [work.writer.clear(connection, mine, work.delete, work.replace) for work, mine in pairs]
-        contested = 0
-        for (work, mine), rows in zip(pairs, cleared, strict=True):
-            contested += work.writer.put(connection, mine, rows)
-        return contested
 
     def _delete(self, connection: Connection, work: OwnerWork, waiting: set[bytes], found: Check) -> None:
         writer = work.writer
@@ -141,7 +107,7 @@ class MergedWrites:
     def _write(
         self, connection: Connection, work: OwnerWork, waiting: set[bytes], counted: Check | None, changed: Check
     ) -> int:
-        writer = work.writer.unrecorded()
+        writer = work.writer
         rows, again = writer.change(connection, waiting, work.change)
         if counted is not None:
             for statement in count_rows(writer.mapping, writer.key_literals(rows), dialect=writer.access.dialect):

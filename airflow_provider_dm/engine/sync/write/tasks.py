@@ -62,29 +62,21 @@ class EpochJob:
     source: Endpoint
     target: Endpoint
     step: Step
-    catch_up: bool
     writing: Writing
-    lenient: bool = False
-    over: bool = False
-    """See `WaveWriter`, both."""
     log_bytes: int = 0
     """The size of the epoch, without compression."""
 
     def waves(self, folded: Folded) -> Waves:
-        plan = self.plan.value
-        return make_waves(plan, folded, catch_up=self.catch_up, lenient=self.lenient, over=self.over)
+        return make_waves(self.plan.value, folded)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
             self.plan.value,
             Target.at(self.target),
             self.step,
-            self.catch_up,
             pool,
             self.writing.batch,
             self.writing.multiple_rows,
-            self.lenient,
-            self.over,
             connections=self.writing.connections if pool else 1,
             log_bytes=self.log_bytes // self.writing.tasks,
         )
@@ -100,7 +92,7 @@ class ApplyRanges:
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         plan = self.job.plan.value
         compactor = Compactor(plan)
-        inserting = Inserting(compactor, plan, may_stay_cells(plan, catch_up=self.job.catch_up))
+        inserting = Inserting(compactor, plan, may_stay_cells(plan))
         for one in ranges:
             compactor.add_all(_changes(plan, self.job.source, one, inserting.take))
         folded = inserting.folded()

@@ -15,8 +15,8 @@ with other ranges may have no end of a unit there (`CutOtherwise`); then the syn
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
 source that is larger than memory should hold is decoded and written in pieces, within one target transaction.
 
-Exceptions, which docs/limits.md lists: rows of merged tables that wait for their places, while a load is caught up, and
-what shards have held back for a DDL that they make together.
+Exceptions, which docs/limits.md lists: rows of merged tables that wait for their places, and what shards have held back
+for a DDL that they make together.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class TransactionalWriter:
             except CountsDiffer:
                 return self._try_group(here, group, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
-            if not self.writer.lenient:
+            if not self.writer.plan.safe:
                 raise
             return self._try_group(here, group, careful=True, met=error)
 
@@ -243,7 +243,7 @@ class TransactionalWriter:
     def _waves(self, changes: Sequence[Logged]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
-        return make_waves(writer.plan, folded, catch_up=writer.catch_up, lenient=writer.lenient, over=writer.over)
+        return make_waves(writer.plan, folded)
 
 
 def _group(hi: str, changes: list[Logged]) -> _Group:
