@@ -40,7 +40,9 @@ def get_provider_info() -> dict[str, Any]:
         ),
         "sensors": _modules("sensors.relay", "sensors.shard_ddl", "sensors.sync"),
         "hooks": _modules("hooks.checkpoint", "hooks.database", "hooks.metadata", "hooks.relay", "hooks.spark"),
-        "triggers": _modules("triggers.relay", "triggers.run", "triggers.shard_ddl", "triggers.sync"),
+        "triggers": _modules(
+            "triggers.events", "triggers.relay", "triggers.run", "triggers.shard_ddl", "triggers.sync"
+        ),
         "extra-links": ["airflow_provider_dm.links.dm_page.DmPageLink"],
         "plugins": [{"name": "dm", "plugin-class": "airflow_provider_dm.plugins.dm_plugin.DmPlugin"}],
         "cli": ["airflow_provider_dm.airflow_commands.get_dm_cli_commands"],

@@ -95,6 +95,15 @@ def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stoppe
     assert result["stage"] == "Stopped"
     assert result["location"].rpartition(":")[0] >= deferred.goal.rpartition(":")[0]
     assert not deferred.pid("deferred_source")
+    goal_file = deferred.goal.rpartition(":")[0]
+
+    def is_noticed() -> bool:
+        """Return True if Airflow has an asset event of a location behind the goal, which the asset's watcher saw."""
+        found = [one["extra"]["payload"] for one in airflow.api.call("GET", "/assets/events")["asset_events"]]
+        return any(one["location"].rpartition(":")[0] >= goal_file for one in found)
+
+    wait_for(is_noticed, seconds=120)
+    wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"], seconds=60)
     log = airflow.api.log(STOPPED_DAG, run, "pull")
     assert f"process {first} on" in log
     assert "has said nothing for" in log

@@ -2,10 +2,12 @@
 
 The source is the Airflow connection `scheduled_source`; the run's configuration may keep the relay running."""
 
-from airflow.sdk import DAG, Param
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset, AssetWatcher, Param
 
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
+from airflow_provider_dm.triggers.events import RelayAdvancedEventTrigger
 
 with DAG("relay_until_stopped", schedule=None, params={"stop": Param(True, type="boolean")}, catchup=False):
     pull = DmRelayOperator(
@@ -34,3 +36,8 @@ with DAG("relay_deferred", schedule=None, params={"goal": Param("", type="string
 
 with DAG("relay_deferred_for_ever", schedule=None, catchup=False):
     DmRelayOperator(task_id="pull", source="marked_source", deferrable=True, retries=2, retry_delay=1)
+
+advanced = RelayAdvancedEventTrigger(source_id="deferred_source", dm_meta_conn_id=None, poll_interval=5)
+pulled = Asset("dm_relay_of_deferred_source", watchers=[AssetWatcher(name="relay", trigger=advanced)])
+with DAG("relay_advanced", schedule=[pulled], catchup=False, max_active_runs=1, is_paused_upon_creation=False):
+    EmptyOperator(task_id="seen")

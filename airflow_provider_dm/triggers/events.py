@@ -1,0 +1,125 @@
+"""Triggers of asset-driven DAGs: they fire again and again, as often as there is something new.
+
+    RelayAdvancedEventTrigger   a relay log has received more of its source's binlog
+    CaughtUpEventTrigger        a task's sync has applied more, up to the end of every source's binlog
+    DdlLockEventTrigger         shards have made different DDL, or wait for each other's for too long
+
+The last state for which a trigger has fired is kept in Airflow's asset state store, so what happens while no triggerer
+runs is not missed. It is written after the event: a triggerer that dies between the two fires again for the same state.
+Watch one asset with each trigger: with several there is no single place for that state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
+
+KEY: Final = "dm_fired_for"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
+    """The base of the event triggers: a state that is read again and again, and the event of each new one."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield an event for each new state, without an end."""
+        fired_for = None if self.asset_state_store is None else await self.asset_state_store.aget(KEY)
+        async for event in self._looks(self._event):
+            if not event or event["state"] == fired_for:
+                continue
+            yield TriggerEvent(event)
+            fired_for = event["state"]
+            if self.asset_state_store is not None:
+                await self.asset_state_store.aset(KEY, fired_for)
+
+    async def _wait(self) -> Event:
+        await asyncio.Event().wait()  # run() never ends
+        raise AssertionError("an event trigger has no last event")
+
+    @abstractmethod
+    def _event(self, store: MetaStore) -> Event | None:
+        """Return the event of the present state, with the key ``state``; None: there is none."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelayAdvancedEventTrigger(MetadataEventTrigger):
+    """A trigger that fires when the relay log of a source has grown, once for each location that it sees.
+
+    :param source_id: the source
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+
+    Events: ``{"source", "location", "state"}``.
+    """
+
+    source_id: str
+
+    def _event(self, store: MetaStore) -> Event | None:
+        status = store.relay_status(self.source_id)
+        if status is None or status.relay is None:
+            return None
+        return {"source": self.source_id, "location": str(status.relay), "state": status.relay.sort_key}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CaughtUpEventTrigger(MetadataEventTrigger):
+    """A trigger that fires when a task's sync has applied everything that its sources had written, and holds nothing
+    back; and again when it has applied more.
+
+    :param task_name: the task's name
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+
+    Events: ``{"task", "locations": {source: location}, "state"}``.
+    """
+
+    task_name: str
+
+    def _event(self, store: MetaStore) -> Event | None:
+        from airflow_provider_dm.launch.status import last_run, progress_of
+
+        run, known = last_run(store, self.task_name), store.list_subtasks(task=self.task_name)
+        if not known or not all(one.applied and progress_of(one, run).get("caught_up") for one in known):
+            return None
+        locations = {one.source: str(one.applied) for one in known}
+        return {"task": self.task_name, "locations": locations, "state": locations}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DdlLockEventTrigger(MetadataEventTrigger):
+    """A trigger that fires when a person should look at DDL locks: shards have made different DDL, or a lock is older
+    than a limit. It fires again when the set of these locks has changed and is not empty.
+
+    :param task_name: the task's name; None: all tasks
+    :param older_than_seconds: the age from which a lock that waits counts; None: only different DDL counts
+
+    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+
+    Events: ``{"locks": [lock, as dmctl shard-ddl-lock shows it], "state"}``.
+    """
+
+    task_name: str | None = None
+    older_than_seconds: float | None = None
+
+    def _event(self, store: MetaStore) -> Event | None:
+        from airflow_provider_dm.launch.ddl_locks import locks_document
+
+        locks = [one for one in locks_document(store, self.task_name)["locks"] if self._counts(one)]
+        if not locks:
+            return None
+        return {"locks": locks, "state": sorted(f"{one['ID']} {one['number']} {one['phase']}" for one in locks)}
+
+    def _counts(self, lock: Mapping[str, Any]) -> bool:
+        if lock["phase"] in ("conflict", "differs"):
+            return True
+        return self.older_than_seconds is not None and lock["ageSeconds"] >= self.older_than_seconds
