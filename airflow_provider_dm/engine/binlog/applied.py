@@ -1,13 +1,13 @@
-"""Which transactions of a server's log are applied already, when another server's log was read before.
+"""Transactions that are already applied when reading continues in another server's log.
 
-A new sub-directory begins with a whole file, so it repeats transactions that the older one holds. They are told by
-their ids, each by itself: a replica may have committed independent transactions in another order. `Left` is what is
-applied and has not come yet in this log; as long as something is left, each transaction is held against it, and with
-the last one the log is an ordinary one.
+A new sub-directory begins with a complete file, so it repeats transactions of the older one. They are recognized
+individually by their ids: a replica may have committed independent transactions in another order. `Left` has the
+applied transactions that have not yet come in this log; while any are left, each transaction is checked against it, and
+after the last one the log is an ordinary one.
 
-A transaction that is not applied, in front of one that is, was reordered by a replica with parallel workers; but only
-if it came from where those came from, and only if the server has the others too. Else two servers were written to at
-once, and no order of their changes is right: an error, in front of that transaction.
+A transaction that is not applied, before one that is, was reordered by a replica with parallel workers; but only if it
+comes from the same servers as the applied ones, and only if the server has the others too. Otherwise two servers were
+written to at once, and no order of their changes is right: an error, before that transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
 
 class HistoryGap(DmError):
-    """The new server's log begins behind transactions that the old one's does not hold."""
+    """The new server's log begins after transactions that the old server's log does not contain."""
 
     missing: str
     here: str
@@ -36,17 +36,17 @@ class HistoryGap(DmError):
     code = "DM-4044"
     scope = Scope.UPSTREAM
     what = (
-        "the relay log in {directory} goes on with {newer}, before which the transactions {missing} were committed; "
-        "{older} does not hold them (it is read up to {here})."
+        "the relay log in {directory} continues with {newer}, before which the transactions {missing} were committed; "
+        "{older} does not contain them (it is read up to {here})."
     )
     hint = (
-        "They were written to the new server alone, or purged there. If it still has the files that hold them, remove "
-        "the newer sub-directory and start the relay again; else: " + _MIGRATE_AGAIN
+        "They were written to the new server only, or purged there. If it still has the files with them, remove the "
+        "newer sub-directory and start the relay again; otherwise: " + _MIGRATE_AGAIN
     )
 
 
 class HistoryDiverged(DmError):
-    """Two servers of one source were written to apart from each other."""
+    """Two servers of one source were written to independently."""
 
     at: str
     gtid: str
@@ -54,37 +54,35 @@ class HistoryDiverged(DmError):
 
     code = "DM-4045"
     scope = Scope.UPSTREAM
-    what = (
-        "the transaction {gtid} at {at} was committed by a server that had not all that is applied (it lacks {left})."
-    )
+    what = "the transaction {gtid} at {at} was committed by a server that lacked applied transactions ({left})."
     hint = (
-        "The old and the new server were written to apart from each other, so their changes have no common order. "
+        "The old and the new server were written to independently, so their changes have no common order. "
         + _MIGRATE_AGAIN
     )
 
 
 class NotNumbered(DmError):
-    """A transaction without a GTID, which alone tells behind a failover whether it is applied already."""
+    """A transaction without a GTID: after a failover, only the GTID shows whether it is applied already."""
 
     at: str
 
     code = "DM-4046"
     scope = Scope.UPSTREAM
-    what = "behind a failover every transaction needs a GTID, and {at} has none."
-    hint = "Both servers must have had gtid_mode=ON from before the failover on. " + _MIGRATE_AGAIN
+    what = "after a failover every transaction needs a GTID, but {at} has none."
+    hint = "Both servers must have had gtid_mode=ON since before the failover. " + _MIGRATE_AGAIN
 
 
 class Left(ABC):
-    """The transactions that are applied and have not come yet in the log that is read.
+    """The applied transactions that have not come yet in the log that is read.
 
-    Mutable; true while there is something.
+    Mutable; true while there are any.
     """
 
     @staticmethod
     def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Left:
-        """Return what is applied and has not come yet.
+        """Return the applied transactions that are still to come.
 
-        `read`: everything before the place where reading begins, in this server's log.
+        `read`: everything before the location where reading begins, in this server's log.
         """
         if isinstance(applied, MysqlGtidSet) and isinstance(read, MysqlGtidSet):
             return _MysqlLeft(applied, read, server_uuid)
@@ -100,14 +98,14 @@ class Left(ABC):
 
     @abstractmethod
     def repeats(self, gtid: Gtid, at: str) -> bool:
-        """Take the next transaction of the log, which ends at `at`, and tell whether it is applied.
+        """Take the next transaction of the log, which ends at `at`; return True if it is applied.
 
         Raises HistoryDiverged.
         """
 
 
 class _MysqlLeft(Left):
-    """The exact set, with gaps and tags: numbers of one server may come in any order."""
+    """The exact set, with gaps and tags: transaction numbers of one server may come in any order."""
 
     def __init__(self, applied: MysqlGtidSet, read: MysqlGtidSet, server_uuid: str) -> None:
         self._left: dict[tuple[bytes, str], list[tuple[int, int]]] = {}
@@ -149,7 +147,7 @@ class _MysqlLeft(Left):
 
 
 class _MariadbLeft(Left):
-    """The set by domain: inside of one the order is the same on all servers, and the last sequence number says all."""
+    """The set by domain: within a domain the order is the same on all servers, so the last sequence number suffices."""
 
     def __init__(self, applied: MariadbGtidSet, read: MariadbGtidSet, server_uuid: str) -> None:
         self._last: dict[int, MariadbGtid] = {gtid.domain: gtid for gtid in read.unreached(applied)}

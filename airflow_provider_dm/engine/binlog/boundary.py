@@ -1,15 +1,15 @@
-"""Where transactions begin and end: one scan over event headers, for the planner and for the relay's recovery.
+"""Transaction boundaries: one scan over event headers, for the planner and for the relay's recovery.
 
-The scan walks from event to event by their sizes and looks into few of them: GTID (which transaction), QUERY (BEGIN,
+The scan goes from event to event by their sizes and reads the bodies of few: GTID (which transaction), QUERY (BEGIN,
 COMMIT or something else), PREVIOUS_GTIDS and GTID_LIST, a compressed transaction. A boundary is a position between
-transactions; everything up to it is complete. What an event means for that is in transaction.py; here is the loop, and
-what most transactions consist of is decided in it.
+transactions; everything up to it is complete. transaction.py has the effect of each event; this module has the loop,
+which handles the events of ordinary transactions itself.
 
-The scan stops in front of DDL, at `cut`, or where the bytes end. It decodes no row. An error is raised only when it is
-the first thing found: until then the scan ends in front of it.
+The scan stops before DDL, at `cut`, or at the end of the bytes. It decodes no row. An error is raised only if it is the
+first thing found; otherwise the scan ends before it.
 
-Checksums: whoever decodes the rows of a stretch checks every event of it. The scan checks what it looks into beyond
-that, as nobody may read it again: statements, compressed transactions, what lies between transactions.
+Checksums: the decoder of a stretch's rows checks every event. In addition, the scan checks the events whose bodies it
+reads, since they may not be read again: statements, compressed transactions, events between transactions.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ _ROWS_HEAD: Final = _ROWS_FLAGS + 2
 
 @dataclass(frozen=True)
 class Tail:
-    """The place where the last complete transaction of a file ends, and every id up to there (as text)."""
+    """The end of the last complete transaction of a file, and the GTID set up to there (as text)."""
 
     position: int
     gtid_set: str
 
 
 class OpenLog(NamedTuple):
-    """A file of the log that is read: its bytes, how they are laid out, and what errors call it."""
+    """A file of the log for reading: its bytes, its format, and its name in errors."""
 
     window: Bytes
     format: BinlogFormat
@@ -92,30 +92,30 @@ class OpenLog(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """A complete transaction: its id (None: it has none) and the boundary behind it."""
+    """A complete transaction: its id (None: it has none) and the boundary after it."""
 
     gtid: Gtid | None
     end: int
 
 
 def last_boundary(path: str, size: int) -> Tail | None:
-    """Return the last boundary in the first `size` bytes of a file, whatever its events are.
+    """Return the last boundary in the first `size` bytes of a file with any kind of events.
 
-    This is for the relay, which stores what it does not understand. None: not even the format event is there whole.
+    For the relay, which also stores unknown events. None if the format event is incomplete.
     Raises MalformedEvent, UnsupportedFormat.
     """
     with opened(path, size, path) as log:
         if log is None:
             return None
         found = scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False)
-        if found.ended is Ended.EVENT:  # damage: say where
+        if found.ended is Ended.EVENT:  # damage: raise the error for its location
             scan(log, found.end, cut=size + 1, apply=False)
         return Tail(found.end, found.trail.added_to("", log.format.flavour))
 
 
 @contextmanager
 def opened(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
-    """Open the first `size` bytes of a file; None as long as its format event is not there whole.
+    """Open the first `size` bytes of a file; None while its format event is incomplete.
 
     Raises UnsupportedFormat, OSError.
     """
@@ -125,7 +125,7 @@ def opened(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
 
 
 def read_format(window: Bytes, name: str) -> BinlogFormat | None:
-    """Read the format event of a file; None as long as it is not there whole. Raises UnsupportedFormat."""
+    """Read the format event of a file; None while it is incomplete. Raises UnsupportedFormat."""
     head = window.read(0, _FORMAT_READ_SIZE)
     if len(head) < BINLOG_HEADER_SIZE + HEADER_SIZE:
         return None
@@ -150,15 +150,15 @@ def scan(
     hop: bool | None = None,
     notes_xa: bool | None = None,
 ) -> Stretch:
-    """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`;
-    what is to be applied and compressed counts as unpacked, so that the boundary may lie in front of it.
+    """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
+    Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.
 
-    `apply=False`: events that cannot be applied, and DDL, are walked over. `inside`: `start` is a seam instead, and the
-    first boundary the end of that transaction. `part`: look for seams once this many bytes have passed since the start
-    or the seam before. `hop`: use the compiled short cut, if it is there; the relay scans with `apply=False` and does
-    not load it. `notes_xa`: note what is about XA; None: if it is to be applied.
+    `apply=False`: events that cannot be applied, and DDL, are skipped. `inside`: `start` is a seam instead, and the
+    first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the last
+    seam. `hop`: use the compiled fast path if it is ready; the relay scans with `apply=False` and does not load it.
+    `notes_xa`: record XA transactions; None: if `apply`.
     Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, EventTooLarge or ChecksumMismatch at the
-    first event that is the reason, unless complete transactions lie before it.
+    first event that causes it, unless complete transactions precede it.
     """
     state = BEGUN if inside else OUTSIDE
     walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
@@ -174,9 +174,9 @@ def scan(
 
 
 def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbered], int]:
-    """Return each transaction from boundary `start` to the first boundary at or behind `cut`, and where that is.
+    """Return each transaction from boundary `start` to the first boundary at or after `cut`, and that boundary.
 
-    They are listed whatever they hold, and whether or not it can be applied.
+    They are listed whatever their content, and whether or not it can be applied.
     Raises MalformedEvent, if it is the first thing found.
     """
     found = Stretch(start, start)
@@ -184,7 +184,7 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
 
     def note(gtid: Gtid | None) -> None:
         while len(listed) + 1 < found.transactions:
-            listed.append(Numbered(None, found.end))  # of those in front of it, which have no id
+            listed.append(Numbered(None, found.end))  # earlier transactions without an id
         listed.append(Numbered(gtid, found.end))
 
     found.trail.add = note
@@ -200,14 +200,14 @@ def list_transactions(log: OpenLog, start: int, *, cut: int) -> tuple[list[Numbe
 
 
 def list_xa(log: OpenLog, start: int, *, end: int) -> list[FoundPrepared | FoundEnd]:
-    """Return what lies between two boundaries that is about XA, whatever else does. Raises MalformedEvent."""
+    """Return the XA transactions between two boundaries; other contents are ignored. Raises MalformedEvent."""
     walk = Walk(f"{log.name}:", Stretch(start, start), False, log.format.flavour, notes_xa=True, opened_at=start)
     _walk(walk, log.window, end, log.format.trailer_size, hopper=hopper_for(log.format))
     return walk.found.xa
 
 
 def verify_events(log: OpenLog, start: int, end: int) -> None:
-    """Check every event from boundary `start` to `end`, as whoever decodes rows does. Raises ChecksumMismatch."""
+    """Check every event from boundary `start` to `end`, as the row decoder does. Raises ChecksumMismatch."""
     if not log.format.checksum:
         return
     while start < end:
@@ -219,9 +219,9 @@ def verify_events(log: OpenLog, start: int, end: int) -> None:
 def _walk(
     walk: Walk, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
 ) -> Ended:
-    """Walk over the headers. One long loop, as function calls are what it would spend its time on.
+    """Scan the headers. One long loop, because function calls would take most of its time.
 
-    `hopper` takes ordinary transactions, as long as they end before there might be a seam.
+    `hopper` takes ordinary transactions, as long as they end before a possible seam.
     """
     found, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
     mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, found.trail.add
@@ -230,8 +230,8 @@ def _walk(
     position = base = limit = found.start
     buffer = b""
     state = walk.state  # the loop's own copy
-    next_seam, seam = position + part, 0  # where to look for the next one; one that lacks a statement behind it
-    unpacked = 0  # of the transaction that is open
+    next_seam, seam = position + part, 0  # where to look for the next seam; a seam that is not followed by a statement
+    unpacked = 0  # of the open transaction
     while found.end < cut and found.ddl is None:
         if position + HEADER_SIZE > limit:
             buffer, base = window.read(position, CHUNK_SIZE), position
@@ -249,7 +249,7 @@ def _walk(
         behind = position + size
         if size < smallest:
             raise MalformedEvent(walk.at(position), f"a size of {size} bytes")
-        if behind > limit:  # else it is neither torn nor too large
+        if behind > limit:  # otherwise it is neither incomplete nor too large
             if size > (LARGEST_UNPACKED if walk.inside_payload else LARGEST_EVENT) and walk.apply:
                 raise EventTooLarge(walk.at(position), size)
             if behind > file_size:
@@ -287,7 +287,7 @@ def _walk(
             if behind > limit:
                 buffer, base, offset = window.read(position, max(CHUNK_SIZE, size)), position, 0
                 limit = position + len(buffer)
-                if behind > limit:  # the file is shorter than published
+                if behind > limit:  # the file is shorter than its published size
                     return Ended.TORN
             body = offset + HEADER_SIZE
             if code == _XID and state == BEGUN and walk.ddl is None:
@@ -342,10 +342,10 @@ def _walk(
 
 
 def _proves_itself(window: Bytes, position: int) -> bool | None:
-    """Tell whether the event there has the right checksum; None: it is not there whole.
+    """Return True if the event at `position` has a valid checksum; None if it is incomplete.
 
-    Behind MariaDB's START_ENCRYPTION that tells a log that the server sent, decrypted, from a copy of its file, in
-    which nothing but the sizes can be read.
+    After MariaDB's START_ENCRYPTION, this distinguishes a log that the server sent decrypted from a copy of its file,
+    in which only the sizes are readable.
     """
     head = window.read(position, HEADER_SIZE)
     if len(head) < HEADER_SIZE:
@@ -361,8 +361,8 @@ def _proves_itself(window: Bytes, position: int) -> bool | None:
 
 
 def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> int:
-    """Walk over a compressed transaction: its events are walked as they would be outside. Return how many bytes more
-    it has when unpacked; 0 where it is not to be applied.
+    """Scan a compressed transaction: its events have the same effect as outside. Return the number of bytes by which it
+    is larger when unpacked; 0 if it is not to be applied.
     """
     at = walk.at(position)
     if walk.inside_payload or walk.state != OPENED:
@@ -382,14 +382,14 @@ def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: 
 
 
 def _ends_statement(window: Bytes, position: int, size: int, buffer: bytes, offset: int) -> bool:
-    """Tell whether a rows event is the last of its statement: the next one names its tables anew."""
+    """Return True if a rows event is the last of its statement: the next statement names its tables again."""
     if offset + _ROWS_HEAD > len(buffer):
         buffer, offset = window.read(position, _ROWS_HEAD), 0
     return min(size, len(buffer) - offset) >= _ROWS_HEAD and bool(buffer[offset + _ROWS_FLAGS] & _STATEMENT_ENDS)
 
 
 def _is_begin(buffer: bytes, body: int, end: int) -> bool:
-    """Tell whether the QUERY event whose body begins there is BEGIN, exactly; anything else takes the slow way."""
+    """Return True if the QUERY event with this body is exactly BEGIN; all others take the slow path."""
     if end - body <= _BODY_OF_QUERY:
         return False
     text = body + _BODY_OF_QUERY + buffer[body + 8] + (buffer[body + 11] | buffer[body + 12] << 8) + 1

@@ -1,9 +1,9 @@
-"""One column's cell in a row image: how long it is, and how its bytes become the canonical value.
+"""One column's cell in a row image: its length, and the conversion of its bytes to the canonical value.
 
 A `Cell` is data: the plain decoder (`row_decoder.decode_rows`, through `reader`) and the compiled kernels are both
-derived from it. It is made from what the table map says (type code, metadata) and what the catalogue says (`Column`);
-where the two contradict each other there is no cell but a reason, which `table_map.py` turns into SchemaMismatch. The
-canonical value is the one that SELECT gives through `schema.codec.row_reader`.
+derived from it. It is made from the table map (type code, metadata) and the catalogue (`Column`). If the two contradict
+each other, there is no cell but a reason, which `table_map.py` turns into SchemaMismatch. The canonical value is that
+of SELECT through `schema.codec.row_reader`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.schema.compression import LARGEST_VALUE, decompr
 from airflow_provider_dm.engine.schema.json_binary import text_of
 from airflow_provider_dm.engine.schema.model import Column
 
-# What mysql-replication does not have: MySQL 9's vectors, MariaDB's compressed columns.
+# Missing in mysql-replication: MySQL 9's vectors, MariaDB's compressed columns.
 VECTOR: Final = 242
 MARIADB_BLOB_COMPRESSED: Final = 140
 MARIADB_VARCHAR_COMPRESSED: Final = 141
@@ -42,36 +42,36 @@ METADATA_SIZE: Final = {
         FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING, MARIADB_VARCHAR_COMPRESSED,
     ), 2),
 }  # fmt: skip
-"""Bytes of metadata in a table map, by type code. A code that is missing ends the reading of the map."""
+"""Bytes of metadata in a table map, by type code. A missing code makes the map unreadable."""
 
 
 class CellKind(IntEnum):
-    """One way in which the bytes of a cell become the canonical value."""
+    """How the bytes of a cell are converted to the canonical value."""
 
     SIGNED = 0  # little-endian
     UNSIGNED = 1
     FLOAT = 2
     DOUBLE = 3
     DECIMAL = 4  # precision, scale
-    BITS = 5  # big-endian, as they are
+    BITS = 5  # big-endian, unchanged
     YEAR = 6
     DATE = 7
     TIME2 = 8  # precision: digits of the fraction
     DATETIME2 = 9
     TIMESTAMP2 = 10
-    OLD_TIME = 11  # the forms of before MySQL 5.6, without fraction
+    OLD_TIME = 11  # the forms before MySQL 5.6, without fraction
     OLD_DATETIME = 12
     OLD_TIMESTAMP = 13
-    BYTES = 14  # as they are
+    BYTES = 14  # unchanged
     PADDED = 15  # right-padded with zeros to `precision` bytes
     ENUM = 16  # members
     SET = 17  # members
     JSON = 18  # MySQL's binary JSON
-    UUID = 19  # MariaDB, as are all that follow
+    UUID = 19  # MariaDB, as all following ones
     INET4 = 20
     INET6 = 21
-    COMPRESSED = 22  # one byte that says how, and the value
-    HIDDEN = 23  # a column that the catalogue does not show: its cell has bytes and gives no value
+    COMPRESSED = 22  # a byte with the method, and the value
+    HIDDEN = 23  # a column that the catalogue does not show: its cell has bytes but no value
 
 
 _INTEGERS: Final = {
@@ -83,7 +83,7 @@ _INTEGERS: Final = {
 }
 _LOB_LENGTH: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
 _PREFIXES: Final = {**dict.fromkeys(GEOMETRIES, FIELD_TYPE.GEOMETRY), "json": FIELD_TYPE.JSON, "vector": VECTOR}
-"""Types whose metadata is the size of their length, always four bytes."""
+"""Types whose metadata is the size of their length field, always four bytes."""
 _ADDRESSES: Final = {
     "uuid": (addresses.UUID_SIZE, CellKind.UUID),
     "inet4": (addresses.INET4_SIZE, CellKind.INET4),
@@ -104,30 +104,30 @@ NUMERIC: Final = frozenset({
     FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG, FIELD_TYPE.FLOAT,
     FIELD_TYPE.DOUBLE, FIELD_TYPE.NEWDECIMAL, FIELD_TYPE.YEAR,
 })  # fmt: skip
-"""Types that have a bit in the table map's list of unsigned columns."""
+"""Types with a bit in the table map's list of unsigned columns."""
 
 
 class Contradiction(Exception):
-    """The table map's type is not the catalogue's; the text says what the map has."""
+    """The table map's type differs from the catalogue's; the text is the table map's type."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of `size` bytes, or (size 0) of a little-endian length of `prefix` bytes and as many bytes."""
+    """A cell of `size` bytes, or (size 0) of a little-endian length in `prefix` bytes and as many bytes of data."""
 
     kind: CellKind
     size: int = 0
     prefix: int = 0
     precision: int = 0
-    """The precision of a DECIMAL; digits of a fraction; length of a BINARY; most bytes of a compressed value."""
+    """The precision of a DECIMAL; digits of a fraction; length of a BINARY; maximum size of a compressed value."""
     scale: int = 0
     members: tuple[bytes, ...] = ()
 
 
 def reader(cell: Cell) -> Transform | None:
-    """Return the plain function from the cell's bytes to the canonical value; None: they are it.
+    """Return the plain function from the cell's bytes to the canonical value; None if they are the same.
 
-    What it returns raises ValueError or IndexError for bytes that no server writes.
+    The function raises ValueError or IndexError for bytes that no server writes.
     """
     return _READERS[cell.kind](cell)
 
@@ -214,7 +214,7 @@ def _time(column: Column, code: int, metadata: bytes) -> Cell:
 
 
 def _bits(column: Column, code: int, metadata: bytes) -> Cell:
-    # Whole bytes and the bits over. Eight bits over are another byte.
+    # Whole bytes and the remaining bits. Eight remaining bits count as another byte.
     bits = metadata[1] * 8 + metadata[0] if code == FIELD_TYPE.BIT and metadata[0] < 8 else 0
     _expect(bits == column.numeric_precision, f"type {code} of {bits} bits")
     return Cell(CellKind.BITS, (bits + 7) // 8)
@@ -231,7 +231,7 @@ def _address(column: Column, code: int, metadata: bytes) -> Cell:
 def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
     """Return the cell of a compressed column.
 
-    The metadata are those of the plain column, but that a VARCHAR's length counts the byte in front.
+    The metadata are those of the plain column, except that a VARCHAR's length includes the leading byte.
     """
     _expect("COMPRESSED" in column.column_type, f"type {code}, which is compressed")
     most = min(column.octet_length or 0, LARGEST_VALUE)
@@ -282,7 +282,7 @@ def _unpack_unsigned(data: bytes) -> bytes:
 
 
 def _padder(length: int) -> Transform:
-    """Return a function that pads a BINARY(n) with zeros: the log drops trailing ones."""
+    """Return a function that pads a BINARY(n) with zeros: the log omits trailing ones."""
 
     def pad(data: bytes) -> bytes:
         if len(data) > length:

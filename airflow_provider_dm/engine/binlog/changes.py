@@ -1,4 +1,4 @@
-"""The row changes of a piece of log: still encoded, with where each row lies."""
+"""The row changes of a part of the log: still encoded, with the position of each row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 
 
 class RowChange(NamedTuple):
-    """The change of one row: before None is an insert, after None a delete. `table`: index into the tables."""
+    """The change of one row: `before` None is an insert, `after` None a delete. `table`: index into the tables."""
 
     table: int
     before: Row | None
@@ -26,24 +26,24 @@ class RowChange(NamedTuple):
 
 
 _change: Callable[[tuple[int, Row | None, Row | None]], RowChange] = partial(tuple.__new__, RowChange)
-"""RowChange._make without a call of Python's."""
+"""RowChange._make without a Python call."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Changes in the order of the log. `changes`: int64[changes, splitting.FIELDS], places are in `data`."""
+    """Changes in log order. `changes`: int64[changes, splitting.FIELDS], with offsets into `data`."""
 
     data: bytes
     changes: Any
     layouts: Sequence[TableLayout]
     compiled: bool
-    """Kernels are there to be used."""
+    """The kernels are to be used."""
 
     def __len__(self) -> int:
         return len(self.changes)
 
     def rows(self) -> list[RowChange]:
-        """Return every change as canonical values. Raises MalformedImage, whose index is that of the change."""
+        """Return all changes as canonical values. Raises MalformedImage, whose index is the change's."""
         layouts = self.changes[:, LAYOUT]
         tables = np.array([one.table for one in self.layouts], np.int64)[layouts].tolist()
         numbers = np.unique(layouts).tolist()
@@ -51,7 +51,7 @@ class Batch:
         return list(map(_change, zip(tables, before, after, strict=True)))
 
     def _side(self, numbers: Sequence[int], place: int) -> list[Row | None]:
-        """Return the rows at `place`, of these layouts, one for each change."""
+        """Return the rows of these layouts at `place`, one for each change."""
         side: list[Row | None] = [None] * len(self)
         for number in numbers:
             chosen, images = self.images(number, place)
@@ -63,7 +63,7 @@ class Batch:
         return side
 
     def images(self, layout: int, place: int) -> tuple[Any, Any]:
-        """Return (changes of this layout that have a row at `place` (BEFORE or AFTER), where those lie)."""
+        """Return (changes of this layout with a row at `place` (BEFORE or AFTER), offsets of those rows)."""
         if self.compiled:
             from airflow_provider_dm.engine.binlog.kernels.split import gather
 
@@ -78,14 +78,14 @@ class Batch:
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
     def inserted(self, number: int) -> Cells:
-        """Return the cells of the rows of this layout that are inserted. Raises MalformedImage as `rows` does."""
+        """Return the cells of the inserted rows of this layout. Raises MalformedImage as `rows` does."""
         chosen, images = self.images(number, AFTER)
         layout = self.layouts[number].layout
         with _located(chosen):
             return cells_of(layout, self.data, images, layout.everything, compiled=self.compiled)
 
     def only(self, wanted: Any) -> Batch:
-        """Return the changes of which `wanted` is true."""
+        """Return the changes for which `wanted` is true."""
         return replace(self, changes=self.changes[wanted])
 
     def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:
@@ -97,7 +97,7 @@ class Batch:
 
 @contextmanager
 def _located(chosen: Any) -> Iterator[None]:
-    """Have a MalformedImage be about a change instead of an image: `chosen` are the changes of the images."""
+    """Convert the index in a MalformedImage from images to changes: `chosen` are the changes of the images."""
     try:
         yield
     except MalformedImage as error:
@@ -107,6 +107,6 @@ def _located(chosen: Any) -> Iterator[None]:
 def _without(row: Row, absent: Sequence[int]) -> Row:
     known = list(row)
     for index in absent:
-        if index < len(known):  # beyond are hidden columns, which are none of a row's
+        if index < len(known):  # higher indices are hidden columns, which a row does not have
             known[index] = ABSENT
     return tuple(known)

@@ -1,12 +1,12 @@
-"""MariaDB's compressed events (log_bin_compress): an event whose tail is zlib, and the plain event that it stands for.
+"""MariaDB's compressed events (log_bin_compress): an event with a zlib tail, and the plain event that it represents.
 
     QUERY_COMPRESSED : post-header, status variables, schema, NUL | tail: the statement
     rows, compressed : table, flags (V2: extra data), columns, bitmaps | tail: the row images
 
     tail = 0x80 | algorithm << 4 | n, the size when uncompressed (n bytes, big-endian), data
 
-(MariaDB `sql/log_event.cc`, `binlog_buf_uncompress` and its callers.) The claimed size is checked before anything is
-allocated, is a cap while uncompressing, and must be met exactly.
+(MariaDB `sql/log_event.cc`, `binlog_buf_uncompress` and its callers.) The claimed size is checked before the
+allocation, limits the uncompressed data, and must be met exactly.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PLAIN_ROWS: Final = {
     codes.UPDATE_ROWS_COMPRESSED: codes.UPDATE_ROWS,
     codes.DELETE_ROWS_COMPRESSED: codes.DELETE_ROWS,
 }
-"""Compressed rows event -> what it is when uncompressed."""
+"""Compressed rows event -> plain rows event."""
 
 ROWS_HEAD: Final = 2048
-"""The bytes of a body that are enough for table, columns and bitmaps (of 4096 columns), and the size behind them."""
+"""The number of bytes sufficient for table, columns and bitmaps (of 4096 columns), and the size after them."""
 _TABLE_AND_FLAGS: Final = 8
 _QUERY_FIXED: Final = 13
 _HEAD_MASK, _ZLIB, _SIZE_MASK = 0xF8, 0x80, 0x07
 
 
 def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
-    """Return the body of a QUERY event from that of a QUERY_COMPRESSED event.
+    """Return the body of a QUERY event for that of a QUERY_COMPRESSED event.
 
     Raises MalformedEvent, EventTooLarge.
     """
@@ -49,9 +49,9 @@ def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
 
 
 def claimed_rows_size(code: int, head: bytes) -> int:
-    """Return the size that a compressed rows event claims for its row images; 0 where that cannot be read.
+    """Return the size that a compressed rows event claims for its row images; 0 if it is unreadable.
 
-    `head`: the first ROWS_HEAD bytes of the event's body, or all of it. What is wrong with it, decoding finds.
+    `head`: the first ROWS_HEAD bytes of the event's body, or all of it. The decoder will report errors in it.
     """
     try:
         reader = _behind_bitmaps(code, head, "")
@@ -62,7 +62,7 @@ def claimed_rows_size(code: int, head: bytes) -> int:
 
 
 def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int, bytes]:
-    """Return (code, body) of the plain rows event that the compressed one (codes 166 to 171) stands for.
+    """Return (code, body) of the plain rows event that a compressed one (codes 166 to 171) represents.
 
     Raises MalformedEvent, EventTooLarge.
     """
@@ -70,7 +70,7 @@ def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int
 
 
 def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> Lengths:
-    """Return a reader of a compressed rows event's body that stands in front of its tail. Raises MalformedEvent."""
+    """Return a reader of a compressed rows event's body, positioned before its tail. Raises MalformedEvent."""
     operation = OPERATIONS[PLAIN_ROWS[code]]
     reader = Lengths(body, at, "a compressed rows event")
     reader.take(_TABLE_AND_FLAGS)
@@ -82,7 +82,7 @@ def _behind_bitmaps(code: int, body: bytes | memoryview, at: str) -> Lengths:
 
 
 def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> bytes:
-    """Return what the reader has passed, and the rest uncompressed."""
+    """Return the part that the reader has passed, and the rest uncompressed."""
     head = body[: reader.position]
     first = reader.take(1)[0]
     digits = first & _SIZE_MASK
@@ -93,7 +93,7 @@ def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> byte
         raise EventTooLarge(at, size)
     inflating = zlib.decompressobj()
     try:
-        tail = inflating.decompress(reader.rest(), size + 1)  # grows with what comes out, not with what is claimed
+        tail = inflating.decompress(reader.rest(), size + 1)  # memory grows with the output, not with the claimed size
     except zlib.error as error:
         raise MalformedEvent(at, f"a compressed part that cannot be read ({error})") from error
     if len(tail) != size or not inflating.eof or inflating.unused_data:

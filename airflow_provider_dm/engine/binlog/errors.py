@@ -1,14 +1,14 @@
-"""What can be wrong with a log, apart from unknown events (events.py) and tables (table_map.py).
+"""Errors in a log, except for unknown events (events.py) and tables (table_map.py).
 
-`at` is always `FILE:POSITION` of the event, as a person would look for it with mysqlbinlog; an event inside a
-compressed transaction is `FILE:POSITION+OFFSET`, the offset counted in what the event at that position holds.
+`at` is always `FILE:POSITION` of the event, as used by mysqlbinlog; an event inside a compressed transaction is
+`FILE:POSITION+OFFSET`, with its offset in the unpacked contents of the event at that position.
 """
 
 from __future__ import annotations
 
 from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
 
-_PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; else {MIGRATE_AGAIN}."
+_PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; otherwise {MIGRATE_AGAIN}."
 
 
 class MalformedEvent(DmError):
@@ -24,7 +24,7 @@ class MalformedEvent(DmError):
 
 
 class ChecksumMismatch(DmError):
-    """The stored CRC32 of an event is not that of its bytes."""
+    """The stored CRC32 of an event does not match its bytes."""
 
     at: str
     stored: int
@@ -37,7 +37,7 @@ class ChecksumMismatch(DmError):
 
 
 class StatementDml(DmError):
-    """A row change logged as text; only the source could say which rows it touched. `statement`: how it begins."""
+    """A row change logged as text; only the source could determine the rows. `statement`: its beginning."""
 
     at: str
     statement: str
@@ -46,13 +46,13 @@ class StatementDml(DmError):
     scope = Scope.UPSTREAM
     what = "the change at {at} is logged as a statement, not as rows: {statement}."
     hint = (
-        "Set binlog_format=ROW for every session of the source; make this change by hand if it is one of the task's "
-        f"tables, and {GO_ON_BEHIND}."
+        "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, make it by "
+        f"hand, and {GO_ON_BEHIND}."
     )
 
 
 class MixedEngineRollback(DmError):
-    """A rollback in the log, behind rows: which of them stayed depends on each table's engine."""
+    """A rollback after rows in the log: which rows were kept depends on each table's engine."""
 
     at: str
 
@@ -63,19 +63,19 @@ class MixedEngineRollback(DmError):
 
 
 class UnsupportedFormat(DmError):
-    """A file that does not begin as binlog version 4 does."""
+    """A file that does not begin like a binlog of version 4."""
 
     at: str
     reason: str
 
     code = "DM-3008"
     scope = Scope.UPSTREAM
-    what = "{at} is no binlog of version 4: {reason}."
+    what = "{at} is not a binlog of version 4: {reason}."
     hint = "Sources before MySQL 5.6 and MariaDB 5.3, and encrypted or foreign files, cannot be read."
 
 
 class LocationNotInLog(DmError):
-    """The place to start from does not lie in the files there are."""
+    """The start location is not in the existing files."""
 
     at: str
     reason: str
@@ -83,11 +83,11 @@ class LocationNotInLog(DmError):
     code = "DM-3009"
     scope = Scope.UPSTREAM
     what = "{at} is not in the log: {reason}."
-    hint = "The source lost its newest events, or another source's location was given."
+    hint = "The source has lost its newest events, or the location is of another source."
 
 
 class BrokenFileChain(DmError):
-    """A file of the log is missing between two others."""
+    """A file is missing between two files of the log."""
 
     file: str
     expected: str
@@ -95,17 +95,17 @@ class BrokenFileChain(DmError):
 
     code = "DM-3010"
     scope = Scope.UPSTREAM
-    what = "behind {file} must come {expected}, but {found} does."
-    hint = "A relay file was removed by hand? " + _PULL_AGAIN
+    what = "{file} must be followed by {expected}, but is followed by {found}."
+    hint = "A relay file may have been removed by hand. " + _PULL_AGAIN
 
 
 class EventTooLarge(DmError):
-    """An event beyond what servers send to each other (max_allowed_packet ends at 1 GiB)."""
+    """An event beyond the limit of servers (max_allowed_packet is at most 1 GiB)."""
 
     at: str
     size: int
 
     code = "DM-3011"
     scope = Scope.UPSTREAM
-    what = "the event at {at} has {size} bytes: up to 1 GiB are read, 128 MiB of a compressed event."
-    hint = f"Split the statement, or turn compression off for it; apply this one by hand and {GO_ON_BEHIND}."
+    what = "the event at {at} has {size} bytes: the limit is 1 GiB, and 128 MiB for a compressed event."
+    hint = f"Split the statement, or disable compression for it; apply this one by hand and {GO_ON_BEHIND}."

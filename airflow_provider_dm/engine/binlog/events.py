@@ -1,8 +1,8 @@
-"""The 256 event codes and what is done with each. The only place that knows codes.
+"""The 256 event codes with the action for each. The only module that knows codes.
 
-The boundary scan, the row decoder, the relay writer and the reference page read this table. A code that is not declared
-stops us (`Do.STOP` is the default), and so does one whose event carries the "ignorable" flag: who wrote it may ignore
-what it says, we cannot know. A person who does knows the location from the error and can skip it.
+The boundary scan, the row decoder, the relay writer and the reference page use this table. An undeclared code stops the
+log (`Do.STOP` is the default), even if the event has the "ignorable" flag: its writer may ignore its content, but we do
+not know it. A user who does can skip it by the location in the error.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmErr
 
 
 class Do(IntEnum):
-    """The engine's action for an event. Zero is what an unwritten entry holds.
+    """The engine's action for an event. Zero is the value of an unwritten entry.
 
-    The numbers are an order that loops and kernels compare with, and are only ever added to at the end: from READER to
-    SQL an event's body is looked at, from MAP on an event has to do with rows, and lies inside a transaction unless it
-    is a whole one itself (PAYLOAD).
+    Loops and kernels compare these numbers, so new ones are only added at the end: from READER to SQL the event's body
+    is read; from MAP on the event belongs to rows, and is inside a transaction unless it is a complete one (PAYLOAD).
     """
 
-    STOP = 0  # not understood, or not supported: a typed error at its location
-    PASS = 1  # carries nothing that a row depends on
-    READER = 2  # changes how or where we read: format, rotate, end of file
+    STOP = 0  # unknown or unsupported: a typed error at its location
+    PASS = 1  # no row depends on it
+    READER = 2  # affects reading: format, rotate, end of file
     BOUNDARY = 3  # opens or closes a transaction
     SQL = 4  # text: BEGIN, COMMIT, DDL; row changes as text are refused
-    MAP = 5  # names a table for the rows that follow
-    ROWS = 6  # plain, compressed or as differences: the code says which
-    PAYLOAD = 7  # an envelope around a whole transaction; its events come back through this table
+    MAP = 5  # names a table for the following rows
+    ROWS = 6  # plain, compressed or as differences, depending on the code
+    PAYLOAD = 7  # contains a complete transaction, whose events are in this table too
 
 
 class Kind(NamedTuple):
-    """One event code. STOP and PASS say why."""
+    """One event code. STOP and PASS have a reason."""
 
     code: int
     name: str
@@ -66,7 +65,7 @@ PARTIAL_UPDATE_ROWS: Final[int] = BINLOG.PARTIAL_UPDATE_ROWS_EVENT
 MARIADB_GTID: Final[int] = BINLOG.MARIADB_GTID_EVENT
 MARIADB_GTID_LIST: Final[int] = BINLOG.MARIADB_GTID_GTID_LIST_EVENT
 START_ENCRYPTION: Final[int] = BINLOG.MARIADB_START_ENCRYPTION_EVENT
-# What it does not have: MySQL's newer codes, and MariaDB's compressed forms of older ones.
+# Missing there: MySQL's newer codes, and MariaDB's compressed forms of older ones.
 TRANSACTION_PAYLOAD: Final = 40
 HEARTBEAT_V2: Final = 41
 GTID_TAGGED: Final = 42
@@ -78,7 +77,7 @@ WRITE_ROWS_COMPRESSED: Final = 169
 UPDATE_ROWS_COMPRESSED: Final = 170
 DELETE_ROWS_COMPRESSED: Final = 171
 GTIDS: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
-"""With one of these a transaction begins."""
+"""The codes that begin a transaction."""
 
 _OBSOLETE: Final = "only servers before MySQL 5.0 write it"
 _STATEMENT: Final = "it belongs to a statement that was logged as text: set binlog_format=ROW for every session"
@@ -154,28 +153,28 @@ DECLARED: Final = (
 
 
 def every_code(declared: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Return all 256 kinds, undeclared ones stopping.
+    """Return all 256 kinds; undeclared ones have STOP.
 
-    Raises ValueError for a code declared twice or without its why.
+    Raises ValueError for a code that is declared twice, or lacks a required reason.
     """
     table: dict[int, Kind] = {}
     for kind in declared:
         if kind.code in table:
             raise ValueError(f"event code {kind.code} is declared twice")
         if kind.do in (Do.STOP, Do.PASS) and not kind.why:
-            raise ValueError(f"event code {kind.code} does not say why")
+            raise ValueError(f"event code {kind.code} has no reason")
         table[kind.code] = kind
     return tuple(table.get(code, Kind(code, f"CODE_{code}", Do.STOP, _UNDECLARED)) for code in range(256))
 
 
-_UNDECLARED: Final = "no server that this release knows writes it"
+_UNDECLARED: Final = "no server that this release supports writes it"
 EVENTS: Final = every_code(DECLARED)
 DO: Final = bytes(kind.do for kind in EVENTS)
-"""`DO[code]`: what hot loops and kernels index; derived, so that it cannot drift."""
+"""`DO[code]`: for hot loops and kernels; derived from the table."""
 
 
 class UnknownEvent(DmError):
-    """An event that must not be passed over and cannot be applied."""
+    """An event that must not be skipped and cannot be applied."""
 
     at: str
     kind: int
@@ -197,6 +196,6 @@ class UnknownEvent(DmError):
 
 
 _LOST: Final = (
-    "Everything before it is applied. What is missing nobody knows: the source's error log says when and why. "
+    "Everything before it is applied. The lost changes are unknown: the source's error log has the time and cause. "
     f"Compare the tables with the source's, correct what differs, and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
 )

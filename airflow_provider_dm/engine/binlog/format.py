@@ -1,9 +1,9 @@
-"""The FORMAT_DESCRIPTION event: which server wrote a file, and how its events are laid out.
+"""The FORMAT_DESCRIPTION event: the server that wrote a file, and the format of its events.
 
-It is the first event of every file, at offset 4. Its own checksum is always there, also when the other events of the
-file have none; only then a server that sends it to someone who starts behind it leaves the checksum as it was, though
-it changes fields (its own position becomes 0). Servers from before checksums are refused: a damaged version would make
-us read without them.
+It is the first event of every file, at offset 4. It always has a checksum, even if the other events of the file have
+none; in that case a server that sends it for a dump from a later position keeps the old checksum although it changes
+fields (the event's own position becomes 0). Servers older than checksums are refused: a damaged version field would
+make us read without checksums.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BinlogFormat:
 
     @property
     def trailer_size(self) -> int:
-        """Bytes behind an event's body."""
+        """Bytes after an event's body."""
         return CHECKSUM_SIZE if self.checksum else 0
 
     def without_checksum(self) -> BinlogFormat:
@@ -48,7 +48,7 @@ class BinlogFormat:
 
     @classmethod
     def parse(cls, event: bytes, at: str) -> BinlogFormat:
-        """Parse the whole event, header included; `at` names its place in errors.
+        """Parse the complete event, header included; `at` is its location in errors.
 
         Raises UnsupportedFormat, ChecksumMismatch.
         """
@@ -64,7 +64,7 @@ class BinlogFormat:
             raise UnsupportedFormat(at, f"its server has the version {server_version!r}")
         sizes = event[HEADER_SIZE + _BODY.size :]
         if len(sizes) <= CHECKSUM_SIZE:
-            raise UnsupportedFormat(at, "its FORMAT_DESCRIPTION event is cut short")
+            raise UnsupportedFormat(at, "its FORMAT_DESCRIPTION event is too short")
         algorithm = sizes[-CHECKSUM_SIZE - 1]
         if algorithm != _NO_CHECKSUM or header.log_position:
             verify_checksum(event, at)
@@ -72,7 +72,7 @@ class BinlogFormat:
             raise UnsupportedFormat(at, f"checksum algorithm {algorithm}")
         sizes = sizes[: -CHECKSUM_SIZE - 1]
         if len(sizes) < TABLE_MAP or sizes[TABLE_MAP - 1] != _TABLE_MAP_POST_HEADER:
-            raise UnsupportedFormat(at, f"server {server_version} lays out its events in another way")
+            raise UnsupportedFormat(at, f"server {server_version} has another event format")
         return cls(flavour, algorithm == _CRC32)
 
 

@@ -1,7 +1,7 @@
-"""Global transaction ids in events: which transaction follows, and which came before a file.
+"""Global transaction ids in events: the id of the next transaction, and the ids committed before a file.
 
-A transaction's id counts only when the transaction is complete: the scan adds it to a `GtidTrail` at its boundary,
-never at its GTID event. The trail turns into text once, when a plan is made.
+A transaction's id counts only when the transaction is complete: the scan adds it to a `GtidTrail` at its boundary, not
+at its GTID event. The trail is converted to text once, when a plan is made.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MARIADB_GTID: Final = struct.Struct("<QIB")
 """Body of MariaDB's GTID: sequence, domain, flags; the server id is in the header."""
 
 NUMBERS_END: Final = (1 << 63) - 1
-"""MySQL's transaction numbers are above zero and below this."""
+"""MySQL's transaction numbers are greater than zero and less than this."""
 
 STANDALONE: Final = 1
 _GROUP_COMMIT_ID: Final = 2
 _PREPARED_XA: Final = 64
 _COMPLETED_XA: Final = 128
 UNUSUAL: Final = STANDALONE | _PREPARED_XA | _COMPLETED_XA
-"""Flags of a MariaDB GTID that opens a single statement, or one part of something in two phases."""
+"""Flags of a MariaDB GTID that opens a single statement, or one phase of a two-phase operation."""
 _START_ALTER, _ROLLBACK_ALTER = 2, 8  # of the extra flags; 4 is COMMIT ALTER
 
 _COUNT: Final = struct.Struct("<Q")
@@ -43,7 +43,7 @@ Gtid: TypeAlias = tuple[bytes, int] | tuple[bytes, int, str] | tuple[int, int, i
 
 
 class TaggedGtid(NamedTuple):
-    """A MySQL transaction id with its tag, which is a Gtid."""
+    """A MySQL transaction id with its tag; a Gtid."""
 
     uuid: bytes
     number: int
@@ -51,7 +51,7 @@ class TaggedGtid(NamedTuple):
 
 
 def gtid_text(gtid: Gtid) -> str:
-    """Return a transaction id as its server writes it.
+    """Return a transaction id in its server's notation.
 
     >>> gtid_text((bytes(16), 7)), gtid_text((bytes(16), 7, "blue")), gtid_text((0, 1, 7))
     ('00000000-0000-0000-0000-000000000000:7', '00000000-0000-0000-0000-000000000000:blue:7', '0-1-7')
@@ -63,21 +63,21 @@ def gtid_text(gtid: Gtid) -> str:
 
 
 class GtidTrail:
-    """Transaction ids seen by one scan, in a form that is cheap to add to."""
+    """The transaction ids of one scan, in a form to which adding is cheap."""
 
     def __init__(self) -> None:
         self._seen: list[Gtid] = []
         self._runs: list[tuple[bytes, str, int, int]] = []
         self._positions: dict[int, tuple[int, int]] = {}
         self.add: Callable[[Gtid], None] = self._seen.append
-        """One transaction, kept as it is until `fold`; of a MariaDB domain the last counts."""
+        """Add one transaction, which is stored unchanged until `fold`; of a MariaDB domain the last one counts."""
 
     def add_run(self, uuid: bytes, first: int, last: int) -> None:
         """Add MySQL transactions `first` to `last` of one server, without a tag."""
         self._runs.append((uuid, "", first, last))
 
     def fold(self) -> None:
-        """Bring what was seen into a small form: runs of one server's numbers, the last of each domain."""
+        """Compact the ids: runs of one server's numbers, the last id of each domain."""
         uuid, tag, first, last = b"", "", 0, -1
         for gtid in self._seen:
             if isinstance(gtid[0], int):
@@ -97,14 +97,14 @@ class GtidTrail:
         self._seen.clear()
 
     def add_set(self, executed: GtidSet) -> None:
-        """Add what a PREVIOUS_GTIDS or GTID_LIST event names."""
+        """Add the set of a PREVIOUS_GTIDS or GTID_LIST event."""
         if isinstance(executed, MysqlGtidSet):
             self._runs += [(UUID(s.uuid).bytes, s.tag, i.first, i.last) for s, i in executed.flat()]
         elif isinstance(executed, MariadbGtidSet):
             self._positions |= {gtid.domain: (gtid.server_id, gtid.sequence) for gtid in executed.last.values()}
 
     def added_to(self, before: str, flavour: Flavour) -> str:
-        """Return the text of set `before` and everything on this trail. Raises InvalidGtidSet for a bad `before`."""
+        """Return the text of set `before` plus this trail. Raises InvalidGtidSet for an invalid `before`."""
         self.fold()
         if not self._runs and not self._positions:
             return before
@@ -121,13 +121,13 @@ class GtidTrail:
 
 
 def alters_nothing(body: bytes) -> bool:
-    """Tell whether the statement behind a MariaDB GTID event counts for nothing.
+    """Return True if the statement after a MariaDB GTID event has no effect.
 
-    That is START ALTER, which only announces it (binlog_alter_two_phase), and ROLLBACK ALTER, as it came to nothing.
+    That is START ALTER, which only announces an ALTER (binlog_alter_two_phase), and ROLLBACK ALTER.
     """
     flags = body[MARIADB_GTID.size - 1]
     if flags & (_PREPARED_XA | _COMPLETED_XA):
-        return False  # an xid stands where extra flags would
+        return False  # an xid follows instead of extra flags
     extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
     return len(body) > extra and bool(body[extra] & (_START_ALTER | _ROLLBACK_ALTER))
 
@@ -136,7 +136,7 @@ def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
     """Read a PREVIOUS_GTIDS event, with or without tags. Raises MalformedEvent."""
     found: list[tuple[Sid, Interval]] = []
     with _reading("PREVIOUS_GTIDS", at):
-        # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
+        # The count's first and last byte are 1 if tags follow the uuids; a real count is too small for that.
         (count,) = _COUNT.unpack_from(body)
         tagged = body[7] == 1
         if tagged:
@@ -170,7 +170,7 @@ def _reading(event: str, at: str) -> Iterator[None]:
 
 
 def encoded(gtid_set: MysqlGtidSet) -> bytes:
-    """Encode a set as PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID carry it; with tags only where there are some.
+    """Encode a set as in PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID; with tags only if there are any.
 
     >>> previous_gtids(encoded(MysqlGtidSet.parse_text(f"{UUID(int=7)}:1-3:9:blue:4")), "here").intervals.values()
     dict_values([(Interval(first=1, last=3), Interval(first=9, last=9)), (Interval(first=4, last=4),)])
@@ -195,12 +195,12 @@ def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
     return MariadbGtidSet.of(MariadbGtid(domain, server, sequence) for domain, server, sequence in entries)
 
 
-# MySQL's own serialisation (mysql::serialization): numbered fields of integers of variable length
+# MySQL's serialization format (mysql::serialization): numbered fields of integers of variable length
 
 
 def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
     """Read a GTID_TAGGED event up to its tag. Raises MalformedEvent."""
-    try:  # one in each transaction: no time for `_reading`
+    try:  # called for each transaction: `_reading` would be too slow
         return _tagged(body)
     except (IndexError, ValueError) as error:
         raise MalformedEvent(at, f"a GTID_TAGGED event that cannot be read ({error})") from error
@@ -212,7 +212,7 @@ _TAGGED_FIELDS: Final = 12  # flags to the commit group's ticket
 def _tagged(body: bytes) -> TaggedGtid:
     _version, position = _varint(body, 0)
     _size, position = _varint(body, position)
-    needed, position = _varint(body, position)  # number of fields that a reader must know, of which some may be absent
+    needed, position = _varint(body, position)  # number of fields that a reader must know; some may be absent
     if needed > _TAGGED_FIELDS:
         raise ValueError(f"{needed} fields must be known")
     uuid, number, tag = b"", 0, ""
@@ -236,7 +236,7 @@ def _tagged(body: bytes) -> TaggedGtid:
                 length, position = _varint(body, position)
                 tag = body[position : position + length].decode("ascii")
                 if len(tag) < length:
-                    raise ValueError("a tag is cut short")
+                    raise ValueError("a tag is too short")
     if not 0 < number < NUMBERS_END or not _TAG.match(tag):
         raise ValueError(f"the id {tag}:{number}")
     return TaggedGtid(uuid, number, tag)
@@ -246,9 +246,9 @@ _TAG: Final = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?\Z")
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:
-    """Return (value, position behind it).
+    """Return (value, next position).
 
-    Its layout: as many one-bits as bytes follow, a zero-bit, then the value, little-endian.
+    Format: as many one-bits as further bytes, a zero-bit, then the value, little-endian.
     """
     first = body[position]
     size = 1
@@ -256,7 +256,7 @@ def _varint(body: bytes, position: int) -> tuple[int, int]:
         size += 1
     data = body[position : position + size]
     if len(data) < size:
-        raise IndexError("a number is cut short")
-    if size == 9:  # eight full bytes follow a byte of ones
+        raise IndexError("a number is too short")
+    if size == 9:  # a byte of ones is followed by eight full bytes
         return int.from_bytes(data[1:], "little"), position + size
     return int.from_bytes(data, "little") >> size, position + size

@@ -1,4 +1,4 @@
-"""The scan's short cut over ordinary transactions: `kernels.headers` behind the words of `transaction`."""
+"""The scan's fast path for ordinary transactions: calls `kernels.headers` with the types of `transaction`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 _IDS: Final = 256  # runs of ids in one hop
 _HOPPED: Final = bytes(Do.STOP if code in PLAIN_ROWS else do for code, do in enumerate(DO))
-"""DO, but that a transaction with compressed rows is left to the scan, which counts their unpacked size."""
+"""DO, except that transactions with compressed rows are left to the scan, which counts their unpacked size."""
 
 
 class Hopper:
-    """A walker that hops over the transactions of one scan."""
+    """Skips the ordinary transactions of one scan."""
 
     def __init__(self, log_format: BinlogFormat) -> None:
-        import numpy as np  # here, as the relay scans too, and never hops
+        import numpy as np  # imported here: the relay scans too, and never hops
 
         from airflow_provider_dm.engine.binlog.kernels.headers import hop
 
@@ -32,10 +32,10 @@ class Hopper:
         self._ids: Any = np.empty((_IDS, 4), np.uint64)
 
     def hop(self, found: Stretch, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
-        """Add the ordinary transactions from `position` on, a boundary in `buffer` (which lies at `base`), to `found`.
+        """Add the ordinary transactions from the boundary `position` on, in `buffer` (which begins at `base`).
 
-        Stops with the one that ends at or behind `cut`, and in front of one that does not end before `before`. Gives
-        where the next transaction begins.
+        Stops after the transaction that ends at or after `cut`, and before one that does not end before `before`.
+        Returns the beginning of the next transaction.
         """
         data = self._from_bytes(buffer, self._do.dtype)
         limit = max(0, min(len(data), before - 1 - base))
@@ -57,5 +57,5 @@ class Hopper:
 
 
 def hopper_for(log_format: BinlogFormat) -> Hopper | None:
-    """Return a hopper, if the kernels are there."""
+    """Return a hopper if the kernels are ready."""
     return Hopper(log_format) if build.ready() else None

@@ -1,7 +1,7 @@
-"""Row images to values: canonical rows, or cells side by side. By kernels where they are ready.
+"""Conversion of row images to values: canonical rows, or cells as columns. By kernels if they are ready.
 
-Two ways, one result: where a layout has columns that kernels do not write, or where the kernels are not compiled yet,
-the plain decoder and the codecs do it. `images` is int64[rows, 2]: where each image begins and ends in `data`.
+Both ways give the same result: the plain decoder and the codecs do the columns that the kernels do not support, and all
+columns until the kernels are compiled. `images` is int64[rows, 2]: start and end of each image in `data`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Buffer = bytes | memoryview
 
-_LARGE: Final = 4 << 20  # bytes of a buffer of which the images may be a small part
-_SPARE_ROWS: Final = 64  # for how many rows there is room at first whose text is longer than usual
+_LARGE: Final = 4 << 20  # size of a buffer from which on the images may be a small part of it
+_SPARE_ROWS: Final = 64  # number of rows with longer text than usual for which there is space at first
 
 
 class MalformedImage(ValueError):
-    """Image number `index` is not what its layout says."""
+    """Image number `index` does not match its layout."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class MalformedImage(ValueError):
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells one behind the other: cell i ends at ends[i] in `text`, or at ~ends[i] if it is NULL and takes no room."""
+    """Consecutive cells: cell i ends at ends[i] in `text`, or at ~ends[i] if it is NULL, which takes no space."""
 
     text: Buffer
     ends: Any
@@ -42,7 +42,7 @@ class Cells:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Cells:
-        """Return the cells of rows, of which there is one at least."""
+        """Return the cells of at least one row."""
         import pyarrow as pa
 
         array = pa.array(list(chain.from_iterable(rows)), pa.large_binary())
@@ -55,7 +55,7 @@ class Cells:
 
     @classmethod
     def joined(cls, pieces: Sequence[Cells]) -> Cells:
-        """Return the cells of all pieces, which have the same columns, one behind the other."""
+        """Return the cells of all pieces in order; they must have the same columns."""
         if len(pieces) == 1:
             return pieces[0]
         ends, base = [], 0
@@ -69,7 +69,7 @@ class Cells:
         return len(self.ends) // self.columns
 
     def rows(self) -> list[Row]:
-        """Return the cells of each image as a tuple. By Arrow, whose way to Python's bytes is the shortest there is."""
+        """Return the cells of each image as a tuple. By Arrow, which is the fastest conversion to Python's bytes."""
         import pyarrow as pa
 
         offsets = np.zeros(len(self.ends) + 1, np.int64)
@@ -80,7 +80,7 @@ class Cells:
         return list(zip(*[values] * self.columns, strict=True))
 
     def some_rows(self, numbers: Any) -> list[Row]:
-        """Return the cells of the images of these numbers."""
+        """Return the cells of the images with these numbers."""
         values = iter(self._values((numbers[:, None] * self.columns + np.arange(self.columns)).ravel()))
         return list(zip(*[values] * self.columns, strict=True))
 
@@ -89,7 +89,7 @@ class Cells:
         return self._values(np.arange(number, len(self.ends), self.columns))
 
     def _values(self, cells: Any) -> list[Value]:
-        # Not by Arrow, whose way to some cells needs half a second of imports.
+        # Not by Arrow, which would need half a second of imports for these few cells.
         ends, text = self.ends[cells], bytes(self.text)
         starts = np.where(cells == 0, 0, self.ends[cells - 1])
         places = zip((starts ^ (starts >> 63)).tolist(), ends.tolist(), strict=True)
@@ -97,7 +97,7 @@ class Cells:
 
 
 def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:
-    """Return canonical values. `compiled`: by the kernels, for the columns that they know. Raises MalformedImage."""
+    """Return canonical values. `compiled`: use the kernels for columns that they support. Raises MalformedImage."""
     everything = layout.everything
     if not compiled:
         return list(_plain_rows(layout, data, images, everything))
@@ -128,11 +128,11 @@ def cells_of(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *,
 
 
 def _with_columns(rows: list[Row], columns: Sequence[int], values: Iterator[Row]) -> list[Row]:
-    """Return the rows with these columns' values put in."""
+    """Return the rows with these columns' values inserted."""
     merged = []
     for row, more in zip(rows, values, strict=True):
         whole = list(row)
-        for column, value in zip(columns, more, strict=True):  # ascending: what is before a column is there already
+        for column, value in zip(columns, more, strict=True):  # ascending, so earlier columns are already present
             whole.insert(column, value)
         merged.append(tuple(whole))
     return merged
@@ -158,7 +158,7 @@ def _numbers(picked: tuple[int, ...]) -> Any:
 
 
 def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Cells:
-    """Let a kernel write all images into one buffer, which grows when it is full."""
+    """Write all images by a kernel into one buffer, which grows when it is full."""
     from airflow_provider_dm.engine.binlog.kernels.rows import MALFORMED, write_cells
 
     of, columns = layout.for_kernels, _numbers(tuple(picked))
@@ -179,9 +179,9 @@ def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int
 
 
 def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picked: Sequence[int]) -> None:
-    """Raise MalformedImage with the reason that the plain decoder gives."""
+    """Raise MalformedImage with the plain decoder's reason."""
     try:
         _decoder(layout, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
     except MalformedCells as error:
         raise MalformedImage(index, str(error)) from error
-    raise MalformedImage(index, "the compiled decoder refuses what the plain one reads; please report this")
+    raise MalformedImage(index, "the compiled decoder refuses an image that the plain one reads; please report this")

@@ -1,7 +1,7 @@
-"""How the row images of one table map are read as rows of one table: compiled once, as arrays for the kernels.
+"""The layout of a table map's row images for one table definition, also as arrays for the kernels.
 
-A layout is made from a table map's text and a definition (`layout_of`). The plain decoder reads its `cells`; kernels
-read `columns`, one row of numbers for each cell, and `constants`, the texts of ENUM and SET members.
+A layout is made from a table map's text and a definition (`layout_of`). The plain decoder uses its `cells`; kernels use
+`columns`, one row of numbers for each cell, and `constants`, the texts of ENUM and SET members.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 PLAIN_ONLY: Final = frozenset(
     {CellKind.JSON, CellKind.UUID, CellKind.INET4, CellKind.INET6, CellKind.COMPRESSED, CellKind.HIDDEN}
 )
-"""Kinds whose values only the plain decoder makes, or nobody (HIDDEN); kernels still know how long they are."""
+"""Kinds that only the plain decoder converts, or that have no value (HIDDEN); kernels still know their length."""
 
 _LONGEST_FIXED: Final = 128
-"""More than the text of any number or time."""
+"""More than the length of any number or time as text."""
 _SLACK: Final = 16
-"""For words of which only the first bytes count."""
+"""For writes of whole words of which only the first bytes count."""
 
 
 class Field(IntEnum):
@@ -45,7 +45,7 @@ class Field(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The cells of a table map's rows: `cells[i]` reads column i of `table`; those of hidden columns are at the end."""
+    """The cells of a table map's rows: `cells[i]` reads column i of `table`; hidden columns are at the end."""
 
     table: Table
     cells: tuple[Cell, ...]
@@ -67,11 +67,11 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class LayoutArrays:
-    """A layout in numbers.
+    """A layout as numbers.
 
-    `columns`: int64[cells, Field]. `constants`: uint8, all texts. `members`: int64[members, 2], where the canonical
-    text of each ENUM or SET member lies in the constants (start, size). `room`: bytes that one row's text takes at
-    most, beside the bytes of its image. `plain_only`: columns that kernels cannot write.
+    `columns`: int64[cells, Field]. `constants`: uint8, all texts. `members`: int64[members, 2], start and size of the
+    canonical text of each ENUM or SET member in the constants. `room`: maximum size of one row's text in addition to
+    the size of its image. `plain_only`: columns that kernels cannot write.
     """
 
     columns: Any
@@ -92,7 +92,7 @@ class LayoutArrays:
         sizes = np.array([len(text) for text in texts], np.int64)
         return cls(
             np.array(columns, np.int64).reshape(len(cells), len(Field)),
-            np.frombuffer(b"".join(texts) + bytes(8), np.uint8),  # so that there is always something to point at
+            np.frombuffer(b"".join(texts) + bytes(8), np.uint8),  # never empty, so that it has an address
             np.column_stack([np.cumsum(sizes) - sizes, sizes]),
             room,
             frozenset(index for index, cell in enumerate(cells) if cell.kind in PLAIN_ONLY),
@@ -100,18 +100,18 @@ class LayoutArrays:
 
 
 def _members(cell: Cell) -> tuple[bytes, ...]:
-    """Return the texts by the index of an ENUM, or by the bit of a SET."""
+    """Return the texts by index of an ENUM, or by bit of a SET."""
     return (INVALID_MEMBER, *cell.members) if cell.kind is CellKind.ENUM else cell.members
 
 
 def _room(cell: Cell, members: Sequence[bytes]) -> int:
-    """Return the bytes of a cell's text that are not its own bytes."""
+    """Return the maximum size of a cell's text in addition to the cell's own size."""
     padding = cell.precision if cell.kind is CellKind.PADDED else 0
     return _LONGEST_FIXED + sum(len(text) + 1 for text in members) + padding
 
 
 def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
-    """Return the layout of a table map (its bytes behind id and flags) for a definition; kept in this process.
+    """Return the layout of a table map (its bytes after id and flags) for a definition; cached in this process.
 
     Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType.
     """
@@ -120,7 +120,7 @@ def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
     if found is None:
         found = Layout(table, cells_of(parse_map(map_text, at), table, at))
         for column in table.columns:
-            codec_for(table.name, column)  # what nobody could write is not read
+            codec_for(table.name, column)  # raises for a column that cannot be written
         if len(_layouts) >= _KEPT_LAYOUTS:
             _layouts.clear()
         _layouts[key] = found

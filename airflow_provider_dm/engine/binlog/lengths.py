@@ -1,4 +1,4 @@
-"""Bytes of an event read from left to right, never past their end, and the integers in them."""
+"""Reading of bytes from left to right, never beyond their end, and of the integers in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 
 class Lengths:
-    """One pass over `data`, which is `what` of the event at `at`. Raises MalformedEvent where its bytes are too few."""
+    """One pass over `data`, a part of the event at `at` that `what` names. Raises MalformedEvent at its end."""
 
     def __init__(self, data: bytes | memoryview, at: str, what: str) -> None:
         self.at = at
@@ -38,11 +38,11 @@ class Lengths:
         return int.from_bytes(self.take(size), "little")
 
     def prefixed(self) -> bytes:
-        """Read a text behind a byte with its length."""
+        """Read a text that follows a byte with its length."""
         return bytes(self.take(self.fixed(1)))
 
     def number(self) -> int:
-        """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
+        """Read a length-encoded integer of 1, 3, 4 or 9 bytes."""
         first = self.take(1)[0]
         if first < 0xFB:
             return first

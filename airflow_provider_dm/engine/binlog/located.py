@@ -1,8 +1,8 @@
-"""Which event a change comes from: where it is, when and by whom it was written, in which transaction.
+"""The event of a change: its position, time, server and transaction.
 
-What the sync does not need and an audit does. A batch of changes says at which position each one's event lies; the rest
-is in the headers, which are walked beside the decoder, forwards. Checksums are the decoder's business: it has passed
-whatever is asked for here.
+Needed by audits, not by the sync. A batch of changes has the position of each change's event; the other facts are in
+the headers, which are read in parallel to the decoder, forwards only. The decoder has verified the checksums of all
+events that are looked up here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes
 class Event(NamedTuple):
     """One event.
 
-    `timestamp`: seconds since 1970; `gtid`: of the transaction that it belongs to, None where that has none.
+    `timestamp`: seconds since 1970; `gtid`: the id of its transaction, or None.
     """
 
     position: int
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The events of a range. `gtid`: of the transaction in which the range begins, if it begins inside of one."""
+    """The events of a range. `gtid`: the id of the transaction in which the range begins, if any."""
 
     def __init__(self, byte_range: ByteRange, gtid: str | None = None) -> None:
         self._range = byte_range
@@ -43,7 +43,7 @@ class Events:
         self._last: Event | None = None
 
     def at(self, position: int) -> Event:
-        """Return the event at a position, which is not before the last one asked for. Raises MalformedEvent."""
+        """Return the event at a position, which must not precede the last requested one. Raises MalformedEvent."""
         if self._last is not None and self._last.position == position:
             return self._last
         for event in self._walk:
@@ -53,7 +53,7 @@ class Events:
         raise MalformedEvent(_at(self._range, position), "no event begins here")
 
     def last_gtid(self) -> str | None:
-        """Return the id of the transaction that is open, or was the last, where the range ends."""
+        """Return the id of the last transaction that began before the end of the range."""
         for event in self._walk:
             self._last = event
         return None if self._last is None else self._last.gtid
@@ -66,7 +66,7 @@ class Events:
 
 
 def _walk(byte_range: ByteRange, window: Bytes, gtid: str | None) -> Iterator[Event]:
-    """Yield the events, reading the bodies of those only that open a transaction."""
+    """Yield the events; read only the bodies of events that open a transaction."""
     position = base = byte_range.start
     buffer = b""
     while position < byte_range.end:
@@ -88,12 +88,12 @@ def _walk(byte_range: ByteRange, window: Bytes, gtid: str | None) -> Iterator[Ev
 def _load(byte_range: ByteRange, window: Bytes, position: int, needed: int) -> bytes:
     buffer = window.read(position, max(CHUNK_SIZE, needed))
     if len(buffer) < needed:
-        raise MalformedEvent(_at(byte_range, position), f"{byte_range.file} ends inside of it")
+        raise MalformedEvent(_at(byte_range, position), f"{byte_range.file} ends within it")
     return buffer
 
 
 def _gtid(code: int, server_id: int, body: bytes, known: str | None, at: str) -> str | None:
-    """Return the id of the transaction that an event opens; `known` where it opens none."""
+    """Return the id of the transaction that an event opens; `known` if it opens none."""
     match code:
         case codes.GTID if len(body) >= MYSQL_GTID.size:
             _flags, uuid, number = MYSQL_GTID.unpack_from(body)

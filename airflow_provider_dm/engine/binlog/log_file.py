@@ -1,4 +1,4 @@
-"""A file of the log as its readers see it."""
+"""A file of the log for its readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of the relay directory. `size`: published bytes; `last`: it still grows; `server_uuid`: whose it is."""
+    """A file of the relay directory. `size`: published bytes; `last`: it still grows; `server_uuid`: its writer."""
 
     path: str
     suffix: int

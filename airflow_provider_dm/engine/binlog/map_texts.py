@@ -1,11 +1,11 @@
-"""What a table map says of texts behind its columns' types: their charsets, and the members of ENUM and SET.
+"""Check of the charsets, and the members of ENUM and SET, in a table map against the table's definition.
 
     MINIMAL of MySQL (its default) and MariaDB   a collation for each text column         fields 2 and 3
     FULL                                         also the members, in the column's bytes  fields 5 and 6
 
-Decoded by a definition that says otherwise, a row would be other text without an error. MariaDB's default is NO_LOG:
-its maps say nothing, and nothing is held against anything. Nor is it where it is not certain which columns a server
-counts (`_UNCERTAIN`), or what an id means.
+With a wrong definition a row would be decoded to other text without an error. MariaDB's default is NO_LOG: its maps
+have none of these fields, and nothing is checked. Nor is it if it is uncertain which columns a server counts
+(`_UNCERTAIN`), or which charset an id denotes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _UNCERTAIN: Final = frozenset(
     {FIELD_TYPE.GEOMETRY, cells.VECTOR, cells.MARIADB_BLOB_COMPRESSED, cells.MARIADB_VARCHAR_COMPRESSED}
 )
 _NO_TEXTS: Final = frozenset({"uuid", "inet4", "inet6", "vector"})
-"""Types of MariaDB that are strings to the log."""
+"""Types of MariaDB that the log stores as strings."""
 _UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
 
 def contradictions(
     fields: Mapping[int, bytes], types: bytes, metadata: Sequence[bytes], table: Table, at: str
 ) -> Iterator[tuple[Column, str]]:
-    """Yield the columns that the fields contradict, with what they say instead. Raises MalformedEvent."""
+    """Yield the columns that the fields contradict, with the fields' contents. Raises MalformedEvent."""
     columns = list(zip(table.columns, map(_stored_as, types, metadata), strict=False))
     if _UNCERTAIN.isdisjoint(types) and not any(column.data_type in _NO_TEXTS for column, _ in columns):
         yield from _other_charsets(fields, [column for column, code in columns if code in _TEXTS], at)
@@ -59,9 +59,9 @@ def _other_charsets(fields: Mapping[int, bytes], columns: Sequence[Column], at: 
 
 
 def _collations(fields: Mapping[int, bytes], columns: Sequence[Column], at: str) -> Iterator[tuple[Column, int]]:
-    """Yield the columns of which something is said, with the ids of their collations.
+    """Yield the columns for which the fields have a collation, with the collation's id.
 
-    Where the fields are about other columns than these, nothing is: they only say more than the server must.
+    Yield nothing if the fields are about other columns: they are optional and only used as a check.
     """
     numbers = {kind: _numbers(fields[kind], at) for kind in (_DEFAULT_CHARSET, _COLUMN_CHARSET) if kind in fields}
     if listed := numbers.get(_COLUMN_CHARSET):
@@ -88,7 +88,7 @@ def _other_members(table: Table, columns: Sequence[Column], read: Lengths) -> It
 
 
 def _in_utf8(members: Sequence[bytes], charset: str) -> tuple[bytes, ...] | None:
-    """Return the members in UTF-8; None where the charset is one that Python does not read as the servers do."""
+    """Return the members in UTF-8; None if Python decodes the charset in another way than the servers."""
     read = decoder(charset)
     try:
         return None if read is None else tuple(read(one).encode() for one in members)

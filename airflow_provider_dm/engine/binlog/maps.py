@@ -1,8 +1,8 @@
-"""The table maps of a range: those whose text is known, and those that are in force.
+"""The table maps of a range: all texts that are known, and the maps that are in force.
 
-A map's number names its table until the statement ends; its text says which table it is, and stays known for the whole
-range, so that the same text is parsed once. Both are kept as arrays that the kernel reads and writes; Python changes
-them here only.
+The number of a map identifies its table until the statement ends; its text describes the table, and is cached for the
+whole range, so that each text is parsed once. Both are in arrays that the kernel reads and writes; Python code changes
+them only here.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _64_BITS: Final = (1 << 64) - 1
 
 
 class WantedTable(NamedTuple):
-    """A table as it is where its changes are read: behind `skip_until`, what it was before does not matter.
+    """A table with its definition at the location where its changes are read: after `skip_until`.
 
-    One without columns is gone there: its changes are left out before, and behind it counts as none of the wanted.
+    A table without columns does not exist there: earlier changes are skipped, and later ones count as not wanted.
     """
 
     table: Table
     skip_until: str = ""
-    """A location's sort key: changes in transactions that end at or before it are left out. "" leaves out none."""
+    """A location's sort key: changes in transactions that end at or before it are skipped. "" skips none."""
     optional_columns: Collection[int] = ()
-    """Columns that nobody needs, so that an image may leave them out; they are ABSENT then."""
+    """Columns that are not needed, so that an image may omit them; they are then ABSENT."""
 
 
 @dataclass(frozen=True)
 class WantedTables:
-    """The tables whose changes are read. `other`: what is called with the name of every table of the log that is none
-    of them; what it raises ends the reading. None: nobody cares about those. Picklable where `other` is."""
+    """The tables whose changes are read. `other`: called with the name of every other table in the log; an exception of
+    it ends the reading. None: other tables are ignored. Picklable if `other` is."""
 
     tables: Sequence[WantedTable]
     other: Callable[[TableName], None] | None = None
 
     @classmethod
     def whole(cls, tables: Iterable[Table], other: Callable[[TableName], None] | None = None) -> WantedTables:
-        """Return these tables with all of their changes and columns."""
+        """Return a value for these tables with all of their changes and columns."""
         return cls([WantedTable(one) for one in tables], other)
 
     @cached_property
@@ -61,7 +61,7 @@ class WantedTables:
         return {one.table.name: index for index, one in enumerate(self.tables)}
 
     def find(self, name: TableName) -> int | None:
-        """Return the index of a table; None where it is not wanted. Raises what `other` raises."""
+        """Return the index of a table; None if it is not wanted. Raises the errors of `other`."""
         index = self._indices.get(name)
         if index is None and self.other is not None:
             self.other(name)
@@ -69,8 +69,8 @@ class WantedTables:
 
 
 class TableLayout(NamedTuple):
-    """A layout and the table it stands for. `table`: index into the range's tables. `optional_columns`: those that an
-    image may leave out, as a bitmap."""
+    """A layout and its table. `table`: index into the range's tables. `optional_columns`: those that an image may omit,
+    as a bitmap."""
 
     layout: Layout
     table: int
@@ -78,14 +78,14 @@ class TableLayout(NamedTuple):
     """Changes at file positions before this are skipped."""
     optional_columns: int
     absent: tuple[int, ...] = ()
-    """Those that its rows do leave out."""
+    """Those that its rows omit."""
 
 
 class Maps:
-    """The table maps of a range. `layouts[i]`: what layout number i of a change is."""
+    """The table maps of a range. `layouts[i]` is layout number i of a change."""
 
     def __init__(self, wanted: WantedTables, skip_before: Sequence[int], end: int) -> None:
-        """Make it for a range that ends at `end`. `skip_before`: of each table that is wanted."""
+        """Create the maps of a range that ends at `end`. `skip_before`: for each wanted table."""
         self.layouts: list[TableLayout] = []
         self._end = end
         self._wanted = wanted
@@ -99,16 +99,16 @@ class Maps:
         self._of_layouts = _Growing(np.int64, 3)
         self._cells = _Growing(np.int64, 2)
         self._hints: Any = np.full(HINTS, -1, np.int64)
-        self._numbers: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # of the tables in force
-        self._in_force: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # and which text each of them is
-        self._count: Any = np.zeros(1, np.int64)  # how many they are
+        self._numbers: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # numbers of the maps in force
+        self._in_force: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # their texts
+        self._count: Any = np.zeros(1, np.int64)  # how many are in force
 
     def arrays(self) -> tuple[Any, ...]:
-        """Return what the kernel reads and writes.
+        """Return the arrays that the kernel reads and writes.
 
-        All texts, one behind the other, read-only; the start, size, and layout or UNWANTED of each; the guesses; the
-        numbers in force, which text each is, and how many; the first cell, columns and skip_before of each layout; the
-        size and prefix of each cell.
+        All texts concatenated, read-only; start, size, and layout or UNWANTED of each text; the guesses; the numbers in
+        force, the text of each, and their count; first cell, columns and skip_before of each layout; size and prefix of
+        each cell.
         """
         texts = self._texts.filled
         texts.flags.writeable = False
@@ -116,9 +116,9 @@ class Maps:
         return texts, self._known.filled, *in_force, self._of_layouts.filled, self._cells.filled
 
     def name(self, body: bytes, at: str) -> None:
-        """Read a TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
+        """Read a TABLE_MAP event, its bytes between header and checksum: its number is in force from now on.
 
-        Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType, and what `WantedTables.other` raises.
+        Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType, and the errors of `WantedTables.other`.
         """
         if len(body) < ID_AND_FLAGS:
             raise MalformedEvent(at, "a TABLE_MAP without its number")
@@ -139,7 +139,7 @@ class Maps:
         self._count[0] = count + 1
 
     def find(self, number: int) -> tuple[TableName, int] | None:
-        """Return (table, layout or UNWANTED) of a number that is in force; None where it is not."""
+        """Return (table, layout or UNWANTED) of a number in force; None if it is not in force."""
         place = self._place_of(number)
         if place is None:
             return None
@@ -151,14 +151,14 @@ class Maps:
         return int(places[0]) if len(places) else None
 
     def with_texts(self, number: int) -> int:
-        """Return the number of the layout that is layout `number` with texts for JSON documents (`partial_json`)."""
+        """Return the number of the layout that replaces JSON documents of layout `number` by texts (`partial_json`)."""
         if number not in self._with_texts:
             of = self.layouts[number]
             self._with_texts[number] = self._add(with_texts(of.layout), of.table)
         return self._with_texts[number]
 
     def without(self, number: int, absent: int) -> int:
-        """Return the number of the layout that is layout `number` for rows without the columns of this bitmap."""
+        """Return the number of the layout for rows of layout `number` without the columns of this bitmap."""
         if (number, absent) not in self._without:
             of = self.layouts[number]
             self._without[number, absent] = self._add(of.layout, of.table)
@@ -181,7 +181,7 @@ class Maps:
     def _layout_of(self, text: bytes, name: TableName, at: str) -> int:
         index = self._wanted.find(name)
         if index is None or self._skip_before[index] >= self._end:
-            return UNWANTED  # what it is in front of `skip_until` need not be what it is behind
+            return UNWANTED  # before `skip_until` the table may have another definition
         table = self._wanted.tables[index].table
         if not table.columns:
             if self._wanted.other is not None:

@@ -1,8 +1,8 @@
-"""Places of one server's log that have to be passed in that log before it goes on in another server's.
+"""Locations in one server's log that must be passed before reading continues in another server's log.
 
-What is known of a log by a place is known of that log only: where half an epoch ends, which statement was executed,
-up to where a table is copied. Behind a failover the same transactions come again at other places, where nobody would
-know them. So such a place is *open* until reading has come to it, and nothing is read past the end of its log before.
+Information that refers to a location is valid in that log only: where half an epoch ends, which statement was executed,
+up to where a table is copied. After a failover the same transactions come again at other locations, which cannot be
+matched. So such a location is *open* until reading has reached it, and reading must not leave its log before.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from airflow_provider_dm.engine.mysql.location import Location, missing_at
 
 @dataclass(frozen=True)
 class OpenPlace:
-    """A place, and what is known by it. `what`: "half an epoch ends there".
+    """A location and the information that refers to it. `what`: "half an epoch ends there".
 
-    `within`: a place at or behind it of which the GTID set is known; who has all of
-    that has passed both, though the log is not held up to there (it was rotated, and nothing followed).
+    `within`: a location at or after it whose GTID set is known. A reader that has all of that set has passed both, even
+    if the log does not reach the location (the file was rotated, and nothing followed).
     """
 
     source: str
@@ -29,7 +29,7 @@ class OpenPlace:
     within: Location | None = None
 
     def is_open(self, here: Location) -> bool:
-        """Tell whether a reader who stands in front of another server's log has yet to come to it."""
+        """Return True if a reader at `here`, before another server's log, has not passed the location."""
         if self.place.sort_key <= here.sort_key:
             return False
         known = self.within
@@ -38,11 +38,11 @@ class OpenPlace:
 
 def half_epoch(source: str, edge: Location) -> OpenPlace:
     """Return the end of an epoch that some buckets have applied (frontier rule 1)."""
-    return OpenPlace(source, edge, "a part of the rows up to there is written")
+    return OpenPlace(source, edge, "some of the rows up to there are written")
 
 
 class OldLogNotHeld(DmError):
-    """The log goes on in another server's, and a part of the old one that is needed is nowhere."""
+    """The log continues in another server's, and a needed part of the old server's log is missing."""
 
     source: str
     here: str
@@ -53,23 +53,23 @@ class OldLogNotHeld(DmError):
     code = "DM-4068"
     scope = Scope.UPSTREAM
     what = (
-        "the sync of {source} stands at {here}. Another server has taken over ({newer}), and the old one's log from "
-        "there to {place} is not held: {open}, and at what places the new server has the same is not known."
+        "the sync of {source} has reached {here}. Another server has taken over ({newer}), and the old server's log "
+        "from there to {place} is missing: {open}, and the same locations in the new server's log are unknown."
     )
     hint = (
-        "Put the old server's relay log back if there is a copy of it, or point the source to the old server again, "
-        f"with a new relay-dir, until that place is passed; else {MIGRATE_AGAIN}."
+        "Restore the old server's relay log if there is a copy of it, or point the source to the old server again, "
+        f"with a new relay-dir, until that location is passed; otherwise {MIGRATE_AGAIN}."
     )
 
 
 def first_open(places: Sequence[OpenPlace], here: Location, suffix: int) -> OpenPlace | None:
-    """Return the first place behind `here` that lies in a sub-directory before the one of that number."""
+    """Return the first open location after `here` in a sub-directory before the one of this number."""
     found = (one for one in places if one.place.suffix < suffix and one.is_open(here))
     return min(found, key=lambda one: one.place.sort_key, default=None)
 
 
 def check_passed(places: Sequence[OpenPlace], here: Location, newer: LogFile) -> None:
-    """Check that nothing is open at `here`, the end of what is held of a log that goes on in the file `newer`.
+    """Check that no location is open at `here`, the end of a log that continues in the file `newer`.
 
     Raises OldLogNotHeld.
     """

@@ -1,11 +1,10 @@
-"""PARTIAL_UPDATE_ROWS: updates whose new rows say of JSON columns only what changed (binlog_row_value_options).
+"""PARTIAL_UPDATE_ROWS: updates whose new rows only have the changes of JSON columns (binlog_row_value_options).
 
     row pair = image before, value options, [differences, one bit per JSON column of the table], image after
 
-(MySQL `libs/mysql/binlog/event/rows_event.h`, "Partial_update_rows_event".) A JSON cell with its bit set holds changes
-to the document before instead of a document. A document with changes cannot be made binary again by anybody but the
-server, and its text is all that is needed: both images of a pair are written anew with texts in place of documents, for
-a layout that says so.
+(MySQL `libs/mysql/binlog/event/rows_event.h`, "Partial_update_rows_event".) A JSON cell whose bit is set contains
+changes to the old document instead of a document. Only the server could make a binary document of them, and only its
+text is needed: both images of a pair are rewritten with texts instead of documents, for a layout with text cells.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place,
 from airflow_provider_dm.engine.schema.json_binary import MalformedJson, apply_diffs, text_of
 
 _DIFFERENCES: Final = 1
-"""The only value option that is known."""
+"""The only known value option."""
 _TEXT: Final = Cell(CellKind.BYTES, prefix=4)
 
 
@@ -34,7 +33,7 @@ def with_texts(layout: Layout) -> Layout:
 def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Iterator[tuple[bytes, bytes]]:
     """Yield (image before, image after) of each update in data[start:end], for `with_texts(layout)`.
 
-    Raises MalformedCells, and MalformedEvent where a length is cut short; `at` is the event's place.
+    Raises MalformedCells, and MalformedEvent for a length that is too short; `at` is the event's location.
     """
     documents = [index for index, cell in enumerate(layout.cells) if cell.kind is CellKind.JSON]
     while start < end:
@@ -64,7 +63,7 @@ def _changed(data: bytes, index: int, old: Place | None, new: Place | None) -> b
 
 
 def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], texts: dict[int, bytes]) -> bytes:
-    """Return an image with the texts of its documents; `texts` are those that are known."""
+    """Return an image with the texts of its documents; `texts` are those already computed."""
     parts = [data[start : start + layout.bitmap_size]]
     for index, (cell, place) in enumerate(zip(layout.cells, places, strict=True)):
         if place is None:

@@ -1,12 +1,12 @@
-"""Row images that leave columns out, written anew as whole ones.
+"""Row images that omit columns, rewritten as complete images.
 
-    image of a rows event whose header lists the columns that are there
+    image of a rows event whose header lists the present columns
         = one NULL bit for each of *those*, then their cells that are not NULL
 
-MariaDB leaves out of updates and deletes what can be computed from other columns (11.8, also with
-`binlog_row_image=FULL`): generated columns, and the hash of a UNIQUE over long values. Where nobody needs their values,
-an image gets NULL in their place: the cells stay as they are, only the NULL bits move. In the row that is made of it
-stands ABSENT: what is not known is not NULL.
+MariaDB omits from updates and deletes the columns that can be computed from others (11.8, also with
+`binlog_row_image=FULL`): generated columns, and the hash of a UNIQUE over long values. If their values are not needed,
+the image gets NULL instead: the cells are unchanged, only the NULL bits move. The row made from the image has ABSENT
+there, because an unknown value is not NULL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Absent(bytes):
 
 
 ABSENT: Final[bytes] = _Absent()
-"""In the place of a value that the log does not have; told by `is`."""
+"""Replaces a value that the log does not have; to be compared by `is`."""
 
 
 def columns_of(mask: int) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ def columns_of(mask: int) -> tuple[int, ...]:
 def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, start: int, end: int) -> Iterator[bytes]:
     """Yield the images of data[start:end], each with every column. Raises MalformedCells.
 
-    `cells`: of all columns. `present`: the bitmaps of what is there, of each image in turn (an update has two).
+    `cells`: of all columns. `present`: the bitmaps of present columns, of each image in turn (an update has two).
     """
     columns = [columns_of(mask) for mask in present]
     some = [[cells[index] for index in those] for those in columns]
@@ -55,7 +55,7 @@ def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, sta
 
 @lru_cache(maxsize=4096)
 def _null_bits(columns: tuple[int, ...], count: int, bits: bytes) -> bytes:
-    """Return the NULL bits of a whole image, from those of `columns`: what is not among them is NULL."""
+    """Return the NULL bits of a complete image, from those of `columns`: all other columns are NULL."""
     given, nulls = int.from_bytes(bits, "little"), (1 << count) - 1
     for bit, index in enumerate(columns):
         if not given >> bit & 1:

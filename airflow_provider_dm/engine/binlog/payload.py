@@ -1,14 +1,14 @@
-"""TRANSACTION_PAYLOAD: a whole transaction in one event, mostly compressed, read as if it were a small file of its own.
+"""TRANSACTION_PAYLOAD: a complete transaction in one event, usually compressed, read like a small file.
 
     body   = field … END, payload          field = number, length, value: all as length-encoded integers
     fields : SIZE (bytes of the payload), COMPRESSION (zstd or none), UNCOMPRESSED_SIZE (for zstd)
-    payload: the transaction's events from BEGIN to its end, one behind the other, without checksums
+    payload: the transaction's events from BEGIN to its end, concatenated, without checksums
 
-(MySQL `libs/mysql/binlog/event/codecs/binary.cpp`.) The GTID event stands before it, outside.
+(MySQL `libs/mysql/binlog/event/codecs/binary.cpp`.) The GTID event precedes it, outside.
 
-A window over the events keeps only what was read last, so its memory does not depend on the transaction's size. What
-the header claims is a cap and is held against what comes out: fewer bytes, or one more, is damage. So is a field that
-is not known here, as it could change how the rest is read.
+A window over the events keeps only the last bytes read, so its memory does not depend on the transaction's size. The
+size in the header is a limit and is checked against the output: fewer bytes, or one more, are damage. So is an unknown
+field, because it could change how the rest is read.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 _ZSTD, _NONE = 0, 255
 
 _LARGEST_WINDOW: Final = 128 << 20
-"""What zstd's highest level writes for; the memory that one stream takes at most."""
+"""The window of zstd's highest level; the maximum memory of one stream."""
 _PIECE: Final = 4 << 20
-"""Memory grows by what comes out, not by what is claimed."""
+"""Memory grows with the output, not with the claimed size."""
 
 
 def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
-    """Open the events in a TRANSACTION_PAYLOAD whose bytes between header and checksum are `body`.
+    """Open the events of a TRANSACTION_PAYLOAD whose bytes between header and checksum are `body`.
 
-    `at` is the event's place; an error about what lies inside names it and the offset (`inner_place`).
+    `at` is the event's location; errors of inner events name it with their offset (`inner_place`).
     Raises MalformedEvent.
     """
     reader = Lengths(body, at, "the header of its payload")
@@ -60,7 +60,9 @@ def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
 
 
 def inner_place(at: str, offset: int | str) -> str:
-    """Return how errors name an event inside the payload at `at`; with "" for the offset, what they put before it."""
+    """Return the location in errors of an event inside the payload at `at`; with offset "", the prefix of all of
+    them.
+    """
     return f"{at}+{offset}"
 
 
@@ -71,7 +73,7 @@ class _Stream(Protocol):
 class PayloadWindow:
     """The inner events as `Bytes`: positions count from 0, the first inner event.
 
-    Made for reading forwards; going back is possible and begins anew.
+    Made for reading forwards; going back restarts the decompression.
     """
 
     def __init__(self, payload: memoryview, compressed: bool, claimed: int, at: str) -> None:
@@ -82,7 +84,7 @@ class PayloadWindow:
         self._stream = self._open()
         self._buffer = b""
         self._start = 0  # position of the buffer's first byte
-        self._reached = 0  # and of the stream's next one
+        self._reached = 0  # position of the stream's next byte
 
     def read(self, position: int, size: int) -> bytes:
         """Read up to `size` bytes; fewer only at the end. Raises MalformedEvent, EventTooLarge."""
@@ -124,7 +126,7 @@ class PayloadWindow:
 
 
 class _OfThread(threading.local):
-    """A decompressor costs more than a small transaction, and serves one thread."""
+    """Decompressors cost more than a small transaction, and are not thread-safe: one is kept per thread."""
 
     def __init__(self) -> None:
         self.decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
@@ -134,9 +136,9 @@ _of_thread: Final = _OfThread()
 
 
 def _at_once(payload: memoryview, size: int) -> bytes | None:
-    """Return what one frame of exactly `size` bytes holds.
+    """Return the contents of one frame of exactly `size` bytes.
 
-    None where the payload is not that: reading says what it is.
+    None if the payload is anything else, which the stream then reads or reports.
     """
     try:
         if zstandard.frame_content_size(payload) != size:

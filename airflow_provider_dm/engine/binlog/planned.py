@@ -1,9 +1,9 @@
-"""What a plan is (planner.py): an epoch of complete transactions as byte ranges, or a DDL statement, or nothing.
+"""The result of a plan (planner.py): an epoch of complete transactions as byte ranges, a DDL statement, or nothing.
 
-Ranges are decoded apart from each other, so each names every table that it has rows of. A range starts at a transaction
-or, where one is larger than a range, at a seam inside it: behind the last rows event of a statement (its flag says so),
-as the next statement names its tables anew. What is not cut is a statement and a compressed transaction. An epoch
-always ends with a transaction.
+Ranges are decoded independently, so each names all tables of its rows. A range begins at a transaction or, if one is
+larger than a range, at a seam inside it: after the last rows event of a statement (marked by a flag), because the next
+statement names its tables again. Statements and compressed transactions are never cut. An epoch always ends with a
+transaction.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Bytes `start` to `end` of a file, to be decoded without anything before them: whole transactions, or statements.
+    """Bytes `start` to `end` of a file, to be decoded without earlier bytes: complete transactions, or statements.
 
-    `data`: those bytes, where they travel with the range; else they are read from `path`. `inside`: `start` is a seam,
-    the first rows belong to a transaction that began before. `closes`: where the last transaction ends when that is
-    behind `end`, which then is a seam; 0 when `end` is a boundary. There is no boundary between `end` and `closes`.
-    `counts_at`: the sort key of the place where these rows count, if that is another one: the commit of a prepared
-    transaction.
+    `data`: those bytes, if they are sent with the range; otherwise they are read from `path`. `inside`: `start` is a
+    seam, and the first rows belong to a transaction that began before. `closes`: the end of the last transaction if
+    `end` is a seam; 0 if `end` is a boundary. There is no boundary between `end` and `closes`. `counts_at`: the sort
+    key of the location at which these rows count, if that is another one: the commit of a prepared transaction.
     """
 
     path: str
@@ -46,12 +45,12 @@ class ByteRange:
 
     @property
     def last_boundary(self) -> int:
-        """The place where the last transaction of the range ends, in it or behind it."""
+        """The end of the last transaction of the range, inside or after it."""
         return self.closes or self.end
 
     @contextmanager
     def opened(self) -> Iterator[Window | MemoryWindow]:
-        """Open the bytes, to be read at their places in the file."""
+        """Open the bytes, which are read by their positions in the file."""
         if self.data is not None:
             yield MemoryWindow(self.data, self.start)
             return
@@ -59,7 +58,7 @@ class ByteRange:
             yield window
 
     def cut(self, seams: Sequence[Seam]) -> tuple[ByteRange, ...]:
-        """Return the same bytes as several ranges, cut at those of these seams that lie inside it."""
+        """Return the same bytes as several ranges, cut at the seams that are inside this range."""
         closes = {seam.position: seam.closes for seam in seams if self.start < seam.position < self.end}
         return tuple(
             replace(self, start=start, end=end, inside=start in closes, closes=closes.get(end, 0))
@@ -69,10 +68,10 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Transactions between two locations. `newest_timestamp`: seconds since 1970, of the newest commit in it.
+    """Transactions between two locations. `newest_timestamp`: time of the newest commit, in seconds since 1970.
 
-    `bytes`: of its ranges and between them; `unpacked`: how many more they are without compression. `prepared`: what is
-    prepared and has not ended at `hi`; None: what was so at `lo`.
+    `bytes`: of its ranges and between them; `unpacked`: additional bytes without compression. `prepared`: XA
+    transactions that are prepared at `hi`; None: the same as at `lo`.
     """
 
     lo: Location
@@ -86,19 +85,19 @@ class Epoch:
 
     @property
     def size(self) -> int:
-        """The bytes that applying it has to hold: those of the log, without compression."""
+        """Bytes of the log without compression, which applying the epoch must hold in memory."""
         return self.bytes + self.unpacked
 
 
 @dataclass(frozen=True)
 class DdlStatement:
-    """A statement that is not about rows. `at` is where its transaction begins, `end` where it ends.
+    """A statement that does not change rows. `at` is the beginning of its transaction, `end` its end.
 
-    `sql`: with UNSURE (client_charsets) for characters that are not known.
-    `undecoded`: the statement's bytes, where its charset could not be read; `sql` is then only for people.
-    `rows`: its transaction, if that holds rows as well, maybe of other tables (CREATE TABLE … SELECT, or DROP TEMPORARY
-    TABLE between changes): executing it, or passing over it, is not all of it. `seams`: where `rows` may be cut.
-    `session`: what the statement ran with, as far as its event says.
+    `sql`: with UNSURE (client_charsets) for unknown characters.
+    `undecoded`: the statement's bytes, if its charset could not be decoded; `sql` is then for display only.
+    `rows`: its transaction, if that has rows too, possibly of other tables (CREATE TABLE … SELECT, or DROP TEMPORARY
+    TABLE between changes): then executing or skipping the statement is not sufficient. `seams`: where `rows` may be
+    cut. `session`: the session variables of the statement that are in its event.
     """
 
     at: Location
@@ -113,7 +112,7 @@ class DdlStatement:
     seams: tuple[Seam, ...] = ()
 
     def rows_epoch(self) -> Epoch | None:
-        """Return the rows of its transaction, to be applied like any others; None where it has none."""
+        """Return the rows of its transaction, to be applied as usual; None if it has none."""
         if self.rows is None:
             return None
         size = self.rows.end - self.rows.start
@@ -122,7 +121,7 @@ class DdlStatement:
 
 @dataclass(frozen=True)
 class UpToDate:
-    """Nothing complete lies behind `at`, which may be past `lo` by events that change nothing."""
+    """There is nothing complete after `at`, which may be after `lo` because of events without changes."""
 
     at: Location
 

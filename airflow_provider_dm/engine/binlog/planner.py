@@ -1,18 +1,18 @@
-"""What to apply next: an epoch of complete transactions as byte ranges, or a DDL statement, or nothing.
+"""Planning of the next work: an epoch of complete transactions as byte ranges, a DDL statement, or nothing.
 
-A plan starts at a location between two transactions and is made of header scans only (boundary.py). It costs what it
-covers: nothing before `lo` is read but the format event of its file. Positions are sums of event sizes, 64 bits; the
-server's own `end_log_pos` wraps at 4 GiB and is not trusted. A finished file leads to the next one; a transaction cut
-off at the end of a finished file was never committed (its source died) and is dropped, with a warning.
+A plan starts at a location between two transactions and is made by header scans only (boundary.py). Its cost depends on
+its size: before `lo`, only the format event of the file is read. Positions are sums of event sizes, 64 bits; the
+server's own `end_log_pos` wraps at 4 GiB and is not used. A finished file is continued by the next one; an incomplete
+transaction at the end of a finished file was never committed (its source crashed) and is dropped, with a warning.
 
-`gtid_set` of a location: where `lo` does not say one it stays unknown ("") until the next file names what came before
-it; an incomplete set would be taken for a complete one.
+`gtid_set` of a location: if `lo` has none, it remains unknown ("") until the next file contains the set committed
+before it; an incomplete set would be mistaken for a complete one.
 
-Where the source failed over to another server, the next sub-directory repeats transactions of the older one. A
-transaction whose id is in the location's GTID set is passed over, whatever it holds (repetitions.py). An epoch ends in
-front of such ones, and the next begins behind them, so the bytes of its ranges are always to be applied.
+After a failover to another server, the next sub-directory repeats transactions of the older one. A transaction whose id
+is in the location's GTID set is skipped, whatever it contains (repetitions.py). An epoch ends before such transactions,
+and the next begins after them, so all bytes of an epoch's ranges are to be applied.
 
-A prepared XA transaction is left out where it lies, and its range comes where its commit does (prepared_ranges.py).
+A prepared XA transaction is skipped at its own location, and its range follows at its commit (prepared_ranges.py).
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ def plan_epoch(
     until_time: int | None = None,
     open_places: Sequence[OpenPlace] = (),
 ) -> Planned:
-    """Plan the next piece of the log behind `lo`.
+    """Plan the next part of the log after `lo`.
 
-    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: go to the first
-    boundary at or behind it. `max_bytes`: end the epoch with the transaction that crosses it; `range_bytes`: start a
-    new range with the transaction or statement behind it; both count bytes without compression. `repetitions`: what the
-    plans before this one, of the same log, have found out. `prepared`: what is prepared and has not ended at `lo`.
-    `held`: lists the files in which prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for
-    the rows of prepared ones. `until_time`: end the epoch with the first transaction that has committed then or later,
-    in seconds since 1970. `open_places`: to be passed in their own log.
+    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: plan up to the
+    first boundary at or after it. `max_bytes`: end the epoch with the transaction that exceeds it; `range_bytes`: begin
+    a new range with the transaction or statement after it; both count bytes without compression. `repetitions`: the
+    results of earlier plans of the same log. `prepared`: XA transactions that are prepared at `lo`. `held`: lists the
+    files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not needed.
+    `until_time`: end the epoch with the first transaction committed at or after this time, in seconds since 1970.
+    `open_places`: locations to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
-    XaNotSeen, OldLogNotHeld, and what `boundary.scan` raises if it is the first thing found.
+    XaNotSeen, OldLogNotHeld, and the errors of `boundary.scan` if they are the first thing found.
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)
@@ -77,14 +77,14 @@ def plan_epoch(
             if not plan.take(files[index], following):
                 break
         except DmError as error:
-            if not plan.transactions or isinstance(error, OldLogNotHeld):  # half of an epoch is none
+            if not plan.transactions or isinstance(error, OldLogNotHeld):  # an epoch must not be incomplete
                 raise
-            break  # first what lies before it; the next plan begins with it
+            break  # transactions before it come first; the next plan begins with the error
     return plan.result()
 
 
 def _index_of(files: Sequence[LogFile], lo: Location) -> int | None:
-    """Return the index of lo's file; None where all files are of later sub-directories. Raises LocationNotInLog."""
+    """Return the index of lo's file; None if all files are in later sub-directories. Raises LocationNotInLog."""
     for index, file in enumerate(files):
         if (file.suffix, file.name) == (lo.suffix, lo.file):
             return index
@@ -96,7 +96,7 @@ def _index_of(files: Sequence[LogFile], lo: Location) -> int | None:
 
 @dataclass
 class _Plan:
-    """An epoch while it grows. `here` is the last boundary reached; `known`: its GTID set is, even if it is empty."""
+    """A growing epoch. `here` is the last boundary reached; `known`: its GTID set is known, even if it is empty."""
 
     lo: Location
     goal: Location | None
@@ -120,14 +120,14 @@ class _Plan:
         self.here = replace(self.lo, position=max(self.lo.position, BINLOG_HEADER_SIZE))
 
     def take(self, file: LogFile, following: LogFile | None) -> bool:
-        """Scan one file from `here`; True when the plan goes on in the next."""
+        """Scan one file from `here`; return True if the plan continues in the next file."""
         if self.here.suffix == file.suffix and not self.here.server_uuid:
             self.here = replace(self.here, server_uuid=file.server_uuid)
         if self.here.position > file.size:
             if file.last:
-                return False  # the relay has not come so far (again)
+                return False  # the relay has not reached the location yet
             if following is not None and following.suffix != file.suffix and self.here.gtid_set:
-                # Read elsewhere, ahead of this relay, when its source died: what counts is what the next one repeats.
+                # It was read elsewhere, ahead of this relay, before the source crashed: the next file repeats it.
                 return self.cross(None, following) and not self._full()
             raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
         with opened(file.path, file.size, file.name) as log:
@@ -138,7 +138,7 @@ class _Plan:
         return self._step_over(file, following)
 
     def _scan_file(self, file: LogFile, log: OpenLog, following: LogFile | None) -> bool:
-        """Scan a file from `here`; True when it is read to its end."""
+        """Scan a file from `here`; return True at its end."""
         while not self._full():
             start = self.here.position
             room = self._room(file)
@@ -150,7 +150,7 @@ class _Plan:
                 continue
             if run is not None:
                 room = max(1, min(room, run.end - start))
-            apply = run is None or not run.repeated  # else only whether something is begun and not complete
+            apply = run is None or not run.repeated  # otherwise only find out whether a transaction is incomplete
             found = self._scan_in_time(log, start + room, apply=apply)
             try:
                 self._add(file, log.format, found)
@@ -175,13 +175,13 @@ class _Plan:
         return scan(log, self.here.position, cut=cut, apply=apply, part=max(self.range_bytes, 1))
 
     def _scan_in_time(self, log: OpenLog, cut: int, *, apply: bool) -> Stretch:
-        """Scan up to `cut`, or to the end of the transaction at which the time has come."""
+        """Scan up to `cut`, or to the end of the first transaction at or after `until_time`."""
         start = self.here.position
         found = self._scan(log, cut, apply=apply)
         while found.transactions > 1 and self._is_time(found.newest_timestamp):
             end = found.end
             found = self._scan(log, start + max(1, (end - start) // 2), apply=apply)
-            if found.end == end:  # the middle lies in the last transaction
+            if found.end == end:  # the middle is in the last transaction
                 found = self._scan(log, start + 1, apply=apply)
         return found
 
@@ -199,7 +199,7 @@ class _Plan:
         return max(self.bytes, self.walked) + self.unpacked
 
     def _room(self, file: LogFile) -> int:
-        """Return the bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
+        """Return the number of bytes until the next cut: the range or the epoch is full, or the goal is reached."""
         room = min(self.range_bytes, self.max_bytes - self._size())
         return max(min(room, self._goal_in(file) - self.here.position), 1)
 
@@ -209,7 +209,7 @@ class _Plan:
         return NOWHERE
 
     def _add(self, file: LogFile, log_format: BinlogFormat, found: Stretch) -> None:
-        """Take in what was scanned. Raises NoRows, and then it is as if nothing had been."""
+        """Add a scanned stretch. If NoRows is raised, nothing has changed."""
         stretch = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
         ranges = self.xa.ranges(file, stretch, found) if found.xa else stretch.cut(found.seams)
         self.here = self._moved(found.end, found.trail, log_format)
@@ -229,7 +229,7 @@ class _Plan:
         return replace(here, position=position, gtid_set=gtid_set)
 
     def _statement(self, file: LogFile, log: OpenLog, found: FoundDdl, trail: GtidTrail) -> DdlStatement:
-        if not found.rows:  # else decoding them checks all events
+        if not found.rows:  # otherwise the decoder will check all events
             verify_events(log, found.start, found.end)
         text = found.query.text()
         rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log.format)
@@ -247,16 +247,16 @@ class _Plan:
         )
 
     def _check_dropped(self, file: LogFile, log: OpenLog | None, ended: Ended, following: LogFile | None) -> None:
-        """Check what is left over at the end of a finished file: nothing, or events of which each is right."""
+        """Check the rest at the end of a finished file: no bytes, or events with valid checksums."""
         if following is None or ended is Ended.FILE:
             return
         if ended is Ended.TORN or log is None:
-            raise MalformedEvent(str(self.here), f"{file.name} is finished and ends inside of an event")
+            raise MalformedEvent(str(self.here), f"{file.name} is finished but ends within an event")
         verify_events(log, self.here.position, file.size)
         logger.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
 
     def _step_over(self, file: LogFile, following: LogFile | None) -> bool:
-        """Go to the beginning of the next file, if there is one; True when the plan goes on there."""
+        """Go to the beginning of the next file, if there is one; return True if the plan continues there."""
         if following is None:
             return False
         if file.suffix != following.suffix:
@@ -266,9 +266,9 @@ class _Plan:
         return not self._full()
 
     def cross(self, file: LogFile | None, following: LogFile) -> bool:
-        """Go to the beginning of the next sub-directory, if it is known already what was committed before it.
+        """Go to the beginning of the next sub-directory, if the set committed before it is known.
 
-        Raises OldLogNotHeld, and what `repetitions.cross` does.
+        Raises OldLogNotHeld, and the errors of `repetitions.cross`.
         """
         there = cross(self.here, file, following)
         if there is not None:

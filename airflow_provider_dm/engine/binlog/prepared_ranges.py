@@ -1,7 +1,7 @@
-"""The ranges of XA transactions: none where they are prepared, theirs where they are committed.
+"""The ranges of XA transactions: skipped where they are prepared, included where they are committed.
 
-Which those are is known from this plan, from an earlier one that left them `prepared`, or, where nobody knows it, by a
-look back into the log that is held.
+A prepared transaction is known from this plan, from an earlier one that left it `prepared`, or, if neither has it, by a
+search back through the log that is held.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 logger = logging.getLogger(__name__)
 
 Held = Callable[[], Sequence[LogFile]]
-"""Lists every file of the log that can be read, maybe of several directories: what is asked for first comes first."""
+"""Lists all readable files of the log, possibly of several directories, in the order of preference."""
 
 
 class NoRows(Exception):
-    """The rows of a prepared transaction, whose commit is at `position`, cannot be had, and why."""
+    """The rows of a prepared transaction, whose commit is at `position`, are not available; `why` is the reason."""
 
     def __init__(self, position: int, why: DmError) -> None:
         super().__init__(position, why)
@@ -34,7 +34,9 @@ class NoRows(Exception):
 
 
 class PreparedRanges:
-    """XA transactions that are prepared where a growing plan ends. Mutable; `changed`: it is not what it began with."""
+    """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: they differ from the
+    start.
+    """
 
     def __init__(
         self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, bounds_only: bool
@@ -46,10 +48,10 @@ class PreparedRanges:
         self._bounds_only = bounds_only
 
     def ranges(self, file: LogFile, stretch: ByteRange, found: Stretch) -> tuple[ByteRange, ...]:
-        """Return what of a stretch is to be applied, in its order. Raises NoRows, and then nothing has changed."""
+        """Return the ranges of a stretch that are to be applied, in order. If NoRows is raised, nothing has changed."""
         ranges: list[ByteRange] = []
         prepared, start = dict(self.prepared), stretch.start
-        left_out: FoundPrepared | None = None  # the last one, as long as nothing is known of what follows
+        left_out: FoundPrepared | None = None  # the last one, while the next transaction is unknown
 
         def flush(end: int, behind: int) -> None:
             nonlocal start
@@ -59,14 +61,14 @@ class PreparedRanges:
 
         for one in found.xa:
             if isinstance(one, FoundEnd) and one.committed and left_out is not None and not left_out.seams:
-                if (one.xid, one.start) == (left_out.xid, left_out.end):  # nothing in between: it counts where it lies
+                if (one.xid, one.start) == (left_out.xid, left_out.end):  # adjacent: its rows count where they are
                     del prepared[one.xid]
                     left_out = None
                     continue
             if left_out is not None:
                 flush(left_out.start, left_out.end)
                 left_out = None
-            # The server takes no name twice: one that is prepared again has ended, without a trace in the log.
+            # A name is unique on the server: if it is prepared again, the earlier transaction has ended unlogged.
             known = prepared.pop(one.xid, None)
             if isinstance(one, FoundPrepared):
                 at = Location(file.name, one.start, "", file.suffix, file.server_uuid)
@@ -108,7 +110,7 @@ class PreparedRanges:
         return tuple(replace(one, counts_at=commit.sort_key) for one in cut)
 
     def _every_file(self) -> Iterator[LogFile]:
-        """Yield those of the plan, and only then those that are held, which have to be listed."""
+        """Yield the files of the plan, and then the held files, which must be listed first."""
         yield from self._files
         if self._held is not None:
             yield from self._held()
@@ -119,9 +121,9 @@ def _gone(commit: Location, known: Prepared) -> XaRowsGone:
 
 
 def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Prepared, LogFile] | None:
-    """Find the transaction of that name that was prepared last before `commit`; None where the files do not say.
+    """Find the last transaction of this name that was prepared before `commit`; None if the files do not have it.
 
-    They are read from the newest on, up to the first gap: what is missing may have ended it. Raises OSError.
+    They are read from the newest on, up to the first gap: a missing file may contain its end. Raises OSError.
     """
     place = end = (commit.suffix, BinlogFile.parse(commit.file).number)
     order = {(one.suffix, BinlogFile.parse(one.name).number): one for one in reversed(files)}
@@ -140,7 +142,7 @@ def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Pre
         for found in reversed(listed):
             if found.xid == xid:
                 if not isinstance(found, FoundPrepared):
-                    return None  # it had ended: what is committed was prepared by nobody
+                    return None  # it had ended before, so the committed one is unknown
                 at = Location(file.name, found.start, "", file.suffix, file.server_uuid)
                 return Prepared(xid, at, found.end, found.rows), file
     return None

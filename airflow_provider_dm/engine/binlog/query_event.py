@@ -1,4 +1,4 @@
-"""QUERY events: a statement as text, with the session that it ran in. What it is, `ddl.first_words` says."""
+"""QUERY events: a statement as text, with its session variables. `ddl.first_words` classifies it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.session_variables import Session, read_session
 
 _POST_HEADER: Final = struct.Struct("<IIBHH")  # thread, seconds, length of schema, error code, length of variables
-_WRITTEN_ANEW: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE (?:IF NOT EXISTS )?[`\"][^\n]+ \(\n  ")
-"""How the text looks that servers write for CREATE TABLE … SELECT."""
+_REWRITTEN: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE (?:IF NOT EXISTS )?[`\"][^\n]+ \(\n  ")
+"""The form in which servers log CREATE TABLE … SELECT."""
 
 
 class QueryEvent(NamedTuple):
@@ -28,24 +28,24 @@ class QueryEvent(NamedTuple):
         return self.schema.decode("utf-8")
 
     def text(self) -> str | None:
-        """Return the statement as text, with UNSURE for characters that are not known.
+        """Return the statement as text, with UNSURE for unknown characters.
 
-        None where its charset, or the mode to read it in, is not known, or is not kept.
+        None if its charset, or the sql_mode for parsing it, is unknown or not logged.
         """
-        said = self.session
-        if said.unknown is not None and (said.sql_mode is None or said.charsets is None):
-            return None  # they may stand behind the variable that is not known
-        client = None if said.charsets is None else said.charsets[0]
+        session = self.session
+        if session.unknown is not None and (session.sql_mode is None or session.charsets is None):
+            return None  # they may follow the unknown variable
+        client = None if session.charsets is None else session.charsets[0]
         if client is not None and client not in UTF8_IDS and self._may_be_in_utf8():
             return None
         return decoded(self.sql, client)
 
     def _may_be_in_utf8(self) -> bool:
-        """Tell whether the statement may be in UTF-8, whatever charset the event names.
+        """Return True if the statement may be in UTF-8, whatever charset the event names.
 
-        Servers write CREATE TABLE … SELECT anew, in UTF-8, and let the event name the client's charset.
+        Servers rewrite CREATE TABLE … SELECT in UTF-8, but the event names the client's charset.
         """
-        return _WRITTEN_ANEW.match(self.sql) is not None and not self.sql.isascii() and _is_utf8(self.sql)
+        return _REWRITTEN.match(self.sql) is not None and not self.sql.isascii() and _is_utf8(self.sql)
 
 
 def query_of(body: bytes, at: str) -> QueryEvent:

@@ -1,15 +1,15 @@
-"""Finding the repetitions in a log that goes on in another server's files.
+"""Repeated transactions in a log that continues in another server's files.
 
-    <uuid of A>.000001  … a7 a8 a9 | b's first file repeats a5 … a9, in its own order, and goes on
+    <uuid of A>.000001  … a7 a8 a9 | b's first file repeats a5 … a9, in its own order, and continues
     <uuid of B>.000002             | a5 a6 a8 a7 a9 b1 b2 …
 
-`cross` goes from one sub-directory to the next: what was committed before the new file must be known from the older
-ones, else there is a gap. Behind it `Repetitions` cuts a file into runs of transactions that are applied or not, as
-long as some that are applied have still to come. It costs a walk over those events, by headers; where nothing can be
-repeated (the first sub-directory; a file before which, or before a place in which, everything applied was committed)
-it costs nothing, or one look into that file.
+`cross` goes from one sub-directory to the next: all that was committed before the new file must be in the older ones,
+otherwise there is a gap. After it `Repetitions` divides a file into runs of applied and new transactions, while applied
+ones are still to come. That costs a header scan of those events; if nothing can be repeated (in the first
+sub-directory, or if everything applied was committed before the file or the location), it costs nothing, or one read of
+the file's head.
 
-What is passed over is not looked into: it may hold DDL, or what could not be applied.
+The contents of repeated transactions are not read: they may be DDL, or events that cannot be applied.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, Mysql
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
 _PIECE: Final = 4 << 20
-"""Bytes that are sorted at once."""
+"""Bytes that are sorted in one step."""
 _BEFORE_NAMES: Final = frozenset({codes.FORMAT_DESCRIPTION, codes.START_ENCRYPTION})
 
 
 class Section(NamedTuple):
-    """Transactions up to boundary `end`, all of them applied already (`repeated`), or none."""
+    """Transactions up to boundary `end`: either all of them are applied already (`repeated`), or none."""
 
     end: int
     repeated: bool
 
 
 class Repetitions:
-    """The findings of one reader's plans about its log, so that the next need not look again. Mutable.
+    """Results of one reader's plans about its log, so that the next plan need not repeat the work. Mutable.
 
-    Everything here can be found out anew, from the log and a location.
+    All of it can be computed again from the log and a location.
     """
 
     def __init__(self) -> None:
         self._sorter: _Sorter | None = None
         self._ordinary: Location | None = None
-        """Behind this one, in its sub-directory, nothing is repeated."""
+        """After this location, in its sub-directory, nothing is repeated."""
 
     def run_behind(self, file: LogFile, log: OpenLog, here: Location, *, goal: int) -> Section | None:
-        """Return what lies behind `here` in `file`.
+        """Return the run after `here` in `file`.
 
-        It ends at `here` if nothing complete lies behind it. None: nothing is repeated.
-        `goal`: go no further than to the first boundary at or behind it.
+        It ends at `here` if nothing complete follows. None: nothing is repeated.
+        `goal`: do not go beyond the first boundary at or after it.
         Raises HistoryDiverged, NotNumbered, LocationNotInLog, MalformedEvent.
         """
         if file.suffix == 1 or not here.gtid_set or self._is_ordinary(here):
@@ -78,7 +78,7 @@ class Repetitions:
 
 
 class _Sorter:
-    """One file, sorted from the boundary `begin` on as far as somebody has asked."""
+    """One file, sorted from the boundary `begin` up to the last requested position."""
 
     def __init__(self, file: LogFile, begin: int, left: Left) -> None:
         self.left = left
@@ -96,14 +96,14 @@ class _Sorter:
         return self._file == (file.suffix, file.path) and self._begin <= position <= self._end
 
     def run_behind(self, log: OpenLog, position: int, goal: int) -> Section | None:
-        """Return the run behind `position`; None where there is none. Raises what `Repetitions.run_behind` does."""
+        """Return the run after `position`; None without one. Raises the errors of `Repetitions.run_behind`."""
         if position == self._end and self.left:
             self._sort(log, min(position + _PIECE, goal))
         index = bisect.bisect_right(self._runs, position, key=lambda run: run.end)
         return self._runs[index] if index < len(self._runs) else None
 
     def _sort(self, log: OpenLog, cut: int) -> None:
-        """Go on to `cut`, or up to what cannot be sorted: that is an error when it is the first thing."""
+        """Sort up to `cut`, or to a transaction that cannot be sorted: an error only if it is the first one."""
         start = self._end
         listed, end = list_transactions(log, start, cut=cut)
         for gtid, behind in listed:
@@ -118,7 +118,7 @@ class _Sorter:
                     raise
                 return
             self._note(behind, repeated)
-        if end > self._end:  # events behind the last transaction, which change nothing
+        if end > self._end:  # events after the last transaction, without changes
             self._note(end, bool(self._runs) and self._runs[-1].repeated)
 
     def _note(self, end: int, repeated: bool) -> None:
@@ -129,9 +129,9 @@ class _Sorter:
 
 
 def cross(here: Location, file: LogFile | None, following: LogFile) -> Location | None:
-    """Return the beginning of the next sub-directory; None as long as its first file does not say what was before it.
+    """Return the beginning of the next sub-directory; None if its first file does not contain the earlier set yet.
 
-    `here`: the end of the older one, whose newest file is `file` (None: it is there no longer).
+    `here`: the end of the older sub-directory, whose newest file is `file` (None: it no longer exists).
     Raises HistoryGap, HistoryDiverged, NotNumbered, LocationNotInLog, UnsupportedFormat, MalformedEvent.
     """
     before = named_before(following)
@@ -152,28 +152,28 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
 
 
 def _read_before(here: Location, file: LogFile) -> GtidSet:
-    """Read what the log itself says.
+    """Return the set from the log itself.
 
-    That is the set where `here` knows none, and what a busy server may have forgotten to name.
+    Needed if `here` has no set, and for transactions that a busy server may have omitted from the new file's head.
     """
     with opened(file.path, file.size, file.name) as log:
         if log is None:
-            raise LocationNotInLog(str(here), f"{file.name} has no whole format description")
+            raise LocationNotInLog(str(here), f"{file.name} has no complete format description")
         return held_before(log, here.position, numbered=not here.gtid_set)
 
 
 def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidSet:
-    """Return everything committed before this boundary in this server's log; the file is read up to there.
+    """Return everything committed before this boundary according to this server's log, by reading the file up to it.
 
-    `numbered`: a transaction without an id is an error, as the answer lacks it.
-    Raises LocationNotInLog if it is no boundary, NotNumbered, MalformedEvent.
+    `numbered`: a transaction without an id is an error, because the result lacks it.
+    Raises LocationNotInLog if it is not a boundary, NotNumbered, MalformedEvent.
     """
     before, flavour = _named_before(log), log.format.flavour
     if position <= BINLOG_HEADER_SIZE:
         return before if before is not None else GtidSet.empty(flavour)
     found = _scanned(log, BINLOG_HEADER_SIZE, position)
     if found.end != position:
-        next_one = f", the next one behind it at {found.end}" if found.end > position else ""
+        next_one = f", the next one is at {found.end}" if found.end > position else ""
         raise LocationNotInLog(f"{log.name}:{position}", f"no transaction begins there{next_one}")
     held = GtidSet.parse(found.trail.added_to("", flavour), flavour)
     held = held if before is None else held.union(before)
@@ -190,9 +190,9 @@ def _scanned(log: OpenLog, start: int, cut: int) -> Stretch:
 
 
 def named_before(file: LogFile) -> GtidSet | None:
-    """Return what the head of a file says that was committed before it; None as long as it is not there.
+    """Return the set that the head of a file states as committed before it; None while the head is incomplete.
 
-    Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered where the file does not say it.
+    Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered if the file does not contain the set.
     """
     with opened(file.path, file.size, file.name) as log:
         return None if log is None else _named_before(log, must=True)

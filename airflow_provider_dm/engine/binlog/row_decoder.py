@@ -1,8 +1,7 @@
-"""Row images to canonical values, cell by cell: the specification that the kernels are held to.
+"""Decoding of row images to canonical values, cell by cell: the specification of the kernels.
 
-A row image is a bitmap of NULLs and then the cells that are not NULL, in column order. No length is believed: positions
-only grow, and an image that ends anywhere but where its cells end is refused, so that a neighbour's bytes never become
-part of a row that is passed on.
+A row image is a bitmap of NULLs and then the cells that are not NULL, in column order. No length is trusted: positions
+only grow, and an image must end exactly where its cells end, so that another row's bytes never become part of a row.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ _DAMAGE: Final = (IndexError, struct.error, ValueError, OverflowError)
 
 
 class MalformedCells(ValueError):
-    """Row images that do not fit the columns; the caller knows where and raises the error for people."""
+    """Row images that do not match the columns; the caller knows the location and raises the error for users."""
 
 
 def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Place | None]:
-    """Return where each cell of the image at `start` lies, as (start, end); None for NULL. Raises MalformedCells."""
+    """Return (start, end) of each cell of the image at `start`; None for NULL. Raises MalformedCells."""
     position = start + (len(cells) + 7) // 8
     if position > end:
         raise MalformedCells("a row without its NULL bits")
@@ -39,18 +38,18 @@ def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Pla
         size = cell.size
         if cell.prefix:
             if position + cell.prefix > end:
-                raise MalformedCells(f"column {index + 1} ends behind its event")
+                raise MalformedCells(f"column {index + 1} ends after its event")
             size = int.from_bytes(data[position : position + cell.prefix], "little")
             position += cell.prefix
         if position + size > end:
-            raise MalformedCells(f"column {index + 1} ends behind its event")
+            raise MalformedCells(f"column {index + 1} ends after its event")
         places.append((position, position + size))
         position += size
     return places
 
 
 def image_end(cells: Sequence[Cell], data: bytes, start: int, end: int) -> int:
-    """Return where the image that begins at `start` ends. Raises MalformedCells."""
+    """Return the end of the image that begins at `start`. Raises MalformedCells."""
     return _end_of(locate(cells, data, start, end), cells, start)
 
 
@@ -61,7 +60,7 @@ def decoder_of(cells: tuple[Cell, ...], picked: tuple[int, ...]) -> Decoder:
     def decode(data: bytes, start: int, end: int) -> Row:
         places = locate(cells, data, start, end)
         if _end_of(places, cells, start) != end:
-            raise MalformedCells("bytes behind the last column of a row")
+            raise MalformedCells("bytes after the last column of a row")
         try:
             return tuple([_value(read, data, places[index]) for index, read in readers])
         except _DAMAGE as error:

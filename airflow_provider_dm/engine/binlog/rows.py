@@ -1,13 +1,12 @@
-"""The row changes of a byte range, in the order of the log.
+"""The row changes of a byte range, in log order.
 
-A range holds whole transactions, or whole statements of one, and is decoded without anything that lies before it: every
-statement repeats the table maps of its rows. Every event's checksum is verified. A table map is parsed and compiled
-once for each of its texts; rows of tables that nobody wants are not looked at. What a rows event can be wrong about
-(its table, its columns, its length) stops at its location.
+A range contains complete transactions, or complete statements of one, and is decoded without earlier bytes: every
+statement repeats the table maps of its rows. Every event's checksum is verified. Each distinct table map is parsed and
+compiled once; rows of unwanted tables are skipped. A rows event that is invalid (its table, columns or length) stops
+the decoding at its location.
 
-Events are cut into row images (`split_range`), and images are made values by whoever needs them (`images`). Ordinary
-events are cut by a kernel; the code here takes every event in front of which the kernel stops, and all of them where
-there is no kernel.
+Events are divided into row images (`split_range`), which the caller converts to values (`images`). A kernel divides
+ordinary events; the code here handles every event at which the kernel stops, and all events if there is no kernel.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ __all__ = ["MalformedRows", "PartialRowImage", "RowChange", "decode_range", "spl
 T = TypeVar("T")
 
 _FIRST_CHANGES, _MOST_CHANGES = 1 << 12, 1 << 16
-"""The first room and the most for changes of one batch: making values of them has to fit into memory, however many
-an event has."""
+"""The initial and the maximum space for changes of one batch: converting them to values must fit into memory, however
+many an event has."""
 _WHAT: Final = np.frombuffer(splitting.WHAT, np.uint8)
 _NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
 _NOWHERE: Final = (splitting.NO_ROW, splitting.NO_ROW)
 
 
 class PartialRowImage(DmError):
-    """A row event that leaves columns out whose values are needed."""
+    """A row event that omits columns whose values are needed."""
 
     at: str
     table: str
@@ -70,13 +69,13 @@ class PartialRowImage(DmError):
     what = "the rows of {table} at {at} lack columns: {columns}."
     hint = (
         "Set binlog_row_image=FULL for every session of the source, leave the table out by block-allow-list, and "
-        "migrate it with another task. MariaDB 11.8 leaves generated columns out even then, which stops only where "
-        "they are part of a key, or where the target does not compute them."
+        "migrate it with another task. MariaDB 11.8 omits generated columns even then, which is an error only if they "
+        "are part of a key, or if the target does not compute them."
     )
 
 
 class MalformedRows(DmError):
-    """Row images that do not fit their table's columns."""
+    """Row images that do not match their table's columns."""
 
     at: str
     table: str
@@ -85,7 +84,7 @@ class MalformedRows(DmError):
     code = "DM-3021"
     scope = Scope.UPSTREAM
     what = "the rows of {table} at {at} cannot be decoded: {reason}."
-    hint = "The relay's copy is damaged, or the table's definition is not the one of this location."
+    hint = "The relay's copy is damaged, or the table had another definition at this location."
 
 
 def decode_range(
@@ -97,10 +96,10 @@ def decode_range(
 ) -> Iterator[RowChange]:
     """Yield every change of a wanted table in `byte_range`, as canonical values.
 
-    `compiled`: by kernels; None: if those are ready. `take`: what takes some of them, before any of a batch is made
-    values, and returns the others.
-    Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
-    MalformedRows, and what `wanted.other` raises. A file that ends before its range does raises MalformedEvent.
+    `compiled`: use the kernels; None: if they are ready. `take`: removes changes from a batch before their conversion
+    to values, and returns the other ones. Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch,
+    UnsupportedColumnType, PartialRowImage, MalformedRows, and the errors of `wanted.other`. A file that is shorter than
+    its range raises MalformedEvent.
     """
     for batch in split_range(byte_range, wanted, compiled=compiled):
         if take is not None:
@@ -124,7 +123,7 @@ def _located(batch: Batch, file: str) -> Iterator[None]:
 
 
 def malformed(batch: Batch, file: str, error: MalformedImage) -> MalformedRows:
-    """Return the error for people: `error.index` is a change of this batch."""
+    """Return the error for users: `error.index` is a change of this batch."""
     layout, position = batch.changes[error.index, :2].tolist()
     return MalformedRows(f"{file}:{position}", str(batch.layouts[layout].layout.table.name), str(error))
 
@@ -132,7 +131,7 @@ def malformed(batch: Batch, file: str, error: MalformedImage) -> MalformedRows:
 def split_range(byte_range: ByteRange, wanted: WantedTables, *, compiled: bool | None = None) -> Iterator[Batch]:
     """Yield the same as `decode_range`, with rows still encoded.
 
-    Raises the same, but MalformedRows only for lengths.
+    Raises the same errors, but MalformedRows only for lengths.
     """
     with byte_range.opened() as window:
         stream = _Stream(window, byte_range.start, byte_range.end, byte_range.format, byte_range.file)
@@ -155,8 +154,8 @@ class _Range:
         self.room = np.empty((_FIRST_CHANGES, splitting.FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
-        """Return the last boundary of the range at or before the location `key`: transactions before it are skipped."""
-        if self.range.counts_at:  # as one: `key` lies between two transactions
+        """Return the last boundary of the range at or before location `key`: earlier transactions are skipped."""
+        if self.range.counts_at:  # skipped as a whole: `key` is between two transactions
             return 0 if key <= self.range.counts_at else self.range.end
         if key <= self._sort_key(self.range.start):
             return 0
@@ -167,7 +166,7 @@ class _Range:
         inside = self.range.inside
         walked = scan(log, self.range.start, cut=self.range.end, apply=False, inside=inside, notes_xa=True)
         last = walked.xa[-1] if walked.xa else None
-        # Between a prepared transaction and its commit: what it has changed is not before `key`.
+        # Between a prepared transaction and its commit: its changes are not before `key`.
         return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end
 
     def _sort_key(self, position: int) -> str:
@@ -176,7 +175,7 @@ class _Range:
 
 @dataclass(frozen=True)
 class _Stream:
-    """Events one behind the other: of the file, or of an envelope that lies at `envelope` in it."""
+    """Consecutive events: of the file, or of an envelope at position `envelope` in it."""
 
     window: Bytes
     start: int
@@ -194,7 +193,7 @@ class _Stream:
         return position if self.envelope is None else self.envelope
 
     def inside(self, position: int, window: Bytes) -> _Stream:
-        """Return the stream of what the event at `position` contains."""
+        """Return the stream of the events inside the event at `position`."""
         inner = self.format.without_checksum()
         return _Stream(window, 0, window.size, inner, self.file, self.file_position(position))
 
@@ -208,19 +207,19 @@ class _Splitter:
         self.stream = stream
 
     def batches(self) -> Iterator[Batch]:
-        """Yield everything that changed, in order."""
+        """Yield all changes, in order."""
         position, needed = self.stream.start, HEADER_SIZE
         while position < self.stream.end:
             data = self.stream.window.read(position, max(CHUNK_SIZE, needed))[: self.stream.end - position]
             if len(data) < needed:
-                raise MalformedEvent(self.stream.at(position), f"{self.stream.file} ends inside of it")
+                raise MalformedEvent(self.stream.at(position), f"{self.stream.file} ends within it")
             offset = yield from self._buffer(position, data)
             position += offset
             if position < self.stream.end:
                 needed = self._size_of_next(position, data, offset)
 
     def _size_of_next(self, position: int, data: bytes, offset: int) -> int:
-        """Return how much to read for the event at `position`, which lies at `offset` in a buffer too short for it."""
+        """Return the bytes to read for the event at `position`, at `offset` in a buffer that is too short for it."""
         if offset + HEADER_SIZE > len(data):
             return HEADER_SIZE
         size: int = START.unpack_from(data, offset)[3]
@@ -229,7 +228,7 @@ class _Splitter:
         return size
 
     def _buffer(self, base: int, data: bytes) -> Generator[Batch, None, int]:
-        """Yield the changes of the whole events of `data`, which lies at `base`; returns where they end in it."""
+        """Yield the changes of the complete events of `data`, which begins at `base`; return their end in it."""
         offset = 0
         while True:
             offset, why = yield from self._ordinary(base, data, offset)
@@ -242,7 +241,7 @@ class _Splitter:
             offset += size
 
     def _ordinary(self, base: int, data: bytes, offset: int) -> Generator[Batch, None, tuple[int, int]]:
-        """Yield the changes of events that the kernel takes; returns (where it stopped, why)."""
+        """Yield the changes of events that the kernel handles; return (position, reason) of its stop."""
         if not self.range.compiled:
             return offset, splitting.LOOK
         from airflow_provider_dm.engine.binlog.kernels.split import split
@@ -257,7 +256,7 @@ class _Splitter:
                 yield self._batch(data, self.range.room[:count].copy())
             if why != splitting.FULL:
                 return offset, why
-            if not count:  # one event has more changes than there is room for
+            if not count:  # one event has more changes than there is space for
                 if len(self.range.room) >= _MOST_CHANGES:
                     return offset, splitting.LOOK
                 self.range.room = np.empty((2 * len(self.range.room), splitting.FIELDS), np.int64)
@@ -265,10 +264,10 @@ class _Splitter:
     def _batch(self, data: bytes, changes: np.ndarray) -> Batch:
         return Batch(data, changes, self.maps.layouts, self.range.compiled)
 
-    # One event, plainly
+    # One event, without a kernel
 
     def _checked_size(self, base: int, data: bytes, offset: int) -> int | None:
-        """Return the size of the event at `offset`, whose checksum is right; None: it is not there whole."""
+        """Return the size of the event at `offset` after checking it; None if it is incomplete."""
         if offset + HEADER_SIZE > len(data):
             return None
         position, trailer = base + offset, self.stream.format.trailer_size
@@ -282,7 +281,7 @@ class _Splitter:
         return size
 
     def _event(self, position: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
-        """Yield the changes of the event data[start:end], whatever it is."""
+        """Yield the changes of the event data[start:end] of any kind."""
         code, body = data[start + 4], start + HEADER_SIZE
         end -= self.stream.format.trailer_size
         at = self.stream.at(position)
@@ -298,13 +297,13 @@ class _Splitter:
                 self.maps.forget()
             case Do.PAYLOAD:
                 yield from self._payload(position, data[body:end])
-            case Do.STOP if code == codes.START_ENCRYPTION and self._says_so_if_encrypted():
+            case Do.STOP if code == codes.START_ENCRYPTION and self._is_decrypted():
                 pass
             case Do.STOP:
                 raise UnknownEvent.of(at, code)
 
-    def _says_so_if_encrypted(self) -> bool:
-        """Tell whether the checksums of a log show that it is not, or no longer, encrypted, as the planner has seen."""
+    def _is_decrypted(self) -> bool:
+        """Return True if checksums prove that the server sent the log decrypted, as the planner has checked."""
         return self.stream.format.checksum and self.stream.format.flavour is Flavour.MARIADB
 
     def _payload(self, position: int, body: bytes) -> Iterator[Batch]:
@@ -337,7 +336,7 @@ class _Splitter:
     ) -> Iterator[Batch]:
         """Yield the changes of one rows event, at position `event` of its file.
 
-        Raises MalformedCells, before the first batch.
+        Raises MalformedCells before the first batch.
         """
         of = self.maps.layouts[layout].layout
         operation = splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES)
@@ -368,10 +367,10 @@ class _Splitter:
     def _check_left_out(
         self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool
     ) -> None:
-        """Check that nothing is missing that is needed. Raises PartialRowImage."""
+        """Check that no needed column is missing. Raises PartialRowImage."""
         of, optional_columns = self.maps.layouts[layout].layout, self.maps.layouts[layout].optional_columns
         needed = (1 << len(of.cells)) - 1
-        if not partial_update:  # those lie otherwise, and their server leaves out nothing with FULL
+        if not partial_update:  # those have another layout, and their server omits nothing with FULL
             needed &= ~optional_columns
         missing = {index for those in present for index in columns_of(needed & ~those)}
         if missing:
@@ -392,7 +391,7 @@ class _Splitter:
 
 
 def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[Place]:
-    """Yield where each image of data[start:end] lies. Raises MalformedCells."""
+    """Yield start and end of each image of data[start:end]. Raises MalformedCells."""
     while start < end:
         stop = image_end(cells, data, start, end)
         yield start, stop
@@ -400,21 +399,21 @@ def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterato
 
 
 def _pieces(items: Iterator[T]) -> Iterator[list[T]]:
-    """Yield an even number of items at a time, so that an update's two rows stay together."""
+    """Yield an even number of items at a time, so that both rows of an update stay together."""
     while piece := list(islice(items, _FIRST_CHANGES)):
         yield piece
 
 
 def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
-    """Tell whether a rows event has no table (number ~0), no column and no row: MySQL ends some statements so."""
+    """Return True if a rows event has no table (number ~0), column or row: MySQL ends some statements this way."""
     extra = b"\2\0" if splitting.OPERATIONS.get(code, splitting.PARTIAL_UPDATES) & splitting.HAS_EXTRA else b""
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
 
 def _present(reader: Lengths, table: str, columns: int, operation: int) -> list[int]:
-    """Read what stands between the flags of a rows event and its images.
+    """Read the bytes between the flags of a rows event and its images.
 
-    Returns bitmaps of the columns that each image has (of an update: before and after).
+    Return bitmaps of the columns that each image has (of an update: before and after).
     """
     if operation & splitting.HAS_EXTRA:
         extra = reader.fixed(2)

@@ -1,8 +1,8 @@
-"""The status variables of a QUERY event: what the session was set to when its statement ran.
+"""The status variables of a QUERY event: the settings of the session that ran its statement.
 
-Each is a number and a value whose layout the number alone decides; there is no length. So reading ends at the first
-variable that is not in the table, and `Session.unknown` names it: what it and the ones behind it say stays unsaid,
-instead of being misread. They come in no certain order (MariaDB 11 writes 131 before 4).
+Each is a number and a value whose format depends on the number; there is no length. So reading ends at the first
+unknown variable, which `Session.unknown` names: its value and the following variables are omitted rather than misread.
+The order varies (MariaDB 11 writes 131 before 4).
 
 Sources: MySQL `libs/mysql/binlog/event/statement_events.cpp`, MariaDB `sql/log_event.cc`; checked against the bytes of
 MySQL 9.7, MariaDB 10.11 and 11.8.
@@ -21,13 +21,13 @@ from airflow_provider_dm.engine.binlog.lengths import Lengths
 EXPLICIT_TIMESTAMPS: Final = 1 << 24
 """A bit of `Session.flags`: explicit_defaults_for_timestamp, MariaDB's from 10.8.2 on."""
 
-_MOST_SCHEMAS: Final = 16  # a statement that changes more says only that (254)
-_SECOND_PHASE: Final = 4 | 8  # of MariaDB's ALTER in two phases: commit, rollback; they name their first phase
+_MOST_SCHEMAS: Final = 16  # a statement that changes more has the number 254 only
+_SECOND_PHASE: Final = 4 | 8  # of MariaDB's two-phase ALTER: commit, rollback; they name their first phase
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The settings of a session that somebody needs; None is what the event does not say.
+    """The session settings that are needed; None if the event does not contain them.
 
     Charsets are collation ids; texts are in the server's UTF-8.
     """
@@ -46,11 +46,11 @@ class Session:
     default_collations: tuple[tuple[int, int], ...] | None = None
     """(charset by its default collation, collation): MariaDB's character_set_collations"""
     unknown: int | None = None
-    """The first variable that is not known; what comes behind it is not said here."""
+    """The first unknown variable; the variables after it are omitted."""
 
 
 def read_session(variables: bytes, at: str) -> Session:
-    """Read the block of status variables. Raises MalformedEvent where a variable is cut short."""
+    """Read the block of status variables. Raises MalformedEvent if a variable is too short."""
     found: dict[str, Any] = {}
     reader = Lengths(variables, at, "the status variables of a QUERY event")
     while reader.left:
@@ -67,7 +67,7 @@ def read_session(variables: bytes, at: str) -> Session:
 
 
 class _Variable(NamedTuple):
-    """One variable. `field`: of Session, or "" where nobody needs the value."""
+    """One variable. `field`: of Session, or "" if the value is not needed."""
 
     field: str
     read: Callable[[Lengths], object]
@@ -95,7 +95,7 @@ def _two_prefixed(reader: Lengths) -> None:
 
 
 def _schemas(reader: Lengths) -> None:
-    """Pass texts that each end with a NUL."""
+    """Skip texts that each end with a NUL."""
     count = reader.fixed(1)
     for _ in range(count if count <= _MOST_SCHEMAS else 0):
         while reader.fixed(1):

@@ -1,7 +1,7 @@
-"""What both ways of cutting events into row images agree on: the numbers of `rows` and of `kernels.split`.
+"""Constants shared by the two ways of dividing events into row images: `rows` and `kernels.split`.
 
-A change is a row of int64 numbers: which layout, the file position of its event, and where its images lie in the
-buffer. An event code stands for a number as well, derived from the table in `events`.
+A change is a row of int64 numbers: its layout, the file position of its event, and the offsets of its images in the
+buffer. Event codes are mapped to numbers too, derived from the table in `events`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ LAYOUT, EVENT, BEFORE, BEFORE_END, AFTER, AFTER_END = range(6)
 FIELDS: Final = 6
 NO_ROW: Final = -1
 
-# What to do with an event code
+# Actions for an event code
 PASSED, LOOK, IS_MAP, FORGETS = range(4)
 OPERATION: Final = 0x1C
 INSERTS, UPDATES, DELETES = 0x04, 0x08, 0x10
 HAS_EXTRA: Final = 0x20
 """The event has a length and extra data between flags and columns (version 2)."""
 
-# Why `split` stopped. LOOK (1): the event at its position is for the plain twin
+# Why `split` stopped. LOOK (1): the event at its position must be handled without a kernel
 MORE, FULL = 0, 2
 
 END_OF_STATEMENT: Final = 0x0001
-"""Flag of a rows event: the tables that were named before it are forgotten behind it."""
+"""Flag of a rows event: the table maps before it are no longer in force after it."""
 
 HASH: Final = 0x9E3779B97F4A7C15
 """The factor that hashes table numbers: 2**64 / golden ratio (Knuth, "Fibonacci hashing")."""
 
 UNWANTED: Final = -1
-"""The layout of a table whose rows nobody wants."""
+"""The layout of an unwanted table."""
 
 OPERATIONS: Final = {
     codes.WRITE_ROWS_V1: INSERTS,
@@ -43,9 +43,9 @@ OPERATIONS: Final = {
     codes.UPDATE_ROWS: UPDATES | HAS_EXTRA,
     codes.DELETE_ROWS: DELETES | HAS_EXTRA,
 }
-"""The forms of rows events, of the codes that both ways can read."""
+"""The formats of rows events, for the codes that both ways can read."""
 PARTIAL_UPDATES: Final = UPDATES | HAS_EXTRA
-"""How the head of a PARTIAL_UPDATE_ROWS event is read."""
+"""The format of the head of a PARTIAL_UPDATE_ROWS event."""
 
 _PASSED: Final = (Do.PASS, Do.READER, Do.SQL)
 
@@ -62,4 +62,4 @@ def _what(code: int) -> int:
 
 
 WHAT: Final = bytes(_what(code) for code in range(256))
-"""`WHAT[code]`: PASSED, LOOK, IS_MAP, FORGETS (no table map lives longer than a transaction), or an operation."""
+"""`WHAT[code]`: PASSED, LOOK, IS_MAP, FORGETS (no table map outlives a transaction), or an operation."""

@@ -1,8 +1,8 @@
-"""TABLE_MAP events: which table the next rows belong to, and how its columns are stored.
+"""TABLE_MAP events: the table of the next rows, and how its columns are stored.
 
-A map names types by codes and says nothing certain about signedness, names, charsets or members; those come from the
-definition at hand. What the map does say is held against that, column by column: a difference means that the definition
-is not the one at this location of the log, and decoding with it would give wrong rows without an error.
+A map has type codes, but no reliable signedness, names, charsets or members; those come from the known definition. All
+that the map contains is compared with the definition, column by column: a difference means that the definition is not
+that of this location in the log, and decoding with it would give wrong rows without an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HASH_SIZE: Final = 8
 
 
 class SchemaMismatch(DmError):
-    """The log's columns are not the catalogue's."""
+    """The log's columns differ from the catalogue's."""
 
     at: str
     table: str
@@ -44,18 +44,18 @@ class SchemaMismatch(DmError):
 
     code = "DM-5010"
     scope = Scope.UPSTREAM
-    what = "{table} has changed: at {at} the log has {log}, the definition at hand has {catalogue}."
+    what = "{table} has changed: at {at} the log has {log}, the known definition has {catalogue}."
     hint = (
-        "Give the definition that the table had here by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "
-        "the task again; or begin behind the DDL that changed the table."
+        "Give the table's definition at this location by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "
+        "the task again; or begin after the DDL that changed the table."
     )
 
 
 @dataclass(frozen=True)
 class TableMap:
-    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them.
+    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only if it has them.
 
-    `fields`: all that stands behind it, by its kind, of which `map_texts` reads more.
+    `fields`: the optional fields at its end, by kind; `map_texts` reads more of them.
     """
 
     name: TableName
@@ -67,12 +67,12 @@ class TableMap:
 
 
 def map_name(body: bytes, at: str) -> TableName:
-    """Read the table of a map, from its body behind id and flags. Raises MalformedEvent."""
+    """Read the table of a map, from its body after id and flags. Raises MalformedEvent."""
     return _name(Lengths(body, at, "a TABLE_MAP"))
 
 
 def parse_map(body: bytes, at: str) -> TableMap:
-    """Parse a whole map, from its body behind id and flags. Raises MalformedEvent."""
+    """Parse a complete map, from its body after id and flags. Raises MalformedEvent."""
     reader = Lengths(body, at, "a TABLE_MAP")
     name = _name(reader)
     types = bytes(reader.take(reader.number()))
@@ -119,7 +119,9 @@ def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
-    """Return how to read a row of this map as a row of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
+    """Return the cells for reading a row of this map as one of `table`. Raises SchemaMismatch,
+    UnsupportedColumnType.
+    """
     _check_columns(table_map, table, at)
     cells = []
     for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=False):
@@ -136,14 +138,16 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
 
 
 def _check_columns(table_map: TableMap, table: Table, at: str) -> None:
-    """Check that the log has the catalogue's columns and then the hidden ones, and nothing else."""
+    """Check that the log has the catalogue's columns followed by the hidden ones, and no others."""
     ours = [column.name for column in table.columns]
     types, names = table_map.types, table_map.names
     if len(types) != len(ours) + table.hidden:
         hidden = f" and {table.hidden} hidden" if table.hidden else ""
         raise SchemaMismatch(at, str(table.name), f"{len(types)} columns", f"{len(ours)}{hidden}: {', '.join(ours)}")
     if any(code != FIELD_TYPE.LONGLONG for code in types[len(ours) :]):
-        raise SchemaMismatch(at, str(table.name), f"a hidden column that is no hash ({types.hex()})", ", ".join(ours))
+        raise SchemaMismatch(
+            at, str(table.name), f"a hidden column that is not a hash ({types.hex()})", ", ".join(ours)
+        )
     if names is not None and not (len(names) == len(types) and _agree(names, ours)):
         raise SchemaMismatch(at, str(table.name), ", ".join(names), ", ".join(ours))
 
@@ -158,6 +162,6 @@ def _check_signs(table_map: TableMap, table: Table, at: str) -> None:
         return
     numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if code in NUMERIC]
     for column, unsigned in zip(numeric, table_map.unsigned, strict=False):
-        if column.unsigned != unsigned and column.data_type != "year":  # a YEAR is called unsigned
+        if column.unsigned != unsigned and column.data_type != "year":  # a YEAR counts as unsigned
             sign = "unsigned" if unsigned else "signed"
             raise SchemaMismatch(at, str(table.name), f"{column.name} {sign}", f"{column.name} {column.column_type}")

@@ -1,26 +1,25 @@
-"""What an event does to a transaction: the state machine under the boundary scan.
+"""The effect of an event on a transaction: the state machine of the boundary scan.
 
     outside   GTID, BEGIN      -> inside        (a standalone GTID: one statement, which is DDL)
     inside    XID, COMMIT      -> outside       a boundary
     inside    ROLLBACK         -> outside       a boundary, if no row came before
-    inside    XA_PREPARE       -> outside       a boundary; the rows count where their commit comes (xa.py)
+    inside    XA_PREPARE       -> outside       a boundary; the rows count at their commit (xa.py)
     inside    DDL              -> the transaction is a DDL transaction (CREATE TABLE … SELECT carries rows, too)
     outside   DDL              -> a transaction of its own
-    outside   anything that carries no change   a boundary behind it
+    outside   any event without a change        a boundary after it
 
 MariaDB can log an ALTER in two transactions (binlog_alter_two_phase). It counts with the second:
 
-    START ALTER  … rows of others, by the old definition …  COMMIT ALTER      DDL, where it is committed
+    START ALTER  … rows of others, by the old definition …  COMMIT ALTER      DDL, at its commit
     START ALTER  …                                          ROLLBACK ALTER    nothing
-    START ALTER  … the server dies                                            nothing
+    START ALTER  … the server crashes                                         nothing
 
-Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; behind BEGIN it is *begun*
-(MariaDB's GTID is both at once). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is walked by a
-machine of its own, which begins *opened*; what that finds, the outer one has found. With `apply=False` the machine also
-walks over what cannot be applied, and does not open payloads: the relay stores them, and only wants to know where they
-end.
+Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; after BEGIN it is *begun*
+(MariaDB's GTID does both). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is scanned by a separate
+machine, which begins *opened*; its results are added to the outer one. With `apply=False` the machine also skips events
+that cannot be applied, and does not open payloads: the relay stores them, and only needs their ends.
 
-Inside a transaction a range of the log may end at a *seam*: behind a statement, in front of the table maps of the next.
+Inside a transaction a range of the log may end at a *seam*: after a statement, before the table maps of the next one.
 """
 
 from __future__ import annotations
@@ -60,22 +59,22 @@ OUTSIDE, OPENED, BEGUN = range(3)
 _MYSQL_IDS: Final = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.PREVIOUS_GTIDS})
 _MARIADB_IDS: Final = frozenset({codes.MARIADB_GTID, codes.MARIADB_GTID_LIST})
 NOWHERE: Final = 1 << 62
-"""Behind every position of a log."""
+"""Greater than every position in a log."""
 
 
 class Ended(Enum):
-    """The reason why a scan went no further."""
+    """Why a scan has stopped."""
 
-    CUT = "the boundary that was asked for"
-    DDL = "a statement that is not about rows"
+    CUT = "the requested boundary"
+    DDL = "a statement that does not change rows"
     EVENT = "an event that cannot be applied"
-    FILE = "every byte is read"
+    FILE = "the end of the bytes"
     INSIDE = "the bytes end inside a transaction"
     TORN = "the bytes end inside an event"
 
 
 class Seam(NamedTuple):
-    """A position between two statements of a transaction, and where that transaction ends."""
+    """A position between two statements of a transaction, and the end of that transaction."""
 
     position: int
     closes: int
@@ -83,7 +82,7 @@ class Seam(NamedTuple):
 
 @dataclass(frozen=True)
 class FoundDdl:
-    """A statement and the transaction that it is in; `rows`: it has rows as well (CREATE TABLE … SELECT)."""
+    """A statement and its transaction; `rows`: the transaction has rows as well (CREATE TABLE … SELECT)."""
 
     start: int
     end: int
@@ -95,7 +94,7 @@ class FoundDdl:
 
 @dataclass(frozen=True)
 class FoundPrepared:
-    """A prepared XA transaction; `rows`: it has some, which count where it is committed."""
+    """A prepared XA transaction; `rows`: it has rows, which count at its commit."""
 
     xid: Xid
     start: int
@@ -116,11 +115,11 @@ class FoundEnd:
 
 @dataclass(slots=True)
 class Stretch:
-    """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`.
+    """Complete transactions from `start` to the boundary `end`; if DDL is the next thing, it is after `end`.
 
-    `seams`: where the transactions before `end` may be cut into parts of the size asked for. `xa`: what of them is
-    about XA, if it was to be noted. `unpacked`: the bytes that compressed rows and transactions have more than their
-    events, as far as those are to be applied.
+    `seams`: where the transactions before `end` may be cut into parts of the requested size. `xa`: XA transactions and
+    their ends, if they are to be recorded. `unpacked`: additional bytes of compressed rows and transactions when
+    unpacked, as far as those are to be applied.
     """
 
     start: int
@@ -140,9 +139,9 @@ class Stretch:
 class Walk:
     """The state of a scan between two events.
 
-    `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
-    `void`: the statement behind it counts for nothing; `seams`: positions where it may be cut. `inside_payload`: the
-    events are those of a compressed transaction. `notes_xa`: XA transactions are noted, also if nothing is applied.
+    `place`: prefix of a position in errors. `pending`: the id of the open transaction; `void`: the statement after it
+    has no effect; `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed
+    transaction. `notes_xa`: XA transactions are recorded, even if nothing is applied.
     """
 
     place: str
@@ -172,7 +171,7 @@ class Walk:
         self.state = state
 
     def close(self, position: int, timestamp: int) -> None:
-        """End a transaction; `position` is the boundary behind it."""
+        """End a transaction; `position` is the boundary after it."""
         found = self.found
         seams = [Seam(seam, position) for seam in self.seams]
         self.seams.clear()
@@ -192,7 +191,7 @@ class Walk:
         self.state = OUTSIDE
 
     def prepare(self, position: int, timestamp: int, xid: Xid) -> None:
-        """End a transaction with being prepared."""
+        """End a transaction that is now prepared."""
         if self.notes_xa:
             seams = tuple(Seam(seam, position) for seam in self.seams)
             self.found.xa.append(FoundPrepared(xid, self.opened_at, position, self.rows, seams))
@@ -200,13 +199,13 @@ class Walk:
         self.close(position, timestamp)
 
     def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
-        """End a transaction that is nothing but the end of a prepared one."""
+        """End a transaction that only ends a prepared one."""
         if self.notes_xa:
             self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
         self.close(position, timestamp)
 
     def take_in(self, inner: Walk, behind: int) -> None:
-        """Take over the transaction that was one payload, whose events `inner` has walked."""
+        """Add the transaction of a payload whose events `inner` has scanned."""
         found = inner.found
         if found.ddl is None:
             self.rows = inner.rows
@@ -219,12 +218,12 @@ class Walk:
             self.close(behind, found.ddl.timestamp)
 
     def pass_over(self, position: int) -> None:
-        """Pass over an event without a change, which lies before `position`."""
+        """Skip an event without a change; the next event is at `position`."""
         if self.state == OUTSIDE:
             self.found.end = position
 
     def alone_or_inside(self, behind: int, timestamp: int) -> None:
-        """Handle a statement that changes no state: directly behind a GTID it is the whole transaction."""
+        """Handle a statement that changes no state: directly after a GTID it is the whole transaction."""
         if self.state == OPENED:
             self.close(behind, timestamp)
         else:
@@ -232,11 +231,11 @@ class Walk:
 
 
 def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int, body: bytes) -> None:
-    """Handle an event that the loop does not decide by itself, and whose body matters."""
+    """Handle an event that the loop does not handle itself and whose body is needed."""
     if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
     match code:
-        case codes.MARIADB_GTID | codes.GTID:  # any other one the loop has taken
+        case codes.MARIADB_GTID | codes.GTID:  # the loop has handled all others
             if walk.state != OUTSIDE:
                 raise MalformedEvent(walk.at(position), "a transaction begins inside another one")
             raise MalformedEvent(walk.at(position), f"{len(body)} bytes are too few for {codes.EVENTS[code].name}")
@@ -269,7 +268,7 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
 
 
 def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: int) -> None:
-    """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` walk over it."""
+    """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` skip it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
     if walk.state == OPENED:
@@ -322,12 +321,12 @@ def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> N
 
 
 def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
-    if walk.apply and not (walk.void and walk.state == OPENED):  # behind a GTID, which has just said it
+    if walk.apply and not (walk.void and walk.state == OPENED):  # `void` is only valid directly after its GTID
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return
         if walk.ddl is None or is_of_temporary_table(walk.ddl.sql):
-            walk.ddl = query  # one stands for the transaction: not the one that certainly changes no table
+            walk.ddl = query  # one statement represents the transaction: preferably one that changes tables
     if walk.state == OUTSIDE:
         walk.opened_at, walk.rows = position, False
     if walk.state != BEGUN:

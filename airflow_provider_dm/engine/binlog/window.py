@@ -1,6 +1,6 @@
-"""Reading a binlog file forwards in big pieces, of which only the published bytes exist.
+"""Sequential reading of the published bytes of a binlog file in large pieces.
 
-`mmap` would be as fast, but a file that is cut behind our back (the relay's recovery) would kill the process.
+`mmap` would be as fast, but if the file is truncated meanwhile (by the relay's recovery) the process would be killed.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import os
 from typing import Final, Protocol
 
 CHUNK_SIZE: Final = 1 << 20
-"""Small enough that the allocator keeps giving the same memory: fresh pages cost more than reading into them."""
+"""Small enough that the allocator reuses the same memory: fresh pages cost more than reading into them."""
 
 
 class Bytes(Protocol):
-    """Bytes of a file that are there to be read: everything before position `size`."""
+    """The readable bytes of a file: everything before position `size`."""
 
     @property
     def size(self) -> int: ...
@@ -23,7 +23,7 @@ class Bytes(Protocol):
 
 
 class MemoryWindow:
-    """A piece of a file in memory: its bytes from `start`."""
+    """A part of a file in memory: its bytes from `start` on."""
 
     def __init__(self, data: bytes, start: int, size: int | None = None) -> None:
         self._data = data
@@ -39,7 +39,7 @@ class MemoryWindow:
 
 
 class Window:
-    """One open file of `size` bytes. `read` gives bytes at a position, fewer at the end."""
+    """One open file of `size` bytes. `read` returns bytes at a position, fewer at the end."""
 
     def __init__(self, path: str, size: int, descriptor: int | None = None) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class Window:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
 
     def read(self, position: int, size: int) -> bytes:
-        """Read up to `size` bytes; fewer only at the end of what is published, or of a file shorter than promised."""
+        """Read up to `size` bytes; fewer only at the end of the published bytes, or if the file is shorter."""
         pieces = []
         left = min(size, self.size - position)
         while left > 0:

@@ -1,17 +1,17 @@
-"""XA transactions as servers log them: prepared at one place, committed or rolled back at another, maybe much later.
+"""XA transactions in the log: prepared at one location, committed or rolled back at another, maybe much later.
 
     MySQL     GTID, XA START, rows, XA END, XA_PREPARE                 prepared; with its flag: committed in one phase
     MariaDB   GTID (flag PREPARED_XA), rows, XA END, XA_PREPARE        prepared; in one phase: an ordinary transaction
     both      GTID, XA COMMIT 'xid' or XA ROLLBACK 'xid'               its end: by any session, after a restart, too
 
-Rows count where they are committed, and never if they are rolled back. Other transactions lie in between, and many may
-be prepared at once. An epoch takes the bytes of a prepared group at the place of its commit:
+Rows count at the commit, and never if they are rolled back. Other transactions may be in between, and many may be
+prepared at the same time. An epoch includes the bytes of a prepared group at the location of its commit:
 
     100 prepare a │ 200 rows │ 300 prepare b │ 400 commit a │ 450 rows │ 500 rollback b │ 550
     ranges        200..300, 100..200 (as of 400), 400..550
 
-What is prepared and not ended where an epoch ends travels with it (`planned.Epoch.prepared`), and is durable in the
-target before any of the epoch is applied (target/prepared_xa.py).
+Transactions that are still prepared at the end of an epoch are part of it (`planned.Epoch.prepared`), and are durable
+in the target before any of the epoch is applied (target/prepared_xa.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _END: Final = re.compile(
 
 
 class XaRowsGone(DmError):
-    """A prepared transaction is committed, and the log no longer has its rows."""
+    """A prepared transaction is committed, but its rows are no longer in the log."""
 
     at: str
     xid: str
@@ -44,17 +44,17 @@ class XaRowsGone(DmError):
     code = "DM-3012"
     scope = Scope.UPSTREAM
     what = (
-        "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, and no log that is held "
-        "has that place any more."
+        "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, which no existing log "
+        "contains any more."
     )
     hint = (
-        "Everything before it is applied. If there is a copy of that file, put it back into the relay directory; else "
-        f"make the changes by hand and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
+        "Everything before it is applied. If there is a copy of that file, restore it to the relay directory; "
+        f"otherwise make the changes by hand and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
     )
 
 
 class XaNotSeen(DmError):
-    """The commit of a transaction that was prepared before everything that can be read."""
+    """The commit of a transaction that was prepared before the beginning of the readable log."""
 
     at: str
     xid: str
@@ -62,18 +62,18 @@ class XaNotSeen(DmError):
     code = "DM-3013"
     scope = Scope.UPSTREAM
     what = (
-        "the XA transaction {xid} is committed at {at}, and was prepared before the log begins that is held, so its "
-        "rows are not known."
+        "the XA transaction {xid} is committed at {at}, but was prepared before the beginning of the existing log, so "
+        "its rows are unknown."
     )
     hint = (
-        "It was prepared before the task began. Begin again when the source has no prepared transaction (`XA RECOVER` "
-        "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, everything before it is applied, "
-        f"make its changes by hand and {GO_ON_BEHIND}."
+        "It was prepared before the task began. Begin again while the source has no prepared transaction (`XA RECOVER` "
+        "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, since everything before it is "
+        f"applied, make its changes by hand and {GO_ON_BEHIND}."
     )
 
 
 class Xid(NamedTuple):
-    """The name of an XA transaction. Its parts may hold any bytes.
+    """The name of an XA transaction. Its parts may contain any bytes.
 
     >>> str(Xid(1, b"order 7", b"\\xff"))
     "X'6f726465722037',X'ff',1"
@@ -84,12 +84,12 @@ class Xid(NamedTuple):
     bqual: bytes
 
     def __str__(self) -> str:
-        """Return the name as servers log it, and take it in XA COMMIT."""
+        """Return the name in the form that servers log, and accept in XA COMMIT."""
         return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format}"
 
 
 def read_prepare(body: bytes, at: str) -> tuple[Xid, bool]:
-    """Read an XA_PREPARE event: the name, and whether it is a commit in one phase. Raises MalformedEvent."""
+    """Read an XA_PREPARE event: the name, and True if it is a commit in one phase. Raises MalformedEvent."""
     if len(body) < _PREPARE.size:
         raise MalformedEvent(at, "an XA_PREPARE event without its fixed part")
     one_phase, number, gtrid_size, bqual_size = _PREPARE.unpack_from(body)
@@ -100,7 +100,7 @@ def read_prepare(body: bytes, at: str) -> tuple[Xid, bool]:
 
 
 def read_end(sql: bytes) -> tuple[Xid, bool] | None:
-    """Read XA COMMIT or XA ROLLBACK as servers log it: the name, and whether it is the commit. None: it is neither.
+    """Read XA COMMIT or XA ROLLBACK in the logged form: the name, and True for a commit. None for other statements.
 
     >>> read_end(b"XA COMMIT X'78',X'',1")
     (Xid(format=1, gtrid=b'x', bqual=b''), True)
@@ -115,9 +115,9 @@ def read_end(sql: bytes) -> tuple[Xid, bool] | None:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared transaction: from `at`, where it begins in the log, to position `end` of the same file.
+    """A prepared transaction: from `at`, its beginning in the log, to position `end` of the same file.
 
-    `rows`: it has some. `seams`: (position, end) where it may be cut into ranges.
+    `rows`: it has rows. `seams`: (position, end) where it may be cut into ranges.
     """
 
     xid: Xid
@@ -128,7 +128,7 @@ class Prepared:
 
     @property
     def prepared_at(self) -> str:
-        """The sort key of the boundary behind it: from there on it is prepared."""
+        """The sort key of the boundary after it, from which on it is prepared."""
         return self.at.at(self.end).sort_key
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Prepared:
 
 
 def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
-    """Return the file that has the group's bytes; None where none of them does."""
+    """Return the file that contains the group's bytes; None if none does."""
     for file in files:
         ours = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid
         if ours and (file.suffix, file.name) == (group.at.suffix, group.at.file) and file.size >= group.end:
@@ -157,5 +157,5 @@ def file_of(group: Prepared, files: Iterable[LogFile]) -> LogFile | None:
 
 
 def oldest_place(here: Location, prepared: Sequence[Prepared]) -> Location:
-    """Return from where on the log is needed: `here`, or where the oldest transaction begins that is still prepared."""
+    """Return the location from which on the log is needed: `here`, or the start of the oldest prepared transaction."""
     return min((here, *(group.at for group in prepared)), key=lambda place: place.sort_key)

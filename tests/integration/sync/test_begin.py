@@ -45,7 +45,7 @@ def nowhere(kit: SyncKit) -> dict[str, tuple[Location, str]]:
     end = kit.upstream()
     return {
         "inside an event": (before.at(here.position + 1), "no transaction begins there"),
-        "inside a transaction": (before.at(first_behind(kit, here)), f"the next one behind it at {end.position}"),
+        "inside a transaction": (before.at(first_behind(kit, here)), f"the next one is at {end.position}"),
         "behind the end": (end.at(end.position + 1000), f"that file ends at {end.position}"),
         "a file to come": (replace(before, file="mysql-bin.999999"), f"to {end.file}"),
         "another name": (replace(before, file=f"other.{here.file.rpartition('.')[2]}"), f"to {end.file}"),

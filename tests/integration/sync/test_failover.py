@@ -416,7 +416,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '' WHERE {keyless}")
     kit.target.sql(f"UPDATE {subtask} SET plan = '{plan}' WHERE {where}")
     kit.target.sql(f"UPDATE `{meta}`.dm_frontier SET released = '{half.sort_key}' WHERE {where} AND bucket = 0")
-    refused(half, "a part of the rows")
+    refused(half, "some of the rows")
 
     fallback.mkdir()
     aside.rename(fallback / old)

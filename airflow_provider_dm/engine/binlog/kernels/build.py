@@ -1,12 +1,12 @@
-"""How kernels are compiled, kept on disk and found again.
+"""Compilation of the kernels, and their cache on disk.
 
-Compiling takes tens of seconds, loading what was compiled before a fraction of one. So no process that has work to do
-compiles: it loads what is ready, or goes on with the plain twins and lets a process of its own compile meanwhile.
+Compiling takes tens of seconds, loading compiled code a fraction of one. So a process with work to do never compiles:
+it loads the code that is ready, or uses the plain twins while a separate process compiles.
 
-The cache is a directory named after everything that the machine code depends on: the sources of this package and of the
-modules whose numbers it takes over, the versions of Python, numba and llvmlite, and the processor. numba's own cache
-looks only at the file of the function itself and would go on with a stale helper. Machine code is only loaded from a
-directory that nobody else can write.
+The cache is a directory named by all that the machine code depends on: the sources of this package and of the modules
+whose constants it uses, the versions of Python, numba and llvmlite, and the processor. numba's own cache only checks
+the file of the function itself and would keep using a stale helper. Machine code is only loaded from a directory to
+which no other user can write.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 BYTES: Final = "Array(uint8, 1, 'C', readonly=True)"
 LIST, TABLE = "int64[::1]", "int64[:, ::1]"
-"""Kinds of arrays, as signatures of entry points name them."""
+"""Kinds of arrays, in the notation of entry points' signatures."""
 
 ENTRIES: Final = ("headers", "literals", "packets", "rows", "split")
-"""Modules with entry points: importing all of them compiles or loads everything."""
+"""Modules with entry points: importing all of them compiles or loads all kernels."""
 
 SWITCH: Final = "DM_KERNELS"
-"""Environment: `off` uses the plain twins, whatever is ready."""
+"""Environment variable: `off` forces the plain twins."""
 DIRECTORY: Final = "DM_KERNEL_CACHE"
-"""Environment: where the compiled code is kept, instead of the user's cache directory."""
+"""Environment variable: directory for the compiled code, instead of the user's cache directory."""
 
 CONSTANTS: Final = (
     "binlog.cells",
@@ -58,7 +58,7 @@ CONSTANTS: Final = (
     "schema.numbers",
     "schema.strings",
 )
-"""Rooms' modules whose numbers are compiled into the kernels."""
+"""Modules whose constants are compiled into the kernels."""
 
 _MALLOC: Final = {-3: 32 << 20, -1: 128 << 20, -2: 8 << 20}
 """glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD, in bytes."""
@@ -89,35 +89,35 @@ def entry(signature: str) -> Callable[[F], F]:
 
 @functools.cache
 def directory() -> Path:
-    """Return the cache directory of exactly this code on exactly this machine; it need not exist.
+    """Return the cache directory for exactly this code and machine; it may not exist yet.
 
-    Nobody else can write into it.
+    No other user can write to it.
     """
     return _root() / _fingerprint()
 
 
 def ready() -> bool:
-    """Tell whether the kernels are there to be called; loads them the first time, and never compiles."""
+    """Return True if the kernels can be called; loads them the first time, and never compiles."""
     return _allowed() and _loaded()
 
 
 def preload() -> None:
-    """Load the kernels for processes that are forked from this one. What it cannot load, each of them tries itself."""
+    """Load the kernels for processes forked from this one. If that fails, each of those tries it itself."""
     global _state  # noqa: PLW0603 (what this process has loaded)
     if not ready():
         _state = None
 
 
 def warm(*, wait: bool = True) -> None:
-    """Compile what is not in the cache yet; if another process is at it, wait for it, or (`wait=False`) leave it alone.
+    """Compile the kernels that are not in the cache; if another process does so, wait, or (`wait=False`) return.
 
-    Raises ImportError without numba, and PermissionError where others could write into the cache.
+    Raises ImportError without numba, and PermissionError if other users could write to the cache.
     """
     target = directory()
     if target.parent != _REFUSED:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.parent == _REFUSED or not _is_ours_alone(target):
-        raise PermissionError(f"{target} belongs to somebody else, or others can write into it")
+        raise PermissionError(f"{target} belongs to another user, or other users can write to it")
     with open(target / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -129,9 +129,9 @@ def warm(*, wait: bool = True) -> None:
 
 
 def _loaded() -> bool:
-    """Load the kernels if the cache is whole, and tell whether they are there.
+    """Load the kernels if the cache is complete; return True if they are loaded.
 
-    What a damaged cache cannot give is made again; until then there are the plain twins.
+    A damaged cache is removed and compiled again; the plain twins are used until then.
     """
     global _state  # noqa: PLW0603 (what this process has loaded)
     if _state is None and _is_whole(directory()):
@@ -140,19 +140,19 @@ def _loaded() -> bool:
             _keep_freed_memory()
             _state = True
         except Exception:
-            log.exception("the compiled kernels in %s cannot be loaded; they are thrown away", directory())
+            log.exception("the compiled kernels in %s cannot be loaded and are removed", directory())
             shutil.rmtree(directory(), ignore_errors=True)
             _state = False
     return bool(_state)
 
 
 _state: bool | None = None
-"""None: not tried yet. False: tried in vain, which importing modules again would not change."""
+"""None: not tried yet. False: loading failed; importing the modules again would not change that."""
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc give the same megabyte again for the next buffer instead of fresh pages, whose faults cost more than
-    decoding into them. Elsewhere nothing happens.
+    """Make glibc reuse the memory of the last buffer instead of fresh pages, whose faults cost more than decoding into
+    them. No effect on other platforms.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -166,7 +166,7 @@ def _import_all() -> None:
 
 
 def _is_whole(target: Path) -> bool:
-    """Tell whether every file is there that was there when all was compiled, with its size."""
+    """Return True if all files that were present after the compilation exist with their sizes."""
     try:
         return _is_ours_alone(target) and json.loads((target / _MARKER).read_text()) == _sizes(target)
     except (OSError, ValueError):
@@ -212,7 +212,7 @@ def _installed() -> bool:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    # Not the file system: on a cluster the engine may lie in a zip archive.
+    # Not the file system: on a cluster the engine may be in a zip archive.
     kernels = [source for source in resources.files(_PACKAGE).iterdir() if source.name.endswith(".py")]
     rooms = [resources.files(f"{_ENGINE}.{room}") / f"{name}.py" for room, name in (c.split(".") for c in CONSTANTS)]
     for source in (*sorted(kernels, key=lambda source: source.name), *rooms):
@@ -238,7 +238,7 @@ def _root() -> Path:
 
 
 _REFUSED: Final = Path("/nonexistent/airflow-provider-dm-kernels")
-"""Where no directory will do: nothing is ever ready there."""
+"""Used if no directory is acceptable: nothing is ever ready there."""
 
 
 def _ours(path: Path) -> Path | None:
@@ -248,11 +248,11 @@ def _ours(path: Path) -> Path | None:
         return None
     if _is_ours_alone(path):
         return path
-    log.warning("%s belongs to somebody else, or others can write into it: no machine code is kept there", path)
+    log.warning("%s belongs to another user, or other users can write to it: no machine code is kept there", path)
     return None
 
 
 def _is_ours_alone(path: Path) -> bool:
-    """Tell whether a path is a directory, no link to one, that is ours and that nobody else can write into."""
+    """Return True if a path is a directory, not a link, that we own and to which no other user can write."""
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -1,7 +1,7 @@
-"""numba's cache on disk, in a directory that is given, and for sources that may lie in a zip archive.
+"""numba's cache on disk, in a given directory, and for sources that may be in a zip archive.
 
-numba asks a *locator* where a function's machine code is kept and whether its source has changed. Ours answers with the
-directory, whose name is made from the sources (`build`), so nothing in it is ever out of date.
+numba asks a *locator* for the location of a function's machine code and for a stamp of its source. Ours returns the
+directory, whose name is derived from the sources (`build`), so nothing in it is ever out of date.
 """
 
 from __future__ import annotations
