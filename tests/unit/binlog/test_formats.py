@@ -111,7 +111,7 @@ def with_crc(event: bytes) -> bytes:
         (21, b"5.2.14-MariaDB\0", "5.2.14"),
         (21, b"who knows\0", "who knows"),
         (75, b"\x0d", "headers of 13 bytes"),
-        (76 + TABLE_MAP - 1, b"\x06", "another way"),
+        (76 + TABLE_MAP - 1, b"\x06", "another event format"),
         (-5, b"\x02", "algorithm 2"),
     ],
 )

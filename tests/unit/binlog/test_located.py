@@ -92,5 +92,5 @@ def test_a_position_between_events_and_a_file_cut_short_are_errors(tmp_path: Pat
     with Events(one) as events, pytest.raises(MalformedEvent, match="no event begins here"):
         events.at(positions[0] + 1)
     Path(one.path).write_bytes(log.data[:-10])
-    with Events(one) as events, pytest.raises(MalformedEvent, match="ends inside"):
+    with Events(one) as events, pytest.raises(MalformedEvent, match="ends within"):
         events.at(len(log.data) - 5)
