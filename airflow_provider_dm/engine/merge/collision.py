@@ -56,6 +56,10 @@ class RowsCollide(DmError):
     )
 
 
+class ColumnDropped(Exception):
+    """A source table lacks a column of the values that it is asked for: it has made a DDL that others wait for."""
+
+
 Values = dict[str, Value]
 """Column name -> canonical value, none of them None."""
 
@@ -75,9 +79,9 @@ class Answers(Protocol):
         ...
 
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
-        """Tell whether a source table has a row with these values now; None where the source cannot be asked.
+        """Return True if a source table has a row with these values now; None where the source cannot be asked.
 
-        The values are canonical for the columns of `typed`.
+        The values are canonical for the columns of `typed`. Raises ColumnDropped.
         """
         ...
 
@@ -136,18 +140,29 @@ def _verdict_on_holder(
     row: ContestedRow, holder: Holder, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
 ) -> Verdict | Collides:
     own = _stored(identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
-    here = answers.has(row.source, row.table, own, mapping.source)
+    try:
+        here = answers.has(row.source, row.table, own, mapping.source)
+    except ColumnDropped:
+        return Verdict.PAST
     if not here:
         return Verdict.WAITS if here is None else Verdict.PAST
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may take two rows of one source table for one
         others = list(feeders)
-    asked = {one: answers.has(one.source, one.table, holder.identity | holder.values, mapping.target) for one in others}
+    asked = {one: _has_holder(one, holder, mapping, answers) for one in others}
     for feeder, there in asked.items():
         if there:
             still = answers.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else Verdict.WAITS
     return Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
+
+
+def _has_holder(feeder: Feeder, holder: Holder, mapping: TableMapping, answers: Answers) -> bool | None:
+    """A table that lacks a column of the key has no row that could collide by it."""
+    try:
+        return answers.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
+    except ColumnDropped:
+        return False
 
 
 def _stored(values: Values, mapping: TableMapping) -> Values:

@@ -4,10 +4,11 @@ At every look (every two seconds, after an epoch with rows that wait, at the end
 source that have waited for CONTEST_SECONDS are looked into (`collision`), earlier where there are too many of them. The
 same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
 
-A row whose place is held by a row that no source has is given time until the log of every source is applied up to
-where it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005). Where
-shards hold rows back, the end of that row may be among those: the shards wait for a DDL, and the DDL waits for the row
-that waits. That is DM-6057, and a person ends it at the source of the row that waits:
+A row whose place is held by a row that no source has, or of which a table has dropped a column of the key, is given
+time until the log of every source is applied up to where it ended when that was seen, twice. Whoever holds the place
+then is a stranger in the target (DM-6005). Where shards hold rows back, the end of that row may be among those: the
+shards wait for a DDL, and the DDL waits for the row that waits. That is DM-6057, and a person ends it at the source of
+the row that waits:
 
     t1 (held)    ALTER        DELETE k (held back)
     t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
@@ -119,9 +120,8 @@ class RowBehindHeldOne(DmError):
     scope = Scope.UPSTREAM
     what = (
         "{rows} rows of {source} wait for their places in merged tables, among them the row {row} of {table}, whose "
-        "unique value the row {holder} of {target} has. No source has that row any more. Rows of {held} are held back "
-        "until a DDL of all shards is executed, probably with the event that removes it, and the DDL waits for the "
-        "rows that wait."
+        "unique value the row {holder} of {target} has. Rows of {held} are held back until a DDL of all shards is "
+        "executed, probably with the event that makes the place free, and the DDL waits for the rows that wait."
     )
     hint = (
         "Nothing is lost. 1. Keep a copy of each waiting row of {table}, and delete it at {source}. 2. Execute the DDL "
@@ -290,17 +290,17 @@ class Contests:
             if self.spares is not None and self.spares(mapping):
                 continue
             member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
-            dropped = member is not None and member.is_dropped
+            dropped, kept = member is not None and member.is_dropped, _keys_stay(held[row.target], mapping)
             found = Verdict.PAST if dropped else verdict_on(row, mapping, there, self.around)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue
             self._unknown |= found is Verdict.UNKNOWN
-            if found is Verdict.NOBODYS:
+            if found is Verdict.NOBODYS or (found is Verdict.PAST and member is not None and not kept):
                 self._stranger(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
-            if found is Verdict.PAST and member is not None and _keys_stay(held[row.target], mapping):
+            if found is Verdict.PAST and member is not None and kept:
                 if dropped or (not self.is_filtered(mapping.source) and self._was_asked_by_name(row)):
                     self._forget_image(row)
         self._confirm(collisions)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pymysql
+from pymysql.constants import ER
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.merge.collision import Holder, Values, condition, find_holders
+from airflow_provider_dm.engine.merge.collision import ColumnDropped, Holder, Values, condition, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -121,5 +122,8 @@ class Servers:
             connection = source_connection(self.sources[source])
             return bool([row for batch in rows(connection, sql) for row in batch.rows])
         except (DmError, pymysql.err.Error, OSError) as error:
+            cause = error.__cause__ if isinstance(error, DmError) else error
+            if isinstance(cause, pymysql.err.Error) and cause.args[0] == ER.BAD_FIELD_ERROR:
+                raise ColumnDropped(f"{source}: {table}") from error
             log.info("%s does not say whether it has a row: %s", source, type(error).__name__)
             return None

@@ -313,6 +313,30 @@ def test_rows_that_move_from_a_held_shard_wait_for_a_person(one_pair: Shops, *, 
     assert (shops.meta_rows("dm_contested_row"), locks(shops)) == (0, [])
 
 
+@pytest.mark.parametrize("has_made_it", [False, True], ids=["behind its DDL", "in front of its DDL"])
+def test_a_ddl_that_drops_the_key_in_which_rows_meet_waits_for_a_person(one_pair: Shops, *, has_made_it: bool) -> None:
+    """The source that has made it has no such key by which it could be asked for the row that holds the place."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(UNIQUE, "a:o_1", "b:o_3")
+    shops.write("a", "INSERT INTO o_1 VALUES (2, 'u', 2)")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 DROP COLUMN u")
+    shops.write("b", "INSERT INTO o_3 VALUES (22, 'has u', 2)")
+    if has_made_it:
+        shops.write("b", "ALTER TABLE o_3 DROP COLUMN u")
+    shops.sync("a")
+    with pytest.raises(RowBehindHeldOne, match=r"1 rows of b wait.* the row \(id: 2, u: 2\)"):
+        shops.sync("b")
+    if has_made_it:  # the remedy is a new load
+        return
+    shops.write("b", "DELETE FROM o_3", "ALTER TABLE o_3 DROP COLUMN u")
+    resolved(shops)
+    shops.write("b", "INSERT INTO o_3 VALUES (22, 'has u')")
+    shops.sync("b")
+    assert shops.rows() == [(2, "u"), (22, "has u")]
+
+
 def test_rows_that_their_shards_delete_or_change_while_they_wait_keep_no_ddl_waiting(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
