@@ -30,7 +30,13 @@ import pymysql
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.snapshot import Held, Lock, WatermarkNotPermitted, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, binlog_end, current_location, location_at
+from airflow_provider_dm.engine.mysql.binlog_status import (
+    BinlogSize,
+    binlog_end,
+    current_location,
+    end_if_shown,
+    location_at,
+)
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -125,7 +131,9 @@ def typed(source: Endpoint) -> Iterator[None]:
 
 
 @contextmanager
-def gathering(source: Endpoint, consistency: Consistency, readers: int) -> Iterator[Gathering]:
+def gathering(
+    source: Endpoint, consistency: Consistency, readers: int, *, reads_log: bool = True
+) -> Iterator[Gathering]:
     """Hold the user locks of one gather on the source. When the block ends, or this process, all readers end.
 
     `consistency` snapshot and none take no lock: only a server that locates snapshots (MariaDB) can do without.
@@ -139,7 +147,7 @@ def gathering(source: Endpoint, consistency: Consistency, readers: int) -> Itera
         for word in ("driver", "go"):
             user_lock(connection, group.name(word))
         ((me,),) = query(connection, "SELECT CONNECTION_ID()")
-        yield Gathering(source, group, consistency, connection, int(me))
+        yield Gathering(source, group, consistency, connection, int(me), reads_log)
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,8 @@ class Gathering:
     connection: Connection
     me: int
     """The number of `connection`."""
+    reads_log: bool
+    """False: the location is only reported. Where the account may not ask for it, it is NOT_SHOWN."""
     members: dict[int, int] = field(default_factory=dict, init=False)
     """Reader -> its connection, of those that hold a snapshot at the location."""
     _has_gone: bool = field(default=False, init=False)
@@ -207,7 +217,7 @@ class Gathering:
         chosen = {number: readers[number] for number, one in places.items() if one == place}
         self._admit(chosen)
         number, position = divmod(place, 1 << POSITION_BITS)
-        base = BinlogFile.parse(binlog_end(self.connection).name).base
+        base = BinlogFile.parse(self._end(self.connection).name).base
         at = location_at(self.connection, BinlogSize(str(BinlogFile(base, number)), position))
         return Gathered(at, frozenset(chosen), there, 0.0, 0)
 
@@ -263,7 +273,7 @@ class Gathering:
         """Open the snapshots under the lock. Raises NotGathered, WatermarkBlocked."""
         if self._has_gone:
             raise NotGathered(self.source.name, "the read lock was lost meanwhile")
-        before = binlog_end(held.connection)
+        before = self._end(held.connection)
         readers = self._released("done", DONE_SECONDS)
         at = self._place(held.connection)
         if not _is_steady(before, at, held.lock):
@@ -285,9 +295,12 @@ class Gathering:
 
     def _place(self, connection: Connection) -> Location:
         """Return the end of the binlog; without its GTID set where the server computes that, which may take long."""
-        if self._server.gtids_at is None:
+        if self._server.gtids_at is None and self.reads_log:
             return current_location(connection)
-        return Location(*binlog_end(connection))
+        return Location(*self._end(connection))
+
+    def _end(self, connection: Connection) -> BinlogSize:
+        return binlog_end(connection) if self.reads_log else end_if_shown(connection)
 
     def _admit(self, readers: dict[int, int]) -> None:
         for connection in readers.values():

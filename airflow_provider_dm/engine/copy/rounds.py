@@ -36,6 +36,7 @@ from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
 from airflow_provider_dm.engine.merge.writer import TooManyContested
+from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -121,6 +122,7 @@ class SourceLoad:
     blocked_seconds: float = field(default=0.0, init=False)
     longest_seconds: float = field(default=0.0, init=False)
     locations: set[str] = field(default_factory=set, init=False)
+    """Of the rounds; those of two rounds that the source does not show count as two."""
 
     def run(self) -> bool:
         """Load until all keys are covered. Return False if it was asked to stop before.
@@ -202,7 +204,9 @@ class SourceLoad:
         wanted, number = self._count_readers(), next(_numbers)
         with (
             ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # ends behind the readers, which end below
-            gathering(source.endpoint, source.subtask.mydumper.consistency, wanted) as gathered,
+            gathering(
+                source.endpoint, source.subtask.mydumper.consistency, wanted, reads_log=source.reads_log
+            ) as gathered,
         ):
             task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
             readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
@@ -225,7 +229,8 @@ class SourceLoad:
                 return
             this = Round(number, births)
             run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, this))
-            self.rounds, self.locations = self.rounds + 1, {*self.locations, at.sort_key}
+            self.rounds += 1
+            self.locations.add(f"round {self.rounds}" if at.file == NOT_SHOWN.name else at.sort_key)
             log.info("%s: a round of %d readers at %s", source.id, len(found.readers), at)
             try:
                 gathered.open()

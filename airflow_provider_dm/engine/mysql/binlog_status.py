@@ -48,6 +48,10 @@ class BinlogSize(NamedTuple):
     size: int
 
 
+NOT_SHOWN: Final = BinlogSize("unknown.000000", 0)
+"""The end of a binlog that the server does not show the account."""
+
+
 @dataclass(frozen=True)
 class BinlogSettings:
     """How the binlog is written. A text is "" if the server does not have the variable (but MySQL's `format` is
@@ -91,6 +95,17 @@ def current_location(connection: Connection) -> Location:
 def binlog_end(connection: Connection) -> BinlogSize:
     """Return the file that the server writes to, and its size. Raises BinlogDisabled, BinlogStatusDenied."""
     return _status(connection, server_info(connection))
+
+
+def end_if_shown(connection: Connection) -> BinlogSize:
+    """Return the file that the server writes, and its end; NOT_SHOWN if the account may not ask. Raises BinlogDisabled.
+
+    For a load that reads no log: it only reports the location.
+    """
+    try:
+        return binlog_end(connection)
+    except BinlogStatusDenied:
+        return NOT_SHOWN
 
 
 def location_at(connection: Connection, end: BinlogSize) -> Location:

@@ -57,7 +57,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("binlog_retention", "binlog_enable", binlog.check_retention, _follows),
     Check("meta_position", "meta_position", binlog.check_start, _follows),
     Check("relay_start", "meta_position", binlog.check_relay_start, lambda facts: facts.relay_dir is not None),
-    Check("gtid", "binlog_enable", binlog.check_gtid, lambda facts: facts.binlog.log_bin),
+    Check("gtid", "binlog_enable", binlog.check_gtid, lambda facts: facts.follows and facts.binlog.log_bin),
     Check("dump_privilege", "dump_privilege", privileges.check_dump),
     Check("replication_privilege", "replication_privilege", privileges.check_replication),
     Check("conn_number", "conn_number", server.check_source_connections),

@@ -112,7 +112,7 @@ def check_gtid(facts: SourceFacts) -> Findings:
     if facts.config.enable_gtid:
         remedy = "Set gtid_mode=ON on the source, or enable-gtid: false in its source.yaml."
         return [(State.FAIL, f"enable-gtid is true and gtid_mode is {mode or 'unknown'}", remedy)]
-    remedy = "Without GTIDs the copy takes a momentary read lock, and a failover of the source cannot be followed."
+    remedy = "Without GTIDs a failover of the source cannot be followed."
     return [(State.WARN, f"gtid_mode is {mode or 'unknown'}; the binlog is at {location}", remedy)]
 
 

@@ -92,13 +92,20 @@ def _missing(facts: SourceFacts, lock: Lock) -> tuple[str, str] | None:
 
 
 def check_replication(facts: SourceFacts) -> Findings:
-    """Check the privileges to read the binlog, and to ask where it is."""
+    """Check the privileges to read the binlog, and to ask where it ends. A full load only reports where it ended."""
     wanted = {"REPLICATION CLIENT": facts.info.capabilities.monitor_privilege}
     if facts.follows:
         wanted["REPLICATION SLAVE"] = "REPLICATION SLAVE"
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
     remedy = f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"
-    return verdict(missing, State.FAIL, f"{named(missing)} is missing", remedy, fine=", ".join(wanted.values()))
+    if facts.follows:
+        state, what = State.FAIL, f"{named(missing)} is missing"
+    else:
+        state = State.WARN
+        what = (
+            f"{named(missing)} is missing: the result cannot name the location that an incremental task could start at"
+        )
+    return verdict(missing, state, what, remedy, fine=", ".join(wanted.values()))
 
 
 def check_select(facts: SourceFacts) -> Findings:
