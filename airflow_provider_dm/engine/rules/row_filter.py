@@ -181,7 +181,12 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
 
 
 def check_merged(found: RowFilter | None, target: TableName) -> None:
-    """Refuse a filter by which the rows of one owner of a merged table could be taken for another's."""
+    """Refuse a filter by which the rows of one owner of a merged table could be taken for another's.
+
+    No way without a record of every row that was left out is exact. The filter left out a's INSERT of (1, 'x'), and b
+    inserted (1, 'x'); or a inserted it, and b did not. The target is the same both times, and so is a's next change of
+    the row, its old image included: the first time it must not touch the target, the second time it must.
+    """
     if found is not None and found.loss is Loss.ROWS:
         raise NotSupportedYet(
             "a filter that leaves out INSERTs or UPDATEs of a merged table",

@@ -82,6 +82,39 @@ def test_another_server_behind_the_same_address_is_refused(kit: RelayKit) -> Non
     assert str(RelayDirectory(kit.root).latest()) == "0-1.000001"
 
 
+def test_a_server_with_the_files_of_the_first_one_gets_its_identity_back(
+    kit: RelayKit, source: Server, start_own: StartServers
+) -> None:
+    """The remedy of DM-4030. What the relay holds is compared: DM-4023 where the files are others."""
+    (own,) = start_own(ServerSpec("copied", source.flavour))
+    kit.server, kit.first_file = own, "mysql-bin.000001"
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
+    kit.catch_up()
+    cnf, first = own.datadir / "auto.cnf", own.argv
+    identity = cnf.read_bytes() if own.flavour == "mysql" else b""
+    own.stop()
+    if identity:
+        cnf.unlink()
+    own.argv = (*first, "--server-id=77")
+    own.start()
+    own.sql("INSERT INTO d.t VALUES (2)")
+    error = kit.fails_with()
+    assert error.code == "DM-4030"
+    assert "server_uuid in auto.cnf (MySQL), gtid_domain_id and server_id" in error.message
+
+    own.stop()
+    own.argv = first
+    if identity:
+        cnf.write_bytes(identity)
+    own.start()
+    own.sql("INSERT INTO d.t VALUES (3)")
+    kit.catch_up()
+    (held,) = (path for path in kit.root.iterdir() if path.is_dir())
+    for file in sorted(own.datadir.glob("mysql-bin.0*")):
+        here = file.read_bytes()
+        assert (held / file.name).read_bytes()[23:] == here[23:]  # behind the flag of a file that is in use
+
+
 def test_an_upstream_that_was_reset_is_noticed(kit: RelayKit, source: Server, start_own: StartServers) -> None:
     (own,) = start_own(ServerSpec("reset", source.flavour))
     kit.server, kit.first_file = own, "mysql-bin.000001"

@@ -22,7 +22,10 @@ def reaches(files: Sequence[LogFile], lo: Location) -> bool:
 
 
 def left_bytes(reader: RelayReader, here: Location, goal: Location | None, master: Location | None) -> int | None:
-    """Return how many bytes lie between `here` and `goal`, or the source's end; None: nobody knows."""
+    """Return how many bytes lie between `here` and `goal`, or the source's end; None: nobody knows.
+
+    An estimate for people: a log that cannot be read for whatever reason makes it unknown, and stops nothing.
+    """
     try:
         files = reader.files(here)
     except (DmError, OSError):

@@ -319,7 +319,11 @@ class Tail:
         return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at))
 
     def _is_damaged(self, at: Location) -> bool:
-        """Tell whether an event between `at` and the end of the log is not what the server wrote."""
+        """Return True if an event between `at` and the end of the log is not what the server wrote.
+
+        A log that cannot be read counts as damaged, for whatever reason: it is read elsewhere, or the first error is
+        raised where no other log serves. Nothing is taken for absent.
+        """
         try:
             for file in self._reader().files(at):
                 check_events(file, at)
@@ -421,7 +425,8 @@ class Tail:
     def _local_serves(self, lo: Location) -> bool:
         """Return True if the relay log has the location and an unbroken log behind it, and a relay makes it grow.
 
-        False where it cannot be read. Raises MetaUnreachable.
+        False where it cannot be read, for whatever reason: the upstream is read on, or both errors are raised.
+        Raises MetaUnreachable.
         """
         if not health.is_pulling(self.store.relay_status(self.source)):
             return False
