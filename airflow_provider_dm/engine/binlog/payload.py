@@ -60,9 +60,7 @@ def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
 
 
 def inner_place(at: str, offset: int | str) -> str:
-    """Return the location in errors of an event inside the payload at `at`; with offset "", the prefix of all of
-    them.
-    """
+    """Return the location in errors of an event inside the payload at `at`; for offset "", the common prefix."""
     return f"{at}+{offset}"
 
 

@@ -34,9 +34,7 @@ class NoRows(Exception):
 
 
 class PreparedRanges:
-    """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: they differ from the
-    start.
-    """
+    """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not those of the start."""
 
     def __init__(
         self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, bounds_only: bool

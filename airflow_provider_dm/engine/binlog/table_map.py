@@ -119,9 +119,7 @@ def _names(fields: Mapping[int, bytes], at: str) -> tuple[str, ...] | None:
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
-    """Return the cells for reading a row of this map as one of `table`. Raises SchemaMismatch,
-    UnsupportedColumnType.
-    """
+    """Return the cells for reading a map's row as one of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
     _check_columns(table_map, table, at)
     cells = []
     for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=False):

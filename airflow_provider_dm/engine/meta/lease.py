@@ -87,8 +87,7 @@ class LeaseLost(DmError):
 def decide(
     found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None, holder_died: bool = False
 ) -> int:
-    """Return the new generation for taking a row's lease (with the DB's `now`): one that has expired, is released or
-    our own, or whose holder has died.
+    """Return the new generation for taking a row's lease (with the DB's `now`): expired, released, ours or orphaned.
     Raises LeaseHeld, RunOvertaken.
     """
     if found is None:

@@ -83,8 +83,8 @@ class Run:
 
 @dataclass(frozen=True)
 class SubtaskStatus:
-    """The status of a task on one source. The log from `needed` on must be kept; all before `applied` is in the
-    target.
+    """The status of a task on one source. The log from `needed` on must be kept; the target has all before
+    `applied`.
     """
 
     task: str

@@ -123,9 +123,5 @@ def source_error(endpoint: Endpoint, error: Exception) -> DmError:
         return AccessDenied(str(endpoint), str(reason))
     if number in _CHANGED:
         return SchemaChangedDuringCopy(endpoint.name, "a table", f"{number} {reason}")
-    failed = SourceReadFailed(endpoint.name, number, str(reason))
-    return (
-        failed
-        if number in CONNECTION_LOST | BUSY or isinstance(error, OSError)
-        else SourceRefused(endpoint.name, number, str(reason))
-    )
+    passes = number in CONNECTION_LOST | BUSY or isinstance(error, OSError)
+    return (SourceReadFailed if passes else SourceRefused)(endpoint.name, number, str(reason))

@@ -61,9 +61,7 @@ def header_of(event: memoryview) -> EventHeader:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A position in the stream: upstream position `cursor` of `file`, of which we have `size` bytes (0: no file
-    yet).
-    """
+    """A position in the stream: upstream position `cursor` of `file`, of which we have `size` bytes (0: no file)."""
 
     file: BinlogFile
     cursor: int

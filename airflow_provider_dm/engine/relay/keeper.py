@@ -62,8 +62,7 @@ class Died:
 
 
 def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
-    """Return how a relay has ended; None while it runs. The exit code takes precedence over the log, which two relays
-    may share."""
+    """Return how a relay has ended; None while it runs. The exit code comes before the log, which two may share."""
     code = process.exit_code()
     if code is None or code == EXIT_FINISHED:
         return None if code is None else AsAsked()
@@ -100,9 +99,7 @@ class KeptRelay:
     _start_at: float = field(default=0.0, init=False)
 
     def look(self) -> AsAsked | Failed | Died | None:
-        """Start the relay if it is due, and check whether it has ended. Return an end that needs no restart, or
-        None.
-        """
+        """Start the relay if it is due, and check whether it has ended. Return an end without restart, or None."""
         if self.process is None:
             if not self.is_resting():
                 self._start()

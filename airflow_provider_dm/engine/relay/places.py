@@ -42,9 +42,7 @@ class PlaceNotFound(DmError):
 
 
 class Head(NamedTuple):
-    """The head of a file: its creation time, and what was committed before it (None if the file does not contain
-    it).
-    """
+    """The head of a file: its creation time, and what was committed before it (None if it does not state it)."""
 
     timestamp: int
     before: GtidSet | None

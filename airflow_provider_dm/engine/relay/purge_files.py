@@ -67,9 +67,7 @@ class PurgeRuns(DmError):
 
 
 class PurgeFailed(DmError):
-    """The disk refused an operation. Files that were not deleted keep their names, or get them back at the next
-    start.
-    """
+    """The disk refused an operation. Files that were not deleted keep their names, or get them back at the start."""
 
     path: str
     reason: str
@@ -328,9 +326,7 @@ def survey(source: str, root: Path) -> RelayLog:
 
 
 def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float) -> HeldFile | None:
-    """Describe a file; None if it has vanished. The mtime of a copied file may be wrong, so its successor counts
-    too.
-    """
+    """Describe a file; None if it has vanished. The mtime of a copy may be wrong, so its successor counts too."""
     try:
         status = path.stat(follow_symlinks=False)
     except FileNotFoundError:

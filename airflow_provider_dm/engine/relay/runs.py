@@ -37,9 +37,7 @@ def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketR
 
 
 def compiled_take() -> Take | None:
-    """Return the kernel's implementation; None if kernels are not compiled or disabled. Takes a second the first
-    time.
-    """
+    """Return the kernel's implementation; None if kernels are not compiled or disabled. Takes a second at first."""
     if not build.ready():
         return None
     import numpy as np

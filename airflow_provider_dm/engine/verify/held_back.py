@@ -49,9 +49,7 @@ def read_held_back(
 
 
 def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
-    """Return the result of a table's comparison. If the table differs while rows are held back, report the lock instead
-    of the differing rows.
-    """
+    """Return the result of a table's comparison; if it differs while rows are held back, the lock instead of rows."""
     lock = held.get(table["target"])
     if lock is None or table["equal"]:
         return table
