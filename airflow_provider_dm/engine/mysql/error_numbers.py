@@ -13,8 +13,15 @@ CONNECTION_LOST: Final = frozenset(
 LOCK_WAIT: Final = 1205
 """The session's timeout for a lock has expired."""
 
-BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317, 8002, 8022, 8028, 9007})
+_TIDB_BUSY: Final = frozenset(
+    {8002, 8005, 8022, 8027, 8028, 8229, 8252}  # a conflict, a schema that changed, a lock that expired, throttling
+    | {9001, 9002, 9003, 9004, 9005, 9006, 9007, 9008, 9010, 9011}  # PD or TiKV: slow, busy, without a leader
+)
+"""What TiDB's reference of error codes calls temporary, or asks to retry."""
+BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317}) | _TIDB_BUSY
 """The transaction was rolled back, or must be; the same work may succeed."""
+UNKNOWN_ERROR: Final = 1105
+"""TiDB's number of every error that has none of its own."""
 
 READ_ONLY: Final = frozenset({1290, 1792, 1836})
 """The server has failed over, or is about to: it may become writable again."""

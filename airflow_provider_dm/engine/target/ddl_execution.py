@@ -40,7 +40,6 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST, READ_ONLY
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
@@ -348,9 +347,9 @@ def _send(connection: Connection, sql: str) -> DdlRefused | None:
 
 
 def _refused(error: pymysql.err.Error, sql: str) -> DmError:
-    number = number_of(error)
-    if number in CONNECTION_LOST | BUSY | READ_ONLY or isinstance(error, pymysql.err.InterfaceError):
-        return translate(error)
+    translated, number = translate(error), number_of(error)
+    if translated.reaction is Reaction.RETRY:
+        return translated
     return DdlRefused(sql[:500], number, redacted(number, message_of(error)))
 
 

@@ -17,12 +17,29 @@ from pymysql.constants import ER
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
-from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, BUSY, CONNECTION_LOST, READ_ONLY
+from airflow_provider_dm.engine.mysql.error_numbers import (
+    ACCESS_DENIED,
+    BUSY,
+    CONNECTION_LOST,
+    READ_ONLY,
+    UNKNOWN_ERROR,
+)
 
 NOT_THERE: Final = frozenset({1049, 1146})
 """The server has no such schema, or no such table."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
-_NAMES_ONLY: Final = ACCESS_DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
+_TIDB_NAMES_ONLY: Final = frozenset({1235, 1280, 8004, 8025, 8200, 8214})
+_NAMES_ONLY: Final = (
+    ACCESS_DENIED
+    | {1005, 1049, 1050, 1054, 1064, 1115, 1146, 1153, 1273, 1364, 1665, 1674, 1749, 3105, 3106}
+    | READ_ONLY
+    | _TIDB_NAMES_ONLY
+)
+_PASSING: Final = re.compile("information schema is (?:changed|out of date)|region is unavailable", re.IGNORECASE)
+_CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNORECASE)
+"""In a message without a number of its own, about what the server does not do: it has names and types alone."""
+_ENTRY_TOO_LARGE: Final = 8025
+_ENTRY: Final = re.compile(r"max entry size is (\d+), the size of data is (\d+)")
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
 _IN_EXPRESSIONS: Final = frozenset({1292, 1365, 1411})
 _CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
@@ -152,14 +169,15 @@ class RowTooLarge(RowStatementError):
     table: str
     bytes: int
     limit: int
+    variable: str = "max_allowed_packet"
 
     code = "DM-6009"
     scope = Scope.DOWNSTREAM
-    what = (
-        "one row of {table} takes a statement of {bytes} bytes, and the target takes less than {limit} at a time "
-        "(its max_allowed_packet)."
+    what = "one row of {table} takes {bytes} bytes, and the target takes less than {limit} at a time (its {variable})."
+    hint = (
+        "Raise {variable} on the target (in its configuration too), then resume; or leave the table out by "
+        "block-allow-list."
     )
-    hint = "Raise max_allowed_packet on the target (in its configuration too), then resume."
 
 
 class WarningsHidden(DmError):
@@ -187,12 +205,14 @@ def translate(
     number, message = number_of(error), message_of(error)
     if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
-    if number in BUSY:
+    if number in BUSY or (number == UNKNOWN_ERROR and _PASSING.search(message)):
         return TargetBusy(number, symbol(number))
     if number in READ_ONLY:
         return TargetUnreachable(server, f"{number} {message}")
     if number in ACCESS_DENIED:
         return TargetDenied(message)
+    if number == _ENTRY_TOO_LARGE and (sizes := _ENTRY.search(message)):
+        return RowTooLarge(table, int(sizes[2]), int(sizes[1]), "tidb_txn_entry_size_limit", statement=statement)
     if number in _DUPLICATE:
         return DuplicateInTarget(table, key_name(message), statement=statement)
     return TargetRefused(table, number, redacted(number, message), statement=statement)
@@ -239,7 +259,7 @@ def key_name(message: str) -> str:
 
 def redacted(number: int, message: str) -> str:
     """Return the message where it can only hold names, else its symbol and the column it is about."""
-    if number in _NAMES_ONLY:
+    if number in _NAMES_ONLY or (number == UNKNOWN_ERROR and _CANNOT.search(message)):
         return message
     column = _COLUMN.search(message)
     return symbol(number) + (f" (column {column[1]})" if column else "")

@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.target.errors import (
     DuplicateInTarget,
+    RowTooLarge,
     TargetBusy,
     TargetDenied,
     TargetRefused,
@@ -24,6 +25,13 @@ from airflow_provider_dm.engine.target.errors import (
         (pymysql.err.OperationalError(1213, "Deadlock found"), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(1205, "Lock wait timeout"), TargetBusy, Reaction.RETRY),
         (pymysql.err.OperationalError(9007, "Write conflict"), TargetBusy, Reaction.RETRY),
+        *((pymysql.err.OperationalError(number, "TiDB's"), TargetBusy, Reaction.RETRY)
+          for number in (8002, 8005, 8022, 8027, 8028, 8229, 8252, 9001, 9002, 9003, 9004, 9005)),
+        (pymysql.err.OperationalError(1105, "Information schema is changed. [try again later]"), TargetBusy,
+         Reaction.RETRY),
+        (pymysql.err.OperationalError(1105, "unknown: 's3cret'"), TargetRefused, Reaction.STOP),
+        (pymysql.err.OperationalError(8025, "entry too large, the max entry size is 6291456, the size of data is 7"),
+         RowTooLarge, Reaction.STOP),
         (pymysql.err.OperationalError(2013, "Lost connection"), TargetUnreachable, Reaction.RETRY),
         (pymysql.err.OperationalError(1159, "Got timeout reading packets"), TargetUnreachable, Reaction.RETRY),
         (pymysql.err.OperationalError(4031, "disconnected because of inactivity"), TargetUnreachable, Reaction.RETRY),
@@ -56,3 +64,22 @@ def test_a_refusal_names_the_column() -> None:
     error = translate(pymysql.err.DataError(1264, "Out of range value for column 'price' at row 7"), table="shop.item")
 
     assert "'price'" in str(error)
+
+
+def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
+    said = "entry too large, the max entry size is 6291456, the size of data is 7000034"
+    error = translate(pymysql.err.OperationalError(8025, said), table="shop.item", statement="INSERT of 1 row")
+
+    assert isinstance(error, RowTooLarge)
+    assert (error.bytes, error.limit, error.variable) == (7000034, 6291456, "tidb_txn_entry_size_limit")
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (8200, "Unsupported drop primary key when the table is using clustered index"),
+        (1105, "unsupported modify column"),
+    ],
+)
+def test_what_a_server_cannot_do_is_shown_in_its_own_words(number: int, message: str) -> None:
+    assert message in str(translate(pymysql.err.OperationalError(number, message), table="shop.item"))
