@@ -1,0 +1,100 @@
+"""DDL of a run that was replaced: the lock of a frozen driver, and a statement that the server still executes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.mysql.connection import query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target import ddl_execution
+from airflow_provider_dm.engine.target.claim import claim_generation
+from airflow_provider_dm.engine.target.ddl_execution import DdlUnderWay, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.ddl_journal import note_intent
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import close_target, fresh_target, run_transaction
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import endpoint
+
+PLACE = "here"
+
+
+@dataclass
+class Alter:
+    """A subtask whose log has an ALTER of the table t of one row."""
+
+    target: Server
+    server: Endpoint
+    schema: str
+
+    @property
+    def statement(self) -> TargetDdl:
+        name = TableName(self.schema, "t")
+        return TargetDdl(f"ALTER TABLE {name.quoted()} RENAME COLUMN a TO b", (name,))
+
+    def claimed(self, generation: int) -> Fence:
+        fence = Fence(SubtaskRef(self.schema, "test", "one"), generation)
+        claim_generation(self.server, fence)
+        return fence
+
+    def execute(self, fence: Fence) -> int:
+        return execute_ddl(self.server, fence, PLACE, [self.statement], [])
+
+    def wait_for_a_job(self) -> None:
+        jobs = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE db_name = %s AND state = 'running'"
+        while self.target.sql(jobs, [self.schema]) == [(0,)]:
+            time.sleep(0.1)
+
+    def columns(self) -> list[str]:
+        return [row[0] for row in self.target.sql(f"SHOW COLUMNS FROM `{self.schema}`.t")]
+
+
+@pytest.fixture
+def alter(target: Server, fresh_schema: FreshSchema) -> Iterator[Alter]:
+    made = Alter(target, endpoint("target", target), fresh_schema(target))
+    target.sql(f"CREATE TABLE `{made.schema}`.t (a INT PRIMARY KEY); INSERT INTO `{made.schema}`.t VALUES (1)")
+    ensure_meta_tables(made.server, made.schema)
+    yield made
+    close_target(made.server)
+
+
+def test_the_lock_of_a_frozen_driver_is_taken_from_it(alter: Alter) -> None:
+    frozen = alter.claimed(1)
+    with fresh_target(alter.server) as connection, ddl_execution._locked(alter.server, connection, frozen):
+        assert alter.execute(alter.claimed(2)) == 1
+        with pytest.raises(pymysql.err.Error):  # it wakes up, and sends what it was about to send
+            query(connection, alter.statement.sql)
+    assert alter.columns() == ["b"]
+
+
+def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
+    alter: Alter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if alter.target.flavour != "tidb":
+        pytest.skip("in MySQL and MariaDB a statement ends with its connection")
+    monkeypatch.setattr(ddl_execution, "LOCK_SECONDS", 3)
+    earlier = alter.claimed(1)
+    before = {name: alter.target.sql(f"SHOW CREATE TABLE {name.quoted()}")[0][1] for name in alter.statement.tables}
+    run_transaction(alter.server, lambda tx: note_intent(tx, earlier, PLACE, 0, alter.statement.sql, before))
+    with alter.target.connect() as reader, reader.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"SELECT * FROM `{alter.schema}`.t")  # a job waits for transactions that know the old table
+        sent = threading.Thread(target=alter.target.sql, args=(alter.statement.sql,))
+        sent.start()
+        later = alter.claimed(2)
+        alter.wait_for_a_job()
+        with pytest.raises(DdlUnderWay) as raised:
+            alter.execute(later)
+        assert raised.value.table == f"{alter.schema}.t"
+        cursor.execute("COMMIT")
+    sent.join()
+    assert alter.execute(later) == 0, "it has taken effect"
+    assert alter.columns() == ["b"]
