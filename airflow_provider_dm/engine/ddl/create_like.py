@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.model import Table
@@ -43,10 +44,23 @@ MARIADB_TO_MYSQL: Final = {
     "utf8mb4_unicode_520_nopad_ci": "utf8mb4_0900_ai_ci",
     "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
 }
+_UNICODE: Final = "utf8mb4_0900_ai_ci"
+MYSQL_TO_TIDB: Final = {"utf8mb4_unicode_520_ci": _UNICODE, "utf8mb4_0900_as_cs": "utf8mb4_0900_bin"}
+MARIADB_TO_TIDB: Final = {
+    "utf8mb4_uca1400_ai_ci": _UNICODE,
+    "utf8mb4_uca1400_nopad_ai_ci": _UNICODE,
+    "utf8mb4_uca1400_nopad_as_cs": "utf8mb4_0900_bin",
+    "utf8mb4_unicode_520_ci": _UNICODE,
+    "utf8mb4_unicode_520_nopad_ci": _UNICODE,
+    "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
+}
+"""Never one that takes more for equal, so that no two rows of the source are one: trailing spaces count in all of them,
+and utf8mb4_unicode_ci, which would be nearer, takes all characters beyond the BMP for one."""
 COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MYSQL, Flavour.MARIADB): MYSQL_TO_MARIADB,
     (Flavour.MARIADB, Flavour.MYSQL): MARIADB_TO_MYSQL,
-    (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_MYSQL,
+    (Flavour.MYSQL, Flavour.TIDB): MYSQL_TO_TIDB,
+    (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_TIDB,
 }
 
 
@@ -153,10 +167,31 @@ def create_table_like(
 
     options["COLLATE"] = swaps.get(options["COLLATE"].lower(), options["COLLATE"])
     columns = [replace(one, type=replace(one.type, collation=swapped(one.type.collation))) for one in columns]
+    inherited = any(column.charset and one.type.charset is None and one.type.collation is None
+                    for one in columns for column in source.columns if column.name == one.name)  # fmt: skip
+    used = {one.name: one.type.collation for one in columns if one.type.collation is not None}
+    for where, name in (*used.items(), *[("its text columns", options["COLLATE"])] * inherited):
+        if (found := lacks_collation(name, target_flavour)) is not None:
+            raise CannotCreateTarget(str(source.name), str(target), f"{found} (of {where})")
+    if lacks_collation(options["COLLATE"], target_flavour) is not None:  # no column has it
+        options |= {"CHARSET": "utf8mb4", "COLLATE": "utf8mb4_bin"}
     made = replace(table, columns=tuple(columns), options=tuple(options.items()))
     keyless = not any(key.primary for key in source.unique_keys)
     sql = f"CREATE TABLE {target.quoted()} {definition_sql(made)}"
     return NewTable(target, sql, tuple(dict.fromkeys(notes)), keyless)
+
+
+def lacks_collation(collation: str, target: Flavour) -> str | None:
+    """Return what is found where the target's family lacks a collation; None where it has it.
+
+    >>> lacks_collation("utf8mb4_bin", Flavour.TIDB), lacks_collation("latin1_swedish_ci", Flavour.MYSQL)
+    (None, None)
+    """
+    known = CAPABILITIES[target].collations
+    if known is None or collation.lower() in known:
+        return None
+    rather = ", ".join(sorted(name for name in known if name.startswith("utf8mb4")))
+    return f"the collation {collation}, which {CAPABILITIES[target].title} lacks: choose one of {rather}"
 
 
 def not_there(collation: str) -> str:

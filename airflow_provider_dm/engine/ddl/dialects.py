@@ -6,27 +6,52 @@ what rows do not need; what decides over rows and has no counterpart there stops
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Constraint, Key, KeyKind, TableDefinition
 from airflow_provider_dm.engine.ddl.write import key_sql
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
+_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
+"""A default of ASCII, without an escape."""
 _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
 def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[TableDefinition, tuple[str, ...]]:
     """Return (the table as the target's flavour has it, what a person may want to know of it). Raises NotCopyable."""
+    table, lacking = _without_what_is_lacking(table, CAPABILITIES[target])
     if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
-        return table, ()
-    notes: list[str] = []
+        return table, lacking
+    notes = [*lacking]
     to_mariadb = target is Flavour.MARIADB
     columns = tuple(_column(column, notes, to_mariadb=to_mariadb) for column in table.columns)
     constraints = tuple(_constraint(one, notes, to_mariadb=to_mariadb) for one in table.constraints)
+    return replace(table, columns=columns, constraints=constraints), tuple(notes)
+
+
+def _without_what_is_lacking(table: TableDefinition, target: Capabilities) -> tuple[TableDefinition, tuple[str, ...]]:
+    """Leave out what the target's server does not have and no row depends on, with notes. Raises NotCopyable."""
+    notes = [f"{quote(one.name)} is visible" for one in table.columns if one.invisible and not target.invisible_columns]
+    columns = tuple(replace(one, invisible=one.invisible and target.invisible_columns) for one in table.columns)
+    left_out = [
+        one
+        for one in table.constraints
+        if isinstance(one, Key) and one.kind is KeyKind.FULLTEXT and not target.fulltext_keys
+    ]
+    notes += [f"the FULLTEXT key {one.name} is left out" for one in left_out]
+    for column in columns if target.text_is_utf8 else ():
+        if column.type.name in _BYTES and not (_TEXT.fullmatch(column.default or "NULL")):
+            raise NotCopyable(
+                f"the default {column.default} of {quote(column.name)}, which {target.title} reads as text"
+            )
+    constraints = tuple(one for one in table.constraints if one not in left_out)
     return replace(table, columns=columns, constraints=constraints), tuple(notes)
 
 

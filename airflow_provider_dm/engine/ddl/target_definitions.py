@@ -25,7 +25,7 @@ from typing import Final
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.copyable import STORING, NotCopyable
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, not_there
+from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, lacks_collation, not_there
 from airflow_provider_dm.engine.ddl.dialects import adapted
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
@@ -161,6 +161,8 @@ class Carrier:
             if self.way.strict_collations:
                 raise NotCopyable(not_there(name))
             self.note(f"collation {name} becomes {becomes}")
+        if (found := lacks_collation(becomes, self.way.target)) is not None:
+            raise NotCopyable(found)
         return becomes
 
     def charset(self, name: str) -> str:
@@ -193,8 +195,6 @@ class Carrier:
         if on_update is not None and not is_moment(on_update, self.way.sql_mode):
             raise NotCopyable(f"ON UPDATE {on_update} of {name}")
         self._stop_at_defaults_of_mariadb(column, name)
-        if column.invisible and self.way.target is Flavour.TIDB:
-            self.note(f"{name} is visible")
         column = replace(
             column,
             type=self._type(column),
@@ -204,7 +204,6 @@ class Carrier:
             checks=tuple(one for one in map(self._check, column.checks) if one is not None),
             references=None,
             options=options,
-            invisible=column.invisible and self.way.target is not Flavour.TIDB,
         )
         return self._adapted(ddl.TableDefinition((column,))).columns[0]
 
@@ -292,8 +291,8 @@ class Carrier:
             case ddl.ForeignKey():
                 return self._foreign_key(constraint)
 
-    def key(self, key: ddl.Key) -> ddl.Key:
-        """Return a key. Raises NotCopyable."""
+    def key(self, key: ddl.Key) -> ddl.Key | None:
+        """Return a key; None if it is left out. Raises NotCopyable."""
         name = f"the key {key.name or key.constraint or '()'}"
         options = []
         for option, value in key.options:
@@ -309,9 +308,8 @@ class Carrier:
             else:
                 options.append((option, value))
         key = replace(key, parts=tuple(map(self._part, key.parts)), options=tuple(options))
-        (made,) = self._adapted(ddl.TableDefinition(constraints=(key,))).constraints
-        assert isinstance(made, ddl.Key)
-        return made
+        made = self._adapted(ddl.TableDefinition(constraints=(key,))).constraints
+        return next((one for one in made if isinstance(one, ddl.Key)), None)
 
     def _part(self, part: ddl.KeyPart) -> ddl.KeyPart:
         if part.expression is None or not self.way.one_family:  # which `adapted` refuses

@@ -63,20 +63,18 @@ class _Maker:
                 return self._renames(statement)
             case ddl.AlterTable():
                 return self._alters(statement)
-            case ddl.CreateTable(table) | ddl.CreateIndex(table) | ddl.DropIndex(table) | ddl.TruncateTable(table):
+            case ddl.CreateIndex(table):
+                return self._index(statement, self.way.route(table)) if self.way.allows(table) else []
+            case ddl.CreateTable(table) | ddl.DropIndex(table) | ddl.TruncateTable(table):
                 return [self._of_one(statement)] if self.way.allows(table) else []
             case _:
                 raise NotCopyable(f"a statement of the kind {type(statement).__name__}")
 
-    def _of_one(
-        self, statement: ddl.CreateTable | ddl.CreateIndex | ddl.DropIndex | ddl.TruncateTable
-    ) -> ddl.Statement:
+    def _of_one(self, statement: ddl.CreateTable | ddl.DropIndex | ddl.TruncateTable) -> ddl.Statement:
         table = self.way.route(statement.table)
         match statement:
             case ddl.CreateTable(source, definition):
                 return ddl.CreateTable(table, self._carrier(source).definition(definition), if_not_exists=True)
-            case ddl.CreateIndex():
-                return self._index(statement, table)
             case ddl.DropIndex(_, name, if_exists):
                 return ddl.DropIndex(table, name, if_exists and self.way.target_can.conditional_alters)
             case ddl.TruncateTable():
@@ -90,12 +88,14 @@ class _Maker:
         ours = [pair for pair in found if pair is not None]
         return [ddl.RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
 
-    def _index(self, statement: ddl.CreateIndex, table: TableName) -> ddl.Statement:
+    def _index(self, statement: ddl.CreateIndex, table: TableName) -> list[ddl.Statement]:
         key = self._carrier(statement.table).key(statement.key)
+        if key is None:
+            return []
         conditional = self.way.target_can.conditional_alters
         if statement.or_replace and not conditional:
             raise NotCopyable(f"CREATE OR REPLACE of the key {key.name}")
-        return ddl.CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)
+        return [ddl.CreateIndex(table, key, statement.if_not_exists and conditional, statement.or_replace)]
 
     def _alters(self, statement: ddl.AlterTable) -> list[ddl.Statement]:
         if not self.way.allows(statement.table):

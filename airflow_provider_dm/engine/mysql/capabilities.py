@@ -70,6 +70,8 @@ class Capabilities:
     """ON DUPLICATE KEY UPDATE refers to the new row by an alias; VALUES() causes a warning."""
     json_keeps_decimals: bool = False
     """A number in a JSON document may be a DECIMAL that keeps its digits; on other servers it is a DOUBLE."""
+    collations: frozenset[str] | None = None
+    """The only collations of text columns; None: those of MySQL or MariaDB."""
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     max_error_count_rises: bool = False
@@ -77,6 +79,10 @@ class Capabilities:
     alters_one_change_at_a_time: bool = False
     """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
+    invisible_columns: bool = True
+    """A column may be INVISIBLE."""
+    fulltext_keys: bool = True
+    """A table may have FULLTEXT keys."""
     ddl_jobs: str | None = None
     """Query of unfinished DDL jobs, which continue without their client and their server: (schema, table, job, kind,
     state, rows)."""
@@ -135,8 +141,15 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
             identity=None,
             writes_binlog=False,
+            collations=frozenset(
+                {"ascii_bin", "binary", "gbk_bin", "gbk_chinese_ci", "latin1_bin"}
+                | {f"utf8{kind}_{rule}" for kind in ("", "mb3", "mb4") for rule in ("bin", "general_ci", "unicode_ci")}
+                | {"utf8mb4_0900_ai_ci", "utf8mb4_0900_bin"}
+            ),
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
+            invisible_columns=False,
+            fulltext_keys=False,
             ddl_jobs=(
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
                 "WHERE state NOT IN ('synced', 'cancelled', 'rollback done')"

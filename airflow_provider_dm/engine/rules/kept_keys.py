@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
+from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
-_NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items()))
+_NEAREST: Final = frozenset(pair for swaps in COLLATIONS.values() for pair in swaps.items())
 """What a target table gets that is created for the task, with a note."""
 
 

@@ -239,3 +239,21 @@ def test_strict_collations_are_those_of_the_source_or_none(line: str, collation:
         for strict in (True, False)
     ]
     assert schemas == ["utf8mb4_0900_ai_ci", "utf8mb4_unicode_520_nopad_ci"]
+
+
+def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
+    way = (MYSQL, Flavour.TIDB)
+    table = made("`id` int NOT NULL INVISIBLE", "`c` text", "FULLTEXT KEY `f` (`c`)", way=way)
+    assert "INVISIBLE" not in table.sql
+    assert "FULLTEXT" not in table.sql
+    assert table.notes == ("`id` is visible", "the FULLTEXT key f is left out")
+
+    with pytest.raises(CannotCreateTarget, match=r"latin1_swedish_ci, which TiDB lacks: choose .* \(of c\)"):
+        made("`c` varchar(9) CHARACTER SET latin1 COLLATE latin1_swedish_ci", way=way)
+    text = Column("c", 0, "varchar", "varchar(9)", nullable=True, charset="latin1", collation="latin1_swedish_ci")
+    with pytest.raises(CannotCreateTarget, match="its text columns"):
+        made("`c` varchar(9)", way=way, collation="latin1_swedish_ci", columns=(text,))
+    number = Column("c", 0, "int", "int", nullable=True)
+    options = "DEFAULT CHARSET=latin1"
+    numbers = made("`c` int", options=options, way=way, collation="latin1_swedish_ci", columns=(number,))
+    assert numbers.sql.endswith("DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin")

@@ -8,7 +8,7 @@ from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.write import statement_sql
-from tests.unit.ddl.carrying import ALL, MARIADB, MYSQL, SAME, TIDB, Way, carried, written
+from tests.unit.ddl.carrying import ALL, MARIADB, MYSQL, SAME, TIDB, UTF8_BIN, Way, carried, written
 from tests.unit.ddl.table_of_statements import entries
 
 # Tables as a whole
@@ -233,3 +233,29 @@ def test_strict_collations_are_carried_or_stop() -> None:
         written(sql, (MYSQL, MARIADB), columns=columns, strict_collations=True)
     for way in ((MYSQL, MYSQL), (MYSQL, TIDB)):
         assert "COLLATE utf8mb4_0900_ai_ci" in written(sql, way, columns=columns, strict_collations=True)[0]
+
+
+@pytest.mark.parametrize("sql", ["CREATE FULLTEXT INDEX f ON a (x)", "ALTER TABLE a ADD FULLTEXT KEY f (x)"])
+def test_a_full_text_key_is_left_out_where_there_are_none(sql: str) -> None:
+    made = carried(sql, (MYSQL, TIDB))
+    assert (made.statements, made.notes) == ((), ("the FULLTEXT key f is left out",))
+    assert written("CREATE TABLE a (x text, FULLTEXT KEY f (x))", (MYSQL, TIDB), columns={"x": f"text {UTF8_BIN}"}) == [
+        "CREATE TABLE IF NOT EXISTS one.a (x text CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)"
+    ]
+    assert len(carried(sql, (MYSQL, MYSQL)).statements) == 1
+
+
+@pytest.mark.parametrize("default", ["0x00FF41", r"'\\0'", "'é'"])
+def test_a_default_of_bytes_that_are_no_ascii_is_refused_where_it_would_be_read_as_text(default: str) -> None:
+    sql = f"ALTER TABLE a ADD c varbinary(9) DEFAULT {default}"
+    columns = {"c": f"varbinary(9) DEFAULT {default}"}
+    with pytest.raises(NotCopyable, match="reads as text"):
+        written(sql, (MYSQL, TIDB), columns=columns)
+    assert len(written(sql, (MYSQL, MYSQL), columns=columns)) == 1
+
+
+@pytest.mark.parametrize("collation", ["latin1_swedish_ci", "utf8mb4_0900_as_ci", "sjis_japanese_ci"])
+def test_a_collation_that_the_server_lacks_is_named(collation: str) -> None:
+    columns = {"c": f"varchar(9) CHARACTER SET {collation.partition('_')[0]} COLLATE {collation}"}
+    with pytest.raises(NotCopyable, match=f"{collation}, which TiDB lacks"):
+        written("ALTER TABLE a ADD c varchar(9)", (MYSQL, TIDB), columns=columns)
