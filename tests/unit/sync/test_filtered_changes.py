@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
@@ -50,6 +50,18 @@ def test_where_deletes_are_missing_the_first_before_and_the_last_after_stay() ->
     assert plan.losses == {0: Loss.DELETES}
     assert fold(plan, [(0, None, A), (0, None, B)]).keyed[0] == {b"1": Change(None, B)}
     assert fold(plan, [(0, A, B), (0, None, A)]).keyed[0] == {b"1": Change(A, A)}
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_filters_decide_the_write_policy_also_in_safe_mode(*, safe: bool) -> None:
+    plans = [replace(one, safe=safe) for one in (plan_of(ITEM), filtered(DELETES), filtered(INSERTS), plan_of(KEYLESS))]
+
+    assert [one.policies for one in plans] == [
+        (WritePolicy.OVERWRITE if safe else WritePolicy.EXACT,),
+        (WritePolicy.UNCOUNTED,),
+        (WritePolicy.IN_ORDER,),
+        (WritePolicy.EXACT,),
+    ]
 
 
 def test_folding_loosely_in_pieces_is_folding_the_whole() -> None:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_law, write_over_waiting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
@@ -224,9 +224,8 @@ def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> No
     narrower = replace(UNIQUE, unique_keys=(*UNIQUE.unique_keys, Index("v", ("v",), prefixes=(None,))))
     plan = plan_of(target=narrower)
     assert (plan.over, plan.contended, plan.kept) == (frozenset(), frozenset(), frozenset({UNIQUE.name}))
-    assert plan.by_owner(0)
-    assert not plan_of().by_owner(0)
-    assert replace(plan_of(), safe=False).by_owner(0)
+    assert plan.policies == replace(plan_of(), safe=False).policies == (WritePolicy.WAIT,) * 2
+    assert plan_of().policies == (WritePolicy.OVERWRITE,) * 2
 
 
 def test_text_that_may_be_one_key_keeps_its_order() -> None:

@@ -14,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from itertools import product
 from typing import Final
@@ -45,6 +46,16 @@ class UnknownTable(DmError):
     hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
 
+class WritePolicy(Enum):
+    """The way in which the changes of source tables that are folded together are written. A plan has one for each."""
+
+    EXACT = "as the log has them: what does not fit stops the task"
+    WAIT = "the same, in a merged table: a row that meets another table's row waits (merge/writer.py)"
+    OVERWRITE = "as the log has them: what collides is rolled back, written over, and counted (sync/safe_mode)"
+    UNCOUNTED = "over the row of the same key, if there is one, as filters leave deletes out"
+    IN_ORDER = "one by one, about what is there, as filters leave inserts or updates out (sync/write/in_order.py)"
+
+
 @dataclass(frozen=True)
 class SyncPlan:
     """The plan of one subtask. Picklable; `sources` is the sequence that RowChange.table points into."""
@@ -66,7 +77,7 @@ class SyncPlan:
     whole: bool = False
     """Transactions of the source are written whole and in their order (sync/write/transactional.py)."""
     safe: bool = False
-    """Rows of merged tables may be written over each other here (sync/safe_mode/last_wins.py)."""
+    """Rows may collide here, and are written over where they can be (sync/safe_mode)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way.
@@ -162,10 +173,22 @@ class SyncPlan:
         shards = Counter(source.target for source in self.sources)
         return frozenset(target for target in self.over if shards[target] > 1)
 
-    def by_owner(self, source: int) -> bool:
-        """Return True if rows of a source table wait for places that others' rows hold."""
-        target = self.sources[source].target
-        return target in self.merged and target not in self.over
+    @cached_property
+    def policies(self) -> tuple[WritePolicy, ...]:
+        """Return for each source table the policy of the changes that are folded with its own."""
+        of_leads = {lead: self._policy(lead) for lead in set(self.leads())}
+        return tuple(of_leads[lead] for lead in self.leads())
+
+    def _policy(self, lead: int) -> WritePolicy:
+        target, loss = self.sources[lead].target, self.losses.get(lead, Loss.NOTHING)
+        if loss is Loss.ROWS:
+            return WritePolicy.IN_ORDER
+        if target in self.merged and target not in self.over:
+            return WritePolicy.WAIT
+        if loss is Loss.DELETES:
+            return WritePolicy.UNCOUNTED
+        able = target in self._able or can_be_written_over(self.targets[target].mapping)
+        return WritePolicy.OVERWRITE if self.safe and able else WritePolicy.EXACT
 
     def _mapping_of(self, source: SourcePart) -> TableMapping:
         added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)

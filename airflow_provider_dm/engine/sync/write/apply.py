@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites, has_one_feeder
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, rows_of
@@ -218,11 +218,11 @@ class WaveWriter:
         if changes:
             sql = _row_sql(part, access.dialect.server.flavour)
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key)
-        if not all(map(self.plan.by_owner, works)):
-            unsure = not self.plan.losses.keys().isdisjoint(works)
+        policies = {self.plan.policies[source] for source in works}
+        if policies != {WritePolicy.WAIT}:
             by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
-            shared = all(map(self.plan.is_merged, works))
-            return _TableWrites.of(part, by_table, access, unsure=unsure, shared=shared)
+            policy = WritePolicy.UNCOUNTED if WritePolicy.UNCOUNTED in policies else policies.pop()
+            return _TableWrites.of(part, by_table, access, policy, shared=all(map(self.plan.is_merged, works)))
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         return MergedWrites(self.step, owners)
@@ -244,7 +244,7 @@ class WaveWriter:
             return writes.run(connection, found=found, changed=changed, careful=careful)
         if isinstance(writes, WritesInOrder):
             writes.run(connection)
-        elif writes.unsure and writes.part.key is not None:
+        elif writes.policy is WritePolicy.UNCOUNTED and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
             # An upsert may make its row of another table's, which has a unique value of it, and count the same.
@@ -274,14 +274,13 @@ class _TableWrites:
     changed: tuple[Row, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
-    unsure: bool
-    """Rows may be there, or not, as filters leave out a part of the log."""
+    policy: WritePolicy
     shared: bool
     """Other tables' rows may be in the way, and are written over."""
 
     @classmethod
     def of(
-        cls, part: TargetPart, by_table: Works, access: Access, *, unsure: bool, shared: bool = False
+        cls, part: TargetPart, by_table: Works, access: Access, policy: WritePolicy, *, shared: bool
     ) -> _TableWrites:
         works = [work for some in by_table.values() for work in some]
         mapping, dialect = part.mapping, access.dialect
@@ -314,7 +313,7 @@ class _TableWrites:
                 for statement in write_cells(mapping, one.cells, one.numbers, Verb.INSERT, sql.row, dialect=dialect)
             ),
         )
-        return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, unsure, shared)
+        return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, policy, shared)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
@@ -350,7 +349,7 @@ def _over(writes: _Writes) -> list[OverWrites]:
             gone=[writes.key(one) for work in works for one in work.gone],
             insert=[row(one) for work in works for one in work.inserted()],
             change=[row(one) for work in works for one in work.change],
-            unsure=writes.unsure,
+            unsure=writes.policy is WritePolicy.UNCOUNTED,
             by=table if writes.shared else "",
         )
         for table, works in writes.works.items()

@@ -38,12 +38,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
-from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.change import Change, Key
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import Kept, Order, marks_of
@@ -146,22 +144,19 @@ class _Sorting:
         return turns_of(keyed, self.plan.part(index)) if self._may_lack_deletes(index) else [keyed]
 
     def _may_lack_deletes(self, lead: int) -> bool:
-        return self.plan.losses.get(lead) is Loss.DELETES and not self._by_owner(lead)
-
-    def _by_owner(self, lead: int) -> bool:
-        return self.plan.by_owner(lead)
+        return self.plan.policies[lead] is WritePolicy.UNCOUNTED
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
-        index, part = sorter.table, self.plan.part(sorter.table)
-        if index in self.plan.losses and not self._by_owner(index):
+        part, policy = self.plan.part(sorter.table), self.plan.policies[sorter.table]
+        if policy is WritePolicy.UNCOUNTED:
             _kept(keyed.items(), part, sorter)
+            return
+        if policy is WritePolicy.OVERWRITE:
+            _unchanged(keyed.items(), part, sorter)
+        if part.unique:
+            _exact_in_two_waves(keyed.values(), part, sorter)
         else:
-            if self.plan.safe and not self._by_owner(index) and can_be_written_over(part.mapping):
-                _unchanged(keyed.items(), part, sorter)
-            if part.unique:
-                _exact_in_two_waves(keyed.values(), part, sorter)
-            else:
-                _exact_in_one_wave(keyed.values(), sorter)
+            _exact_in_one_wave(keyed.values(), sorter)
 
     def counts(self, counts: Counts, sorter: _Sorter) -> None:
         _counted(counts.items(), self.plan.part(sorter.table), sorter)

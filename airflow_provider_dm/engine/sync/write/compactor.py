@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.plan.change import BrokenChain, Change, Key
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.dependence import Kept
 
@@ -78,7 +78,6 @@ class Compactor:
         self._plan = plan
         self._optional_columns = plan.optional_columns()
         self._leads = plan.leads()
-        self._losses = plan.losses
         self._adders: dict[int, Adder] = {}
 
     def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
@@ -104,16 +103,16 @@ class Compactor:
         return self._adders[table]
 
     def _folder(self, part: TargetPart, lead: int) -> Adder:
-        loss = self._losses.get(lead, Loss.NOTHING)
-        if loss is Loss.ROWS:
+        policy, loose = self._plan.policies[lead], self._plan.losses.get(lead) is Loss.DELETES
+        if policy is WritePolicy.IN_ORDER:
             return keep_into(self.folded.in_order.setdefault(lead, []))
         target = self._plan.sources[lead].target
         if not self._plan.compact or target in self._plan.contended:
             kept = self.folded.kept.setdefault(target, [])
-            return _keep_each(kept, lead, fold_into({}, part, loose=loss is Loss.DELETES) if part.key else None)
+            return _keep_each(kept, lead, fold_into({}, part, loose=loose) if part.key else None)
         if part.key is None:
             return count_into(self.folded.counts.setdefault(lead, Counter()))
-        return fold_into(self.folded.keyed.setdefault(lead, {}), part, loose=loss is Loss.DELETES)
+        return fold_into(self.folded.keyed.setdefault(lead, {}), part, loose=loose)
 
 
 def keep_into(changes: list[Change]) -> Adder:
