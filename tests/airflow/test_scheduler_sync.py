@@ -150,3 +150,22 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
         wait_for(lambda: not running(airflow, b"launch.detached"), seconds=30)
         assert store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED
     assert files_with(CANARY, airflow.home) == []
+
+
+def test_a_deferred_sync_that_is_cleared_goes_on_with_one_driver(airflow: Airflow, pair: tuple[Server, Server]) -> None:
+    """Its old run ends by the clearing, whose stop is not taken for a person's."""
+    run = airflow.api.trigger("sync_deferred", {"task": task_file(airflow, pair[0])})
+    airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=120)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=150)
+    (first,) = drivers(airflow)
+    body = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["sync"]}
+    airflow.api.call("POST", "/dags/sync_deferred/clearTaskInstances", body)
+    wait_for(lambda: first not in drivers(airflow), seconds=90)
+    write(pair[0])
+    wait_for(lambda: equal(pair), seconds=150)
+    task = airflow.api.task("sync_deferred", run, "sync")
+    assert (task.state, task.try_number) == ("deferred", 2)
+    assert len(drivers(airflow)) == 1
+    airflow.api.set_task_state("sync_deferred", run, "sync", "failed")
+    wait_for(lambda: not running(airflow, b"launch.detached"), seconds=90)
