@@ -1,0 +1,44 @@
+"""Text of every charset arrives as the same characters, also where the target stores all text as UTF-8."""
+
+from __future__ import annotations
+
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+TEXTS = {
+    "latin1": "café €",
+    "cp1251": "Жук",
+    "sjis": "表 ｱ\\",
+    "gbk": "腬中",
+    "utf16": "é😀",
+    "dec8": "ŒÿÄ",
+    "swe7": "aÅö",
+}
+IN_TIDB = ("latin1", "gbk")
+"""Charsets that TiDB has."""
+
+
+def columns(*charsets: str) -> str:
+    """The columns, each in its charset if that is one of these, else in utf8mb4."""
+    kinds = {name: name if name in charsets else "utf8mb4" for name in TEXTS}
+    return ", ".join(f"{name} VARCHAR(20) CHARACTER SET {one} COLLATE {one}_bin" for name, one in kinds.items())
+
+
+def test_every_charset_arrives_as_the_same_characters(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    marks = ", ".join(["%s"] * len(TEXTS))
+    source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns(*TEXTS)})", database=schema)
+    source.sql(f"INSERT INTO t VALUES (1, {marks})", [*TEXTS.values()], database=schema)
+    if target.flavour == "tidb":  # a person chooses
+        wide = f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY, {columns(*IN_TIDB)})"
+        target.sql(f"CREATE DATABASE `{schema}`; {wide}")
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+
+    compared = differences(target, {f"{schema}.t": [(source, f"{schema}.t")]})
+    same = " AND ".join(f"{name} = %s" for name in TEXTS)
+    assert compared.equal
+    assert target.sql(f"SELECT COUNT(*) FROM t WHERE {same}", [*TEXTS.values()], database=schema) == [(1,)]
