@@ -17,6 +17,7 @@ from airflow_provider_dm.operators.binlog import DmBinlogOperator
 from airflow_provider_dm.operators.checkpoint import DmCheckpointOperator
 from airflow_provider_dm.operators.table_schema import DmTableSchemaOperator
 from airflow_provider_dm.operators.task_control import DmTaskControlOperator
+from tests.airflow.support import context
 
 HERE = Location("mysql-bin.000003", 400, "", 2, "u")
 DDL = "ALTER TABLE shop.t ADD COLUMN c int"
@@ -33,7 +34,7 @@ def store(work_dir: Path) -> Iterator[MetaStore]:
 
 
 def run(operator: Any) -> Any:
-    return operator.execute({"params": {"source": "one"}})
+    return operator.execute({**context(), "params": {"source": "one"}})
 
 
 def test_a_statement_is_replaced_and_the_decision_reverted(store: MetaStore) -> None:
