@@ -61,7 +61,7 @@ def test_a_person_adds_a_database_and_presses_test(airflow: Airflow, account: Se
 
     row = page.get_by_role("row", name="made_in_the_form")
     row.get_by_role("button", name="Test Connection").click()
-    expect(page.get_by_text("As a source: ready. As a target: ready.")).to_be_visible()
+    expect(page.get_by_text("Ready as a source. Ready as a target.")).to_be_visible()
     assert CANARY not in page.content()
 
     account.sql("ALTER USER 'form'@'%' IDENTIFIED BY 'changed'")
