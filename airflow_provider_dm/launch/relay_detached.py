@@ -162,12 +162,12 @@ class DetachedRelay:
         return end
 
     def _is_settled(self, status: RelayStatus) -> bool:
-        """Tell whether its first report suffices to go on. One that ends at a goal is given the time for it: what is
-        short needs no watching.
+        """Return whether its first report suffices. One with an error may be about to end, and one that ends at a goal
+        is given the time for it.
         """
-        if status.stage is Stage.PAUSED:
-            return True
-        return self.spec.until == "stopped" and status.relay is not None and status.error is None
+        if status.error is not None:
+            return False
+        return status.stage is Stage.PAUSED or (self.spec.until == "stopped" and status.relay is not None)
 
     def _lives_elsewhere(self) -> bool:
         """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
