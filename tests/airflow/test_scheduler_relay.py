@@ -106,7 +106,7 @@ def test_it_outlives_a_triggerer_and_comes_back_from_the_dead_until_it_is_stoppe
     wait_for(lambda: airflow.api.call("GET", "/dags/relay_advanced/dagRuns")["total_entries"], seconds=60)
     log = airflow.api.log(STOPPED_DAG, run, "pull")
     assert f"process {first} on" in log
-    assert "has said nothing for" in log
+    assert "has not reported for" in log
     assert CANARY not in log
     assert files_with(CANARY, airflow.home) == []
 
