@@ -149,6 +149,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
         assert "did not end in time; its progress is saved" in airflow.api.log("sync_for_a_while", run, "sync")
         wait_for(lambda: not running(airflow, b"launch.detached"), seconds=30)
         assert store.list_subtasks(task="scheduled_sync")[0].desired is Stage.PAUSED
+        store.set_subtask_desired("scheduled_sync", "sync_source", Stage.RUNNING)  # for the next test
     assert files_with(CANARY, airflow.home) == []
 
 
