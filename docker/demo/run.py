@@ -35,6 +35,8 @@ class Outcome:
     report: Report | None
     changes_written: int
     changes_applied: int
+    deadlocks: int
+    """Transactions of the writers that a server rolled back, and that were repeated."""
     schema_changes: int
     ddl_applied: int
     ddl_locks: list[dict[str, Any]]
@@ -88,6 +90,7 @@ def run_dag(
         report=report,
         changes_written=sum(writer.changes for writer in writers),
         changes_applied=_applied(world, run_id, "changes_applied") if state == "success" else 0,
+        deadlocks=sum(writer.deadlocks for writer in writers),
         schema_changes=sum(writer.schema_changes for writer in writers),
         ddl_applied=_applied(world, run_id, "ddl_applied") if state == "success" else 0,
         ddl_locks=locks.to_json(),

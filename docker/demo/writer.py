@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pymysql.cursors import Cursor
+from pymysql.err import OperationalError
 
 from demo.shops import AGREED, ALTERED, ID_SPAN, Shard
 from testbed.servers import Server
@@ -23,6 +24,7 @@ from testbed.servers import Server
 CONTROL_SCHEMA: Final = "dm_demo_control"
 NEW_IDS_FROM: Final = ID_SPAN // 2
 """Rows that the writer inserts have numbers above this one inside their shard."""
+_DEADLOCK: Final = 1213
 _STOP_CHECK_EVERY: Final = 20
 _SCHEMA_CHANGES: Final = (
     "ADD COLUMN place VARCHAR(40) NOT NULL DEFAULT 'main hall'",
@@ -58,6 +60,7 @@ class Writer:
     def __init__(self, source: Server, shards: Sequence[Shard], counts: dict[str, int], *, per_second: int) -> None:
         self.source = source
         self.changes = 0
+        self.deadlocks = 0
         self.schema_changes = 0
         self.error: BaseException | None = None
         self._shards = tuple(shards)
@@ -102,8 +105,15 @@ class Writer:
                 transactions = 0
                 while not self._abandoned.is_set():
                     began = time.monotonic()
-                    changes = self._one_transaction(cursor)
-                    connection.commit()
+                    try:
+                        changes = self._one_transaction(cursor)
+                        connection.commit()
+                    except OperationalError as error:
+                        if error.args[0] != _DEADLOCK:
+                            raise
+                        connection.rollback()  # as applications on InnoDB have to; the lock of a load may cause it
+                        self.deadlocks += 1
+                        continue
                     self.changes += changes
                     transactions += 1
                     if transactions % _STOP_CHECK_EVERY == 0:

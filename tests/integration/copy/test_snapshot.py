@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.snapshot import (
     Held,
@@ -30,6 +31,8 @@ from tests.integration.copy.migrations import Migration, endpoint
 
 WRITER_SECONDS = 3
 """One request for a lock waits for one second."""
+LOCK_DEADLOCK = 1213
+_WAITING = "SELECT 1 FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'"
 _LONG_SELECT = "FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
 
 
@@ -178,6 +181,35 @@ def test_a_lock_is_granted_once_the_transaction_has_ended(
     with open_transaction(mysql_source, tables[1]) as commit:
         monkeypatch.setattr("airflow_provider_dm.engine.copy.snapshot.time.sleep", lambda _seconds: commit())
         read_under_lock(here, tables, end_of_log)
+
+
+@pytest.mark.parametrize("consistency", [Consistency.LOCK, Consistency.FLUSH])
+def test_a_transaction_over_several_tables(
+    mysql_source: Server, tables: list[TableName], consistency: Consistency, hurry: None
+) -> None:
+    """LOCK TABLES has one table and waits for another: MySQL rolls the transaction back that has it the other way."""
+    t, u = tables
+    found: list[object] = []
+
+    def lock() -> None:
+        found.append(read_under_lock(endpoint("one", mysql_source), tables, end_of_log, consistency))
+
+    request = threading.Thread(target=lock)
+    rolled_back = False
+    with mysql_source.connect(autocommit=False) as connection, connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {u.quoted()} VALUES (2)")
+        request.start()
+        while consistency is Consistency.LOCK and not mysql_source.sql(_WAITING):
+            pass
+        try:
+            cursor.execute(f"INSERT INTO {t.quoted()} VALUES (2)")
+            connection.commit()
+        except pymysql.err.OperationalError as error:
+            rolled_back = error.args[0] == LOCK_DEADLOCK
+        connection.rollback()
+    request.join()
+    assert rolled_back == (consistency is Consistency.LOCK)
+    assert len(found) == 1
 
 
 def test_the_session_is_named_that_a_flush_left_behind_waits_for(
