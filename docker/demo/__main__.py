@@ -138,7 +138,8 @@ def summarise(outcome: Outcome, watch: Stopwatch) -> None:
     console.print(
         f"The writers made {outcome.changes_written:,} changes; {outcome.changes_applied:,} were read from the log and "
         f"applied, the others came with the copy; {outcome.deadlocks} transactions were rolled back by a deadlock. "
-        f"They changed columns and keys of tables by {outcome.schema_changes} statements; the target's tables followed {outcome.ddl_applied}."
+        f"They changed columns and keys of tables by {outcome.schema_changes} statements; "
+        f"the target's tables followed {outcome.ddl_applied}."
     )
     for lock in outcome.ddl_locks:
         steps = " → ".join(f"{step['phase']} ({step['seconds']:g} s)" for step in lock["life"])
