@@ -65,7 +65,8 @@ def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *
         json.dump(connections, file)
         file.flush()
         printed = _airflow(["connections", "import", file.name, *(["--overwrite"] if overwrite else [])], verb)
-    return {name: "" if f"Imported connection {name}" in printed else _why_not(name, printed) for name in connections}
+    lines = [line.strip() for line in printed.splitlines()]
+    return {name: "" if f"Imported connection {name}" in lines else _why_not(name, lines) for name in connections}
 
 
 def delete_connection(name: str, verb: str) -> str:
@@ -84,9 +85,9 @@ def list_connections(verb: str) -> list[str]:
     return sorted(str(one["conn_id"]) for one in found if one.get("conn_type") == TYPE)
 
 
-def _why_not(name: str, printed: str) -> str:
-    lines = [line for line in printed.splitlines() if line.startswith("Could not import connection") and name in line]
-    return lines[0] if lines else f"Airflow has not reported connection {name} as imported"
+def _why_not(name: str, lines: Sequence[str]) -> str:
+    refused = [line for line in lines if line.startswith(f"Could not import connection {name}:")]
+    return refused[0] if refused else f"Airflow has not reported connection {name} as imported"
 
 
 def _airflow(words: Sequence[str], verb: str) -> str:

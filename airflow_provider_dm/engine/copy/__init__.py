@@ -1,1 +1,1 @@
-"""The full copy of tables without a lock: where it starts, in what pieces, and how each piece is written once."""
+"""The full copy of tables in rounds: snapshots opened under one momentary lock, pages, and how each is written once."""

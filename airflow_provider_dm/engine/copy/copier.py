@@ -37,7 +37,7 @@ def copy_chunk(job: ChunkJob, reader: SnapshotReader, source: Endpoint, target: 
     writing raise.
     """
     seen = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk))
-    if seen.done or seen.round != job.chunk.round:
+    if seen.done or seen.is_broken_off or seen.round != job.chunk.round:
         return seen
     order = KeyOrder.of(job.mapping.source)
     if order is None:

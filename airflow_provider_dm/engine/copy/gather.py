@@ -20,7 +20,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -176,15 +176,16 @@ class Gathering:
     _has_gone: bool = field(default=False, init=False)
     """`go` was released: readers open snapshots, which cannot be taken back."""
 
-    def gather(self, tables: Collection[TableName]) -> Gathered:
+    def gather(self, tables: Collection[TableName], have_ended: Callable[[], bool] = lambda: False) -> Gathered:
         """Open the snapshots of all readers that are ready, at one location. Their tasks must have been started.
+        `have_ended` returns True if all of these tasks have ended: then none is waited for.
 
         Raises NotGathered, WatermarkBlocked (both: retry), WatermarkNotPermitted, and what `source_error` makes of a
         lost connection. Then all readers end.
         """
         try:
             with typed(self.source):
-                self._wait_for_readers()
+                self._wait_for_readers(have_ended)
                 if self.consistency in LOCKLESS:
                     return self._without_lock(tables)
                 return self._under_lock(tables)
@@ -256,10 +257,12 @@ class Gathering:
         found = holders(self.connection, [self.group.name(f"{word}-{number}") for number in range(self.group.readers)])
         return {number: one for number, one in enumerate(found) if one not in (None, self.me)}
 
-    def _wait_for_readers(self) -> None:
+    def _wait_for_readers(self, have_ended: Callable[[], bool]) -> None:
         """Wait for the first reader, then for the others; shut out those that are late. Raises NotGathered."""
         until, seen = time.monotonic() + FIRST_SECONDS, False
         while len(ready := self._holders("ready")) < self.group.readers and time.monotonic() < until:
+            if have_ended():
+                raise NotGathered(self.source.name, "all readers have ended")
             if ready and not seen:
                 seen, until = True, time.monotonic() + READY_SECONDS
             time.sleep(POLL_SECONDS)

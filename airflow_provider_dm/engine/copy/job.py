@@ -42,8 +42,7 @@ class ChunkJob:
 
 @dataclass(frozen=True)
 class ReaderResult:
-    """The work of a reader in a round. `took_part` False: it had no snapshot. `lost`: why its snapshot ended early."""
+    """The work of a reader in a round. `lost`: why its snapshot ended early, or ""."""
 
     rows: int = 0
-    took_part: bool = True
     lost: str = ""

@@ -131,7 +131,7 @@ class _Run:
     sources: Sequence[Source]
     hooks: Hooks
     loads: dict[str, SourceLoad] = field(default_factory=dict)
-    _failed: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def load(self, loadings: Sequence[Loading]) -> bool:
         """Load all of them. Return False if asked to stop before. Raises the first error of a source."""
@@ -176,7 +176,7 @@ class _Run:
             self.target,
             self.hooks.runner,
             follow,
-            self._contests(source),
+            lambda: self._contests(source),
             self._stops,
             readers=max(1, slots // loads),
             short=slots < loads,
@@ -185,13 +185,16 @@ class _Run:
     def _contests(self, source: Source) -> Contests:
         endpoints = {one.id: one.endpoint for one in self.sources}
         routers = {one.id: one.rules.router for one in self.sources}
-        found = Contests(source.fence, Servers(self.target, source.fence.ref, endpoints, routers), MOST_WHILE_COPYING)
+        servers = Servers(self.target, source.fence.ref, endpoints, routers)
+        agreeing = source.subtask.shard_mode is ShardMode.PESSIMISTIC
+        found = Contests(source.fence, servers, MOST_WHILE_COPYING, agreeing)
         if source.subtask.syncer.safe_mode and source.reads_log:
             found.spares = can_be_written_over
         return found
 
     def _stops(self) -> bool:
-        return self._failed.is_set() or self.hooks.stop()
+        """Sources pause and stop together: a run whose other sources went on would wait for one that has stopped."""
+        return self._ended.is_set() or self.hooks.stop()
 
     def _thread(self, source: Source) -> bool:
         if len(self.sources) > 1:
@@ -200,11 +203,12 @@ class _Run:
             load = self.loads.get(source.id)
             if load is not None:
                 if not load.run():
+                    self._ended.set()
                     return False
                 self.hooks.ended(source.id, log_needed(self.target, source))
             self._accompany(source)
         except BaseException:
-            self._failed.set()
+            self._ended.set()
             raise
         finally:
             close_target(self.target)

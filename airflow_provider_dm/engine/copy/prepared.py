@@ -1,10 +1,10 @@
-"""XA transactions that are prepared at the source when a copy begins: no read shows their rows, and P0 is behind them.
+"""XA transactions that are prepared at the source when a load begins: their rows are in the log in front of F0.
 
-Those that end soon do no harm: their commits lie behind P0, and the sync looks up their rows in the relay log, which
-holds the file of P0 from its beginning. One that stays, for hours maybe, may lie in files that nobody keeps: the copy
+Those that end soon do no harm: their commits lie behind F0, and the sync looks up their rows in the relay log, which
+holds the file of F0 from its beginning. One that stays, for hours maybe, may lie in files that are not kept: the load
 does not begin before it has ended.
 
-    P0, XA RECOVER: a, b    …    XA RECOVER: b, c (later than P0)    …    XA RECOVER: c    begin
+    F0, XA RECOVER: a, b    …    XA RECOVER: b, c (later than F0)    …    XA RECOVER: c    begin
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ReadRound:
         try:
             with snapshot_reader(self.source, self.group, number) as reader:
                 if reader is None or not reader.wait_until_open():
-                    return ReaderResult(took_part=False)
+                    return ReaderResult()
                 return ReaderResult(self._read(reader))
         except (SnapshotLost, SourceReadFailed, ServerUnreachable) as lost:
             log.info("%s: reader %d has lost its snapshot: %s", self.fence.ref.source, number, lost)

@@ -28,11 +28,12 @@ from itertools import count
 from typing import Any, Final
 
 from airflow_provider_dm.engine.copy.begin import SourceMoved
-from airflow_provider_dm.engine.copy.gather import Gathering, gathering
+from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, NotGathered, gathering
 from airflow_provider_dm.engine.copy.job import ReaderResult
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
+from airflow_provider_dm.engine.copy.reader import SnapshotLost
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
 from airflow_provider_dm.engine.merge.writer import TooManyContested
@@ -85,8 +86,8 @@ class TablesWait(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = (
-        "{source}: {tables} cannot be copied yet: other shards have to make the same DDL first, or an online DDL tool "
-        "has renamed them for the moment."
+        "{source}: {tables} cannot be copied yet: other shards have to make the same DDL first, an online DDL tool has "
+        "renamed them for the moment, or they are altered again and again."
     )
     hint = (
         "Let all shards make the DDL (`dmctl shard-ddl-lock TASK` shows which have not), and run the load with all "
@@ -112,7 +113,8 @@ class SourceLoad:
     target: Endpoint
     runner: Runner
     follow: Follow
-    contests: Contests
+    contests: Callable[[], Contests]
+    """Returns the rows that wait, to be asked once: DDL between two rounds changes the definitions that it reads."""
     stop: Callable[[], bool]
     readers: int
     short: bool = False
@@ -140,7 +142,9 @@ class SourceLoad:
                     return False
                 if self._is_covered():
                     return self._complete()
-                self._round()
+                lost = self._round()
+                if lost and self._rows() <= before:
+                    raise SnapshotLost(self.loading.source.id, lost)
                 failures = 0
             except DmError as error:
                 failures = 0 if self._rows() > before else failures + 1
@@ -168,7 +172,8 @@ class SourceLoad:
     def _complete(self) -> bool:
         """Hand the source over. Raises RowsCollide, WrittenToMeanwhile."""
         source = self.loading.source
-        left = self.contests.confirm(self._sleeps) if self.contests.look() else 0
+        contests = self.contests()
+        left = contests.confirm(self._sleeps) if contests.look() else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenToMeanwhile(source.id, left, why)
@@ -178,26 +183,33 @@ class SourceLoad:
     def _explain(self, error: DmError) -> None:
         """Find out which rows collide, if that is what has failed. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
-            self.contests.confirm(self._sleeps)
+            self.contests().confirm(self._sleeps)
 
-    def _note_waiting(self, *, waits: bool) -> None:
-        """Note whether no table can be read before its DDL has come to its end. Raises TablesWait."""
-        self.waiting_since = (self.waiting_since or time.monotonic()) if waits else None
-        if self.waiting_since is not None and time.monotonic() - self.waiting_since > WAITS_SECONDS:
+    def _wait_for_ddl(self, why: str) -> str:
+        """Wait a little, as no table can be read before its DDL has come to its end. Raises TablesWait."""
+        if self.waiting_since is None:
+            log.info("%s: %s", self.loading.source.id, why)
+            self.waiting_since = time.monotonic()
+        if time.monotonic() - self.waiting_since > WAITS_SECONDS:
             left = sorted({one.table for one in self._chunks() if not one.done})
             raise TablesWait(self.loading.source.id, ", ".join(map(str, left)))
+        self._sleep(IDLE_SECONDS)
+        return ""
 
     # A round
 
-    def _round(self) -> None:
-        source, tables = self.loading.source, self._to_read()
-        before = settled_births(source.endpoint, source.rules.block_allow) if tables else NO_BIRTHS
-        tables = [one for one in tables if one in before.tables]
-        self._note_waiting(waits=not tables)
-        tables = [one for one in tables if one not in before.young]
+    def _round(self) -> str:
+        """Copy rows in one round, if any table can be read. Return why readers have lost their snapshots, or "".
+
+        Raises TablesWait, SchemaChangedDuringCopy, and what a gather and a reader raise.
+        """
+        source, left = self.loading.source, self._to_read()
+        before = settled_births(source.endpoint, source.rules.block_allow) if left else NO_BIRTHS
+        if not source.reads_log and (gone := set(left) - before.tables.keys()):
+            raise SchemaChangedDuringCopy(source.id, str(min(gone)), "it was dropped or renamed, and no log is read")
+        tables = [one for one in left if one in before.tables and one not in before.young]
         if not tables:
-            self._sleep(IDLE_SECONDS)
-            return
+            return self._wait_for_ddl("no table can be read now")
         with connected(source.endpoint) as connection:
             there = sorted(existing(connection, tables))
             definitions = read_tables(connection, there)
@@ -210,7 +222,7 @@ class SourceLoad:
         ):
             task = ReadRound(gathered.group, source.fence, source.subtask, number, source.endpoint, self.target)
             readers = [pool.submit(self.runner.run, task, [one]) for one in range(gathered.group.readers)]
-            found = gathered.gather(there)
+            found = self._gather(gathered, there, readers)
             began = time.monotonic()
             self.blocked_seconds = max(self.blocked_seconds, found.blocked_seconds)
             at = self._in_log(found.location)
@@ -221,25 +233,40 @@ class SourceLoad:
                 if one in found.tables and before.same(after, [one]) and before.tables[one].server == at.server_uuid
             ]
             if not self._go_to(at):
-                return
+                return ""
             births = {name: str(before.tables[name]) for name in self._as_logged(same, definitions)}
             if not births:
-                log.info("%s: all tables were altered, none is read at %s", source.id, at)
-                self._sleep(IDLE_SECONDS)
-                return
+                return self._wait_for_ddl(f"all tables were altered, none is read at {at}")
             this = Round(number, births)
             run_transaction(self.target, lambda tx: open_round(tx, source.fence, at.sort_key, this))
+            self.waiting_since = None
             self.rounds += 1
             self.locations.add(f"round {self.rounds}" if at.file == NOT_SHOWN.name else at.sort_key)
             log.info("%s: a round of %d readers at %s", source.id, len(found.readers), at)
             try:
                 gathered.open()
-                self._wait_for(readers, gathered, began)
+                return self._wait_for(readers, gathered, began)
             finally:
                 self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
 
-    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering, began: float) -> None:
-        """Wait until all readers have ended, or end the round. Raises what a reader has raised."""
+    def _gather(
+        self, gathered: Gathering, tables: Collection[TableName], readers: Sequence[Future[list[ReaderResult]]]
+    ) -> Gathered:
+        """Open the snapshots. Raises what a reader has raised, else SnapshotLost if one has lost its own, else what
+        `gather` raises.
+        """
+        try:
+            return gathered.gather(tables, lambda: all(one.done() for one in readers))
+        except NotGathered:
+            if lost := _lost([one for one in readers if one.done()]):
+                raise SnapshotLost(self.loading.source.id, lost) from None
+            raise
+
+    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering, began: float) -> str:
+        """Wait until all readers have ended, or end the round. Return why some have lost their snapshots, or "".
+
+        Raises what a reader has raised.
+        """
         looked = began
         seconds = SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS
         left = set(readers)
@@ -256,8 +283,7 @@ class SourceLoad:
                     break
         gathered.close()
         wait(readers)
-        for one in readers:
-            one.result()
+        return _lost(readers)
 
     def _others_wait(self) -> bool:
         ref = self.loading.source.fence.ref
@@ -315,7 +341,7 @@ class SourceLoad:
         return run_transaction(self.target, lambda tx: load_chunks(tx, ref))
 
     def _rows(self) -> int:
-        return sum(one.rows_copied + one.done for one in self._chunks())
+        return sum(one.rows_copied + one.done for one in self._chunks() if not one.is_broken_off)
 
     def _is_covered(self) -> bool:
         return all(one.done for one in self._chunks())
@@ -354,6 +380,11 @@ class SourceLoad:
     def _sleeps(self, seconds: float) -> bool:
         self._sleep(seconds)
         return self.stop()
+
+
+def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
+    """Return why readers that have ended lost their snapshots, or "". Raises what one of them has raised."""
+    return "; ".join(sorted({result.lost for one in readers for result in one.result() if result.lost}))
 
 
 def _form(table: Table) -> object:

@@ -119,12 +119,6 @@ def _are_empty_schemas(connection: Connection, present: Sequence[TableName], rul
     return any(map(allows, schema_collations(connection)))
 
 
-def survey_tables(endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules) -> SourceSurvey:
-    """Read these tables of a source. Raises TableNotFound, EngineNotTransactional, and the errors of `connected`."""
-    with connected(endpoint) as connection:
-        return _surveyed(connection, endpoint, names, rules)
-
-
 def _surveyed(
     connection: Connection, endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules
 ) -> SourceSurvey:

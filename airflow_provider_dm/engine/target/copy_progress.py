@@ -12,7 +12,7 @@ closed (rounds.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -67,22 +67,9 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
     CHUNKS.put(connection, fence.ref, columns, rows, verb="INSERT")
 
 
-def renumber_chunks(connection: Connection, ref: SubtaskRef, numbers: Mapping[int, int]) -> None:
-    """Give chunks other numbers, in a transaction that has checked the generation: whoever still has a page of one is
-    refused. The new ones are as those of `add_chunks`.
-    """
-    for old, new in numbers.items():
-        CHUNKS.update(connection, ref, "chunk = %s", (new,), "chunk = %s", (old,))
-
-
 def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
     """Return all chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
     return [_progress(row) for row in CHUNKS.read(connection, ref, _COLUMNS, tail="ORDER BY chunk")]
-
-
-def lock_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> list[ChunkProgress]:
-    """Return a table's chunks as they stand, none of which moves until the transaction ends."""
-    return [_progress(row) for row in CHUNKS.select(connection, ref, _COLUMNS, OF_SOURCE_TABLE, table, "FOR UPDATE")]
 
 
 def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:

@@ -38,22 +38,6 @@ def row_key(values: Iterable[bytes]) -> bytes:
     return key[:_PREFIX] + hashlib.blake2b(key, digest_size=_DIGEST).digest() + b"#"
 
 
-def key_values(key: bytes) -> list[bytes] | None:
-    r"""Return the values that a key was made of; None for one that is too long to hold them.
-
-    >>> key_values(row_key([b"7", b"", b"x" * 40])) == [b"7", b"", b"x" * 40], key_values(row_key([b"x" * 80]))
-    (True, None)
-    """
-    if len(key) > LONGEST:
-        return None
-    values, at = [], 0
-    while at < len(key):
-        size = key[at]  # a length beyond one byte is one of a key that is too long
-        values.append(key[at + 1 : at + 1 + size])
-        at += 1 + size
-    return values
-
-
 def _behind_length(value: bytes) -> bytes:
     size = len(value)
     return bytes((size,)) + value if size < _LONG else bytes((_LONG,)) + _LENGTH.pack(size) + value

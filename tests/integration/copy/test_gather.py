@@ -341,7 +341,7 @@ def test_a_late_reader_and_a_repeated_task_do_not_take_part(source: Server, tabl
 def test_a_frozen_reader_holds_up_nobody(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 2) as it, readers_of(it, tables) as readers:
         readers.start(0, 1)
-        it._wait_for_readers()
+        it._wait_for_readers(lambda: False)
         readers.signal(1, signal.SIGSTOP)
         with writing(source, tables):
             found = it.gather(tables)
@@ -363,7 +363,7 @@ def test_without_readers_there_is_no_lock(
 def test_a_reader_ends_when_its_driver_has_gone(source: Server, tables: list[TableName]) -> None:
     with gathering(endpoint("one", source), Consistency.AUTO, 1) as it, readers_of(it, tables) as readers:
         readers.start(0)
-        it._wait_for_readers()
+        it._wait_for_readers(lambda: False)
         lose_driver(source, it)
         assert readers.reported(1) == {0: None}
 

@@ -1,0 +1,131 @@
+"""What a load does when its readers, or one of its sources, end before their round."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from airflow_provider_dm.engine.copy import keyless, read_round, rounds
+from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy.keyless import Snapshot
+from airflow_provider_dm.engine.copy.migration import Stopped
+from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader
+from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.mysql.connection import AccessDenied
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+TABLES = (
+    "CREATE TABLE one (v INT); CREATE TABLE two (v INT);"
+    "INSERT INTO one VALUES (1), (2), (3), (4), (5), (6), (7), (8); INSERT INTO two SELECT v + 10 FROM one"
+)
+
+
+@pytest.fixture
+def migration(source: Server, target: Server, fresh_schema: FreshSchema) -> Migration:
+    schema = fresh_schema(source)
+    source.sql(TABLES, database=schema)
+    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", runner=LocalRunner(2))
+
+
+def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
+    migration: Migration, source: Server, target: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other reader has listed the table before, as one that nothing is copied of."""
+    lost, pieces = threading.Event(), keyless._pieces
+
+    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+        if job.mapping.source.name.table == "one":
+            assert lost.wait(60)
+        for number, some in enumerate(pieces(snapshot, job)):
+            yield some
+            if job.mapping.source.name.table == "two" and number == 0 and not lost.is_set():
+                lost.set()
+                raise SnapshotLost("one", "it is lost here")
+
+    monkeypatch.setattr(keyless, "PAGE_ROWS", 1)
+    monkeypatch.setattr(keyless, "_pieces", loses)
+    schema = str(migration.schemas["one"][0])
+
+    result = migration.finish()
+
+    assert lost.is_set()
+    assert result["sources"]["one"]["rounds"] == 2
+    tables = {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("one", "two")}
+    report = differences(target, tables)
+    assert report.equal, report
+
+
+def test_readers_that_always_lose_their_snapshots_end_the_load(
+    migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a copy that breaks off writes some rows each time: they are removed again."""
+
+    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+        yield next(pieces(snapshot, job))
+        raise SnapshotLost("one", "it is lost here")
+
+    pieces = keyless._pieces
+    monkeypatch.setattr(keyless, "PAGE_ROWS", 1)
+    monkeypatch.setattr(keyless, "_pieces", loses)
+    monkeypatch.setattr(rounds, "FAILURES", 2)
+    with pytest.raises(SnapshotLost, match="it is lost here"):
+        migration.go()
+
+
+def test_what_keeps_all_readers_from_the_source_is_raised_at_once(
+    migration: Migration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_arguments: object) -> SnapshotReader:
+        raise AccessDenied("one", "not from there")
+
+    monkeypatch.setattr(read_round, "snapshot_reader", denied)
+    with pytest.raises(AccessDenied, match="not from there"):
+        migration.go()
+
+
+def test_without_a_log_a_table_that_is_dropped_stops_the_load(
+    migration: Migration, source: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema, begins = str(migration.schemas["one"][0]), SourceLoad.run
+
+    def drops(load: SourceLoad) -> bool:
+        source.sql(f"DROP TABLE {schema}.two")
+        return begins(load)
+
+    monkeypatch.setattr(SourceLoad, "run", drops)
+    with pytest.raises(SchemaChangedDuringCopy, match="it was dropped or renamed"):
+        migration.go()
+
+
+def test_a_source_that_stops_stops_the_others(
+    mysql_source: Server,
+    mariadb_source: Server,
+    mariadb_target: Server,
+    fresh_schema: FreshSchema,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pause that is taken back meets the one source between two rounds, and the other one not at all."""
+    sources = {"one": mysql_source, "two": mariadb_source}
+    schemas = {}
+    for name, server in sources.items():
+        schemas[name] = [fresh_schema(server)]
+        server.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)", database=schemas[name][0])
+    migration = Migration(mariadb_target, sources, schemas, f"{schemas['one'][0]}_meta")
+    follows, patience = SourceLoad._follow, threading.Event()
+
+    def is_stopped(load: SourceLoad) -> bool:
+        if load.loading.source.id == "one":
+            return False
+        while not load.stop():
+            assert not patience.wait(0.1)
+        return follows(load)
+
+    monkeypatch.setattr(SourceLoad, "_follow", is_stopped)
+    assert isinstance(migration.go(), Stopped)
