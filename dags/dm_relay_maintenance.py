@@ -1,8 +1,9 @@
 """Look after the relay logs of a task's sources every day: does each relay follow its source, and what may go?
 
-`caught_up` fails where a relay has ended with an error, or is an hour behind. `purge` then removes the files that no
-task needs, by the rules of DM's `purge` in source.yaml; here those are the defaults. It has to run on the machine of
-the relay logs: give it the queue of the relays.
+`caught_up` fails where a relay has ended with an error, or is an hour behind. `purge` then applies the `purge` of
+each source's connection (without one, DM's defaults: only below 15 GB of free space). A relay that runs does this
+every hour by itself; the task is for relays that run seldom. It has to run on the machine of the relay logs: give it
+the queue of the relays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`doctor`: can a task run on this machine? Every check that fails names its remedy; none of them changes anything.
+"""`doctor`: can a task run on this machine? Every check that fails names its remedy. Nothing is changed, but the
+work directory and dmctl's own metadata DB are made where they are missing.
 
 doctor                              Java, pyspark, work directory, disk, ports, metadata DB
 doctor -s SOURCE.yaml …             also logins, grants and binlog settings of sources, and their relay disks

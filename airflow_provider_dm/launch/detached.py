@@ -41,7 +41,7 @@ from airflow_provider_dm.launch.task_control import want_running
 LOG: Final = "launcher.log"
 STOP_SECONDS: Final = 10.0
 """The time for an app to finish its epoch when a relay that it needs has failed."""
-WISHES_SECONDS: Final = 2.0
+WISHES_SECONDS: Final = 1.0
 PREDECESSOR_SECONDS: Final = 30.0
 
 log = logging.getLogger("airflow_provider_dm.launch.detached")

@@ -37,7 +37,7 @@ class RunGone(DmError):
 
     code = "DM-9024"
     reaction = Reaction.RETRY
-    what = "{app} (run {run_id}) does not work any more: {reason}."
+    what = "{app} (run {run_id}) ended without a result: {reason}."
     hint = "Run it again: it continues from what is committed in the target."
 
 

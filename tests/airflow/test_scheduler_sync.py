@@ -135,6 +135,7 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
     assert "DM-9024" in airflow.api.log("sync_deferred", run, "sync", 1)
     with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
         store.set_subtask_desired("scheduled_sync", "sync_source", Stage.PAUSED)
+        wait_for(lambda: store.list_subtasks(task="scheduled_sync")[0].stage is Stage.PAUSED, seconds=60)
 
         # A person marks the task as failed: nothing of it runs any more, and what the person wanted stays.
         airflow.api.set_task_state("sync_deferred", run, "sync", "failed")

@@ -73,7 +73,7 @@ class WatermarkBlocked(DmError):
     code = "DM-7001"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{source}: no safe binlog location in {seconds:.0f} s, waiting for {waited_for}."
+    what = "{source}: the read lock of the snapshots was not granted in {seconds:.0f} s, waiting for {waited_for}."
     hint = (
         "End the transactions that stay open or hang in commit (prepared XA transactions too), long-running statements "
         "and locks. With `consistency: auto`, an account with RELOAD (MySQL: and PROCESS) does not have to wait for "
@@ -182,7 +182,7 @@ def read_under_lock(
                 continue
             log.info("%s: a read lock blocked writers for %.3f s at most", endpoint.name, locker.blocked_seconds)
             return ReadUnderLock(value, locker.blocked_seconds, attempt + 1)
-    raise WatermarkBlocked(endpoint.name, "a momentary read lock", time.monotonic() - began)
+    raise WatermarkBlocked(endpoint.name, "open transactions or running statements", time.monotonic() - began)
 
 
 class _NotGranted(Exception):

@@ -37,13 +37,14 @@ class DuplicateDuringCopy(DmError):
     code = "DM-7006"
     scope = Scope.DOWNSTREAM
     what = (
-        "{source}: a row of {table} has the same {key} key as a row that is already in {target}, which also takes the "
-        "rows of: {siblings}."
+        "{source}: a row of {table} has the same value of the unique key {key} as a row that is already in {target}, "
+        "which takes the rows of: {siblings}."
     )
     hint = (
-        "Nothing was replaced. Make the keys of the shards distinct, give the target another key, or route to "
-        "different tables. If the rows are meant to overwrite each other, set the loader's on-duplicate-logical to "
-        "replace."
+        "Nothing was replaced. Either another of these tables has a row of this key: make the keys distinct, or route "
+        "to different tables. Or the source has no such key, or the key's collation in the target takes more values "
+        "for equal: change or drop it there. Or somebody else has written the row: delete it. If rows are meant to "
+        "overwrite each other, set the loader's on-duplicate-logical to replace."
     )
 
 

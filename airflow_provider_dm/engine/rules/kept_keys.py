@@ -1,9 +1,8 @@
 """Whether rows that are distinct at the source stay distinct in the target.
 
-Where rows may be newer than the log that is read, they are written by REPLACE: copies of tables with several unique
-keys, and everything behind a load or a start in the past until the log has come so far. REPLACE removes whoever has its
-unique values, and nobody would notice that this was another row of the source. So every unique key of the target has to
-follow from one of the source: over the same columns or more, and telling the same text apart. Elsewhere a row that is
+Behind a start in a past that is not exact, a row that collides is written over (sync/safe_mode), and the row that gives
+way may be another row of the source, which would not be noticed. So every unique key of the target has to follow from
+one of the source: over the same columns or more, and telling the same text apart. Elsewhere a row that is
 distinct at the source only meets a duplicate, which stops the task.
 """
 

@@ -180,7 +180,7 @@ def test_a_certificate_counts_the_servers_by_its_names_and_ours_too(
 
 def _settled(look: Callable[[], TlsRefused]) -> TlsRefused:
     """What a look gives where the server's answer comes before the client has hung up."""
-    for _ in range(20):
+    for _ in range(200):
         with suppress(ServerUnreachable):
             return look()
     return look()
