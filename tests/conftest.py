@@ -18,6 +18,7 @@ With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start 
 Without, its tests are left out, and the last line of the summary says how many and why."""
 
 import gc
+import logging
 import os
 import re
 import shutil
@@ -363,6 +364,17 @@ def far_away(monkeypatch: pytest.MonkeyPatch) -> None:
 def _servers_survive(server_pool: ServerPool) -> Iterator[None]:
     yield
     server_pool.revive()
+
+
+@pytest.fixture(autouse=True)
+def _log_handlers_end_with_their_test() -> Iterator[None]:
+    """A command that runs in this process logs to the stderr that pytest gives it, which is closed after the test: a
+    later test would see the tracebacks of `logging`."""
+    before = list(logging.root.handlers)
+    yield
+    for handler in list(logging.root.handlers):
+        if handler not in before:
+            logging.root.removeHandler(handler)
 
 
 @pytest.fixture
