@@ -9,19 +9,18 @@ a warning, and nothing else.
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation, Location
 
 log = logging.getLogger(__name__)
 
-LOOPBACK: Final = "127.0.0.1"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STATES: Final = {Stage.NEW: 1, Stage.RUNNING: 2, Stage.PAUSED: 3, Stage.STOPPED: 4, Stage.FINISHED: 5}
 """DM's numbers of stages."""
@@ -151,10 +150,11 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
 
     An empty host is this machine's loopback; only an address that is given serves others.
     """
-    host, _, port = address.rpartition(":")
+    family, place = listen_address(address)
 
     class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        address_family = family
+        daemon_threads = True
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -173,11 +173,10 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
             """Say nothing of each scrape."""
 
     try:
-        server = Server((host.strip("[]") or LOOPBACK, int(port)), Handler)
-    except (OSError, OverflowError) as error:
+        server = Server(place, Handler)
+    except OSError as error:
         log.warning("no metrics are shown at %s: %s", address, error)
         return None
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     log.info("metrics are shown at http://%s/metrics", address)
     return server

@@ -22,7 +22,7 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, PrecheckReport, State, said
+from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import check_source, run_precheck
 from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE
 from airflow_provider_dm.launch.machine import check_disk, check_metrics_port, checked, machine_results
@@ -54,7 +54,7 @@ def _results(arguments: argparse.Namespace) -> Iterator[CheckResult]:
     try:
         yield from _of_files(arguments, root)
     except DmError as error:
-        yield CheckResult("files", "files", State.FAIL, *said(error))
+        yield CheckResult.failed("files", "files", error)
 
 
 def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult]:

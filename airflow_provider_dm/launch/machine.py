@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, State, said
+from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, State
 from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE
 from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.workdir import private_directory
@@ -27,7 +28,7 @@ def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:
     try:
         return CheckResult(name, where, *check())
     except DmError as error:
-        return CheckResult(name, where, State.FAIL, *said(error))
+        return CheckResult.failed(name, where, error)
 
 
 def check_java(environ: Mapping[str, str] = os.environ) -> Finding:
@@ -72,11 +73,11 @@ def check_local_address(environ: Mapping[str, str] = os.environ) -> Finding:
 
 def check_metrics_port(address: str) -> Finding:
     """Check that nothing else listens at `metrics-addr` of the task."""
-    host, _, port = address.rpartition(":")
+    family, place = listen_address(address)
     try:
-        with socket.socket() as listener:
+        with socket.socket(family) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host.strip("[]") or "127.0.0.1", int(port)))
+            listener.bind(place)
     except OSError as error:
         remedy = "Give metrics-addr another port, or end the process that listens there (`ss -ltnp`)."
         return State.FAIL, f"metrics-addr {address} cannot be listened at ({error.strerror})", remedy

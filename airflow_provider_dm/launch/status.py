@@ -188,7 +188,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
     match subtask.unit:
         case Unit.SYNC:
             status["sync"] = _sync_json(subtask, run, relay)
-        case Unit.DUMP | Unit.LOAD:
+        case Unit.LOAD:
             status[subtask.unit.value] = dict(run.progress) if run is not None else {}
         case Unit.PRECHECK | Unit.RELAY | Unit.VERIFY:
             pass

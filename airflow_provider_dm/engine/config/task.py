@@ -16,6 +16,7 @@ from pydantic import AliasChoices, Field, field_validator
 from airflow_provider_dm.engine.config.base import DmModel, Entries, Lowered, Names, empty_is
 from airflow_provider_dm.engine.config.database import TargetDatabase
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
+from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.config.rule_models import (
     BlockAllowConfig,
     ExpressionFilter,
@@ -228,6 +229,13 @@ class TaskConfig(DmModel):
     enable_heartbeat: bool | None = None
     heartbeat_update_interval: int | None = None
     heartbeat_report_interval: int | None = None
+
+    @field_validator("metrics_addr")
+    @classmethod
+    def _an_address(cls, given: str) -> str:
+        if given:
+            listen_address(given)
+        return given
 
     @field_validator("start_time", mode="before")
     @classmethod

@@ -28,7 +28,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.snapshot import Held, Lock, WatermarkNotPermitted, read_under_lock
+from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, WatermarkNotPermitted, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import (
     BinlogSize,
@@ -312,9 +312,9 @@ class Gathering:
         self.members = readers
 
 
-def _is_steady(before: BinlogSize, at: Location, lock: Lock | None) -> bool:
+def _is_steady(before: BinlogSize, at: Location, lock: SourceLock | None) -> bool:
     """Return True if the binlog has not moved under a global lock, or only forward beside locked tables."""
-    if lock is Lock.GLOBAL:
+    if lock is SourceLock.GLOBAL:
         return before == (at.file, at.position)
     first, last = (BinlogFile.parse(one) for one in (before.name, at.file))
     return first.base == last.base and (first.number, before.size) <= (last.number, at.position)

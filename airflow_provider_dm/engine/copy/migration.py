@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -187,10 +186,7 @@ class _Run:
         routers = {one.id: one.rules.router for one in self.sources}
         servers = Servers(self.target, source.fence.ref, endpoints, routers)
         agreeing = source.subtask.shard_mode is ShardMode.PESSIMISTIC
-        found = Contests(source.fence, servers, MOST_WHILE_COPYING, agreeing)
-        if source.subtask.syncer.safe_mode and source.reads_log:
-            found.spares = can_be_written_over
-        return found
+        return Contests(source.fence, servers, MOST_WHILE_COPYING, agreeing)
 
     def _stops(self) -> bool:
         """Sources pause and stop together: a run whose other sources went on would wait for one that has stopped."""

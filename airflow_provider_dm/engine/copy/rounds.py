@@ -35,7 +35,8 @@ from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader import SnapshotLost
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.contests import Contests, Spares, WrittenToMeanwhile, spare_none
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.mysql.binlog_status import NOT_SHOWN
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
@@ -173,17 +174,23 @@ class SourceLoad:
         """Hand the source over. Raises RowsCollide, WrittenToMeanwhile."""
         source = self.loading.source
         contests = self.contests()
-        left = contests.confirm(self._sleeps) if contests.look() else 0
+        left = contests.confirm(self._sleeps, self._spares) if contests.look(self._spares) else 0
         if left and not source.reads_log:
             why = "rows were moved between the source tables or deleted there while they were copied"
             raise WrittenToMeanwhile(source.id, left, why)
         run_transaction(self.target, lambda tx: complete_load(tx, source.fence))
         return True
 
+    @property
+    def _spares(self) -> Spares:
+        """Rows that wait in safe mode are written over other rows when the log goes on."""
+        source = self.loading.source
+        return can_be_written_over if source.subtask.syncer.safe_mode and source.reads_log else spare_none
+
     def _explain(self, error: DmError) -> None:
         """Find out which rows collide, if that is what has failed. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
-            self.contests().confirm(self._sleeps)
+            self.contests().confirm(self._sleeps, self._spares)
 
     def _wait_for_ddl(self, why: str) -> str:
         """Wait a little, as no table can be read before its DDL has come to its end. Raises TablesWait."""

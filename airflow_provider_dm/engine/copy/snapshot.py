@@ -97,21 +97,22 @@ class WatermarkNotPermitted(DmError):
     )
 
 
-class Lock(Enum):
+class SourceLock(Enum):
     TABLES = "LOCK TABLES"
     GLOBAL = "FLUSH TABLES WITH READ LOCK"
 
     def statement(self, tables: Collection[TableName]) -> str:
-        return f"{self.value} {', '.join(f'{one.quoted()} READ' for one in tables) if self is Lock.TABLES else ''}"
+        locked = ", ".join(f"{one.quoted()} READ" for one in tables) if self is SourceLock.TABLES else ""
+        return f"{self.value} {locked}"
 
     def privileges(self, flavour: Flavour) -> tuple[str, ...]:
         """Return the privileges that the lock takes. On MySQL, PROCESS shows the statements that a flush waits for."""
-        if self is Lock.TABLES:
+        if self is SourceLock.TABLES:
             return ("LOCK TABLES",)
         return ("RELOAD", "PROCESS") if flavour is Flavour.MYSQL else ("RELOAD",)
 
 
-def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[Lock, ...]:
+def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[SourceLock, ...]:
     """Return the locks that may be taken, the preferred one first.
 
     >>> [lock.name for lock in locks_of(Consistency.AUTO, Flavour.MYSQL)]
@@ -119,11 +120,12 @@ def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[Lock, ...]:
     """
     match consistency:
         case Consistency.LOCK:
-            return (Lock.TABLES,)
+            return (SourceLock.TABLES,)
         case Consistency.FLUSH:
-            return (Lock.GLOBAL,)
+            return (SourceLock.GLOBAL,)
         case _:
-            return (Lock.TABLES, Lock.GLOBAL) if flavour is Flavour.MYSQL else (Lock.GLOBAL, Lock.TABLES)
+            both = (SourceLock.TABLES, SourceLock.GLOBAL)
+            return both if flavour is Flavour.MYSQL else both[::-1]
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Held:
     """A lock that is held: by which connection, and on which tables. `lock`: None where there was no table to lock."""
 
     connection: Connection
-    lock: Lock | None
+    lock: SourceLock | None
     tables: frozenset[TableName]
 
 
@@ -200,9 +202,9 @@ class _Locker:
     endpoint: Endpoint
     guard: Connection
     flavour: Flavour
-    locks: tuple[Lock, ...]
+    locks: tuple[SourceLock, ...]
     """The locks that may be taken, the preferred one first."""
-    denied: dict[Lock, str] = field(default_factory=dict)
+    denied: dict[SourceLock, str] = field(default_factory=dict)
     """Locks that the account may not take, and the server's words."""
     blocked_seconds: float = 0.0
 
@@ -219,16 +221,16 @@ class _Locker:
             except _Denied as denied:
                 self.denied[lock] = str(denied)
             except _NotGranted:
-                if lock is Lock.GLOBAL and self.flavour is Flavour.MYSQL:
+                if lock is SourceLock.GLOBAL and self.flavour is Flavour.MYSQL:
                     self._check_no_flush_pends()
                 raise
 
-    def _choose(self, number: int) -> Lock:
+    def _choose(self, number: int) -> SourceLock:
         """Raises _NotGranted where no lock can be requested now; WatermarkNotPermitted."""
         others = number >= FIRST_ATTEMPTS and (number - FIRST_ATTEMPTS) % 2 == 0
         wanted = self.locks[::-1] if others else self.locks
         for lock in wanted:
-            if lock not in self.denied and (lock is Lock.TABLES or self._may_flush()):
+            if lock not in self.denied and (lock is SourceLock.TABLES or self._may_flush()):
                 return lock
         if any(lock not in self.denied for lock in self.locks):
             raise _NotGranted("statements run that a global read lock would wait for")
@@ -237,7 +239,7 @@ class _Locker:
             self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
         )
 
-    def _request(self, lock: Lock, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
+    def _request(self, lock: SourceLock, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
         """Raises _NotGranted, _Denied, and what `read` raises."""
         began = time.monotonic()
         try:
@@ -285,14 +287,14 @@ class _Locker:
 
         MariaDB's flush waits for no SELECT. On MySQL that cannot be known without PROCESS.
         """
-        if Lock.GLOBAL in self.denied or self.flavour is not Flavour.MYSQL:
-            return Lock.GLOBAL not in self.denied
+        if SourceLock.GLOBAL in self.denied or self.flavour is not Flavour.MYSQL:
+            return SourceLock.GLOBAL not in self.denied
         try:
             query(self.guard, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")  # fails without PROCESS
         except pymysql.err.MySQLError as error:
             if error.args[0] not in ACCESS_DENIED:
                 raise
-            self.denied[Lock.GLOBAL] = str(error.args[1])
+            self.denied[SourceLock.GLOBAL] = str(error.args[1])
             return False
         return not self._old_statements()
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import (
@@ -168,6 +168,15 @@ class Surroundings(Answers, Protocol):
         ...
 
 
+Spares: TypeAlias = Callable[[TableMapping], bool]
+"""Returns True for a source table whose waiting rows are not looked into, as they will be written over other rows."""
+
+
+def spare_none(_mapping: TableMapping) -> bool:
+    """Look into the waiting rows of every source table."""
+    return False
+
+
 @dataclass
 class Contests:
     """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
@@ -179,8 +188,6 @@ class Contests:
     """See `Settler`."""
     is_filtered: Callable[[Table], bool] = lambda _: False
     """Returns True if a filter may leave out events of a source table."""
-    spares: Callable[[TableMapping], bool] | None = None
-    """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     since: float | None = None
@@ -197,10 +204,11 @@ class Contests:
     _unknown: bool = False
 
     def __post_init__(self) -> None:
-        self._settler = Settler(self.fence, self.around.transactions, self.around.access, self.around.mapped)
-        self._settler.own_only = self.own_only
+        self._settler = Settler(
+            self.fence, self.around.transactions, self.around.access, self.around.mapped, own_only=self.own_only
+        )
 
-    def look(self, *, now: bool = False) -> int:
+    def look(self, spares: Spares = spare_none, *, now: bool = False) -> int:
         """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).
 
         Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowBehindHeldOne, Fenced.
@@ -215,7 +223,8 @@ class Contests:
             self._held.clear()
             self._past.clear()
         elif now or over or self.around.now() >= self._due:
-            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
+            seconds = 0.0 if now or over else CONTEST_SECONDS
+            self._look_into(seconds, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO, spares)
         return self.rows
 
     def count(self) -> int:
@@ -230,23 +239,24 @@ class Contests:
             log.warning("%s: rows that wait were not moved: %s", self.fence.ref.source, busy)
             return 0
 
-    def confirm(self, wait: Callable[[float], bool]) -> int:
+    def confirm(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
         """Look into the rows at once, and again where some collide. `wait(seconds)` is True when the run should stop.
 
         Return and raise what `look` does.
         """
-        while self.look(now=True) and self._seen:
+        while self.look(spares, now=True) and self._seen:
             if wait(CONFIRM_SECONDS):
                 break
         return self.rows
 
-    def finish(self, wait: Callable[[float], bool]) -> int:
+    def finish(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
         """Give the rows a little time, at the goal. What is left then waits for logs that this run was not to read.
 
         Return how many are left. Raises OtherSourcesWanted where nobody here can tell, and what `look` raises.
         """
         deadline, looks = self.around.now() + FINISH_SECONDS, 0
-        while self.confirm(wait) and (self.around.now() < deadline or looks < WINDOWS):  # a stranger takes some looks
+        # A row whose place no source's row holds takes WINDOWS looks.
+        while self.confirm(wait, spares) and (self.around.now() < deadline or looks < WINDOWS):
             looks += 1
             if wait(FINISH_LOOK_SECONDS):
                 return self.rows
@@ -267,14 +277,14 @@ class Contests:
         self.since = min((one.since for one in mine), default=None)
         return (self.rows if found else None), max((one.rows for one in mine), default=0) > self.most
 
-    def _look_into(self, seconds: float, most: int) -> None:
+    def _look_into(self, seconds: float, most: int, spares: Spares) -> None:
         ref, behind = self.fence.ref, self._behind
         rows = self.around.transactions(
             lambda connection: oldest_rows(connection, ref, seconds=seconds, behind=behind, most=most)
         )
         if behind and not rows:
             self._behind = 0
-            self._look_into(seconds, most)
+            self._look_into(seconds, most, spares)
             return
         if not behind and len(rows) < most:  # these are all
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
@@ -288,7 +298,7 @@ class Contests:
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.around.mapped(row.source, row.table, row.target)
-            if self.spares is not None and self.spares(mapping):
+            if spares(mapping):
                 continue
             member = next((one.member for one in held[row.target] if one.is_of(row.source, row.table)), None)
             dropped, kept = member is not None and member.is_dropped, _keys_stay(held[row.target], mapping)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -44,9 +44,9 @@ class Settler:
     transactions: Transactions
     access: Callable[[], Access]
     mapped: Mapped
-    behind: int = 0
     own_only: bool = False
     """Only rows of the driver's own source: others may have another form than this driver knows (engine.shard)."""
+    behind: int = field(default=0, init=False)
 
     def settle(self) -> int:
         """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced or TargetWentBack."""

@@ -31,7 +31,6 @@ class Unit(StrEnum):
     """The work that a subtask is doing."""
 
     PRECHECK = "precheck"
-    DUMP = "dump"
     LOAD = "load"
     RELAY = "relay"
     SYNC = "sync"

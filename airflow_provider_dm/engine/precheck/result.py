@@ -36,6 +36,11 @@ class CheckResult:
     message: str
     remedy: str = ""
 
+    @classmethod
+    def failed(cls, name: str, where: str, error: DmError) -> CheckResult:
+        """Return the failure of a check by an error, with the error's remedy."""
+        return cls(name, where, State.FAIL, *said(error))
+
     def __str__(self) -> str:
         end = "" if not self.remedy or self.message.endswith((".", "!", "?")) else "."
         return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message}{end} {self.remedy}".rstrip()

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.precheck.checks import binlog, privileges, server, shards, side_effects, tables
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration, unknown_items
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, Findings, PrecheckReport, State, said
+from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, Findings, PrecheckReport, State
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
 _GRANT: Final = "Grant what the privilege checks ask for, then check again."
@@ -155,7 +155,7 @@ def _connect(where: str, endpoint: Endpoint, stack: ExitStack, results: list[Che
     try:
         connection = stack.enter_context(connected(endpoint))
     except DmError as error:
-        results.append(CheckResult("connection", where, State.FAIL, *said(error)))
+        results.append(CheckResult.failed("connection", where, error))
         return None
     results.append(CheckResult("connection", where, State.OK, f"logged in to {endpoint}"))
     return connection
@@ -170,7 +170,7 @@ def _checked(where: str, facts: FactsT, checks: Sequence[Check[FactsT]]) -> Iter
             if check.only(facts):
                 yield from list(_named(check.name, where, check.run(facts)))
         except DmError as error:
-            yield CheckResult(check.name, where, State.FAIL, *said(error))
+            yield CheckResult.failed(check.name, where, error)
         except pymysql.err.Error as error:
             number, reason = (*error.args, "", "")[:2]
             remedy = _GRANT if number in ACCESS_DENIED else f"The server's manual says what its error {number} means."

@@ -61,7 +61,7 @@ class Sharing:
             agreeing,
             lambda table: row_filter(rules.events, rules.expressions, table) is not None,
         )
-        sharing = cls(
+        return cls(
             plan,
             contests,
             servers,
@@ -69,8 +69,6 @@ class Sharing:
             lawful=source.config.syncs_by_owner or not loaded,
             safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
         )
-        contests.spares = sharing.writes_over
-        return sharing
 
     @property
     def rows(self) -> int:
@@ -86,7 +84,7 @@ class Sharing:
         """Look after rows that wait (`now`: into all of them). Raises as `Contests.look`."""
         self.notice()
         if self.plan.merged or self.plan.held:  # rows of shards that are all held may wait still
-            self.contests.look(now=now)
+            self.contests.look(self.writes_over, now=now)
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
@@ -130,4 +128,4 @@ class Sharing:
     def finish(self, wait: Callable[[float], bool]) -> None:
         """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
         if self.rows:
-            self.contests.finish(wait)
+            self.contests.finish(wait, self.writes_over)

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import pymysql
@@ -76,8 +76,12 @@ T = TypeVar("T")
 class _Session:
     connection: Connection
     dialect: Dialect
-    used_at: float
     pid: int
+    used_at: float = field(default_factory=time.monotonic)
+
+    def use(self) -> None:
+        """Record that the server has answered just now."""
+        self.used_at = time.monotonic()
 
 
 class _Cache(threading.local):
@@ -240,7 +244,7 @@ def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
         # Whatever state it is in, the server rolls back what a closed connection has begun.
         close_target(endpoint)
         raise
-    _cache.sessions[endpoint].used_at = time.monotonic()
+    _cache.sessions[endpoint].use()
     return result
 
 
@@ -287,7 +291,7 @@ def _answers(session: _Session) -> bool:
         session.connection.ping(reconnect=False)
     except (pymysql.err.Error, OSError):
         return False
-    session.used_at = time.monotonic()
+    session.use()
     return True
 
 
@@ -304,4 +308,4 @@ def _open(endpoint: Endpoint) -> _Session:
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
     dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes)
-    return _Session(connection, dialect, time.monotonic(), os.getpid())
+    return _Session(connection, dialect, os.getpid())

@@ -103,7 +103,7 @@ def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) 
 
     columns, names = described
     text, status = np.frombuffer(cells.text, np.uint8), np.zeros(2, np.int64)
-    text.flags.writeable = False
+    text.setflags(write=False)
     ends, done = np.empty(len(numbers), np.int64), 0
     spare = (len(columns) + 1) * MOST_OF_A_NUMBER + len(names)
     out = np.empty(len(numbers) * (spare + len(text) // max(len(cells), 1)) + len(text) // 8, np.uint8)

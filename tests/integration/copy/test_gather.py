@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.copy.gather import (
     gathering,
 )
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.copy.snapshot import Lock, WatermarkBlocked, WatermarkNotPermitted
+from airflow_provider_dm.engine.copy.snapshot import SourceLock, WatermarkBlocked, WatermarkNotPermitted
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query
@@ -307,16 +307,16 @@ def test_tables_that_do_not_exist_are_left_out(source: Server, tables: list[Tabl
 @pytest.mark.parametrize(
     ("before", "at", "lock", "steady"),
     [
-        (("b.000001", 4), ("b.000001", 4), Lock.GLOBAL, True),
-        (("b.000001", 4), ("b.000001", 9), Lock.GLOBAL, False),
-        (("b.000001", 4), ("b.000001", 9), Lock.TABLES, True),
-        (("b.000001", 9), ("b.000002", 4), Lock.TABLES, True),
-        (("b.000001", 9), ("b.000001", 4), Lock.TABLES, False),
-        (("b.000001", 4), ("c.000001", 9), Lock.TABLES, False),
+        (("b.000001", 4), ("b.000001", 4), SourceLock.GLOBAL, True),
+        (("b.000001", 4), ("b.000001", 9), SourceLock.GLOBAL, False),
+        (("b.000001", 4), ("b.000001", 9), SourceLock.TABLES, True),
+        (("b.000001", 9), ("b.000002", 4), SourceLock.TABLES, True),
+        (("b.000001", 9), ("b.000001", 4), SourceLock.TABLES, False),
+        (("b.000001", 4), ("c.000001", 9), SourceLock.TABLES, False),
     ],
 )
 def test_both_ends_of_a_lock_are_compared(
-    before: tuple[str, int], at: tuple[str, int], lock: Lock, *, steady: bool
+    before: tuple[str, int], at: tuple[str, int], lock: SourceLock, *, steady: bool
 ) -> None:
     assert gather._is_steady(BinlogSize(*before), Location(*at), lock) is steady
 

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.snapshot import (
     Held,
-    Lock,
+    SourceLock,
     WatermarkBlocked,
     WatermarkNotPermitted,
     read_under_lock,
@@ -235,9 +235,9 @@ def test_the_whole_request_is_bounded(
     monkeypatch.setattr(snapshot, "LOCK_SECONDS", 100_000)
     here = endpoint("one", mysql_source)
     with connected(here) as guard, open_transaction(mysql_source, tables[0]):
-        locker = snapshot._Locker(here, guard, Flavour.MYSQL, tuple(Lock))
+        locker = snapshot._Locker(here, guard, Flavour.MYSQL, tuple(SourceLock))
         with pytest.raises(snapshot._NotGranted):
-            locker._request(Lock.TABLES, tables, end_of_log)
+            locker._request(SourceLock.TABLES, tables, end_of_log)
 
 
 def test_a_process_that_freezes_loses_the_lock(mysql_source: Server, tables: list[TableName], hurry: None) -> None:

@@ -152,7 +152,7 @@ def test_what_is_not_there_purges_nothing_and_says_why(desk: Desk, arguments: tu
 
 
 def test_a_task_that_has_not_said_what_it_needs_is_named(desk: Desk) -> None:
-    desk.store.put_subtask("shop", SOURCE, unit=Unit.DUMP, stage=Stage.NEW, needed=None)
+    desk.store.put_subtask("shop", SOURCE, unit=Unit.LOAD, stage=Stage.NEW, needed=None)
 
     said = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)
 

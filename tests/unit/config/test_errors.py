@@ -32,6 +32,12 @@ def test_an_unknown_key_without_a_value_is_still_unknown() -> None:
     ]
 
 
+def test_a_metrics_port_that_does_not_exist_is_refused_when_the_file_is_read() -> None:
+    assert problems(f"name: t\n{INSTANCE}metrics-addr: ':70000'\n") == [
+        'task.yaml:3: "metrics-addr" in the task cannot be used: its port has to be at most 65535, not ":70000"'
+    ]
+
+
 def test_a_key_that_is_like_no_other_lists_what_may_stand_there() -> None:
     (problem,) = problems("name: t\nmysql-instances:\n- source-id: a\n  meta: {binlog-name: a.000001, zzz: 1}\n")
     assert problem == (

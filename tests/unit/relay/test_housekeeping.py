@@ -129,7 +129,7 @@ def test_what_is_switched_off_takes_nothing(root: Path, store: MetaStore, off: d
 
 
 def test_an_unknown_need_takes_nothing(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
-    store.put_subtask("shop", SOURCE, unit=Unit.DUMP, stage=Stage.NEW, needed=None)
+    store.put_subtask("shop", SOURCE, unit=Unit.LOAD, stage=Stage.NEW, needed=None)
 
     assert keeper(root, store).purge_now() == 0
 

@@ -154,7 +154,7 @@ def test_whoever_holds_a_file_is_named() -> None:
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.FINISHED])
-@pytest.mark.parametrize("unit", [Unit.DUMP, Unit.LOAD, Unit.SYNC])
+@pytest.mark.parametrize("unit", [Unit.LOAD, Unit.SYNC])
 def test_the_file_of_a_need_stays_whatever_the_task_is_doing(stage: Stage, unit: Unit) -> None:
     needs = needs_of([status("shop", stage, Location("bin.000002", 4), unit)])
 

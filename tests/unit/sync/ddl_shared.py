@@ -119,6 +119,4 @@ def sharing_of(world: Shared, source: SyncSource, plan: SyncPlan) -> Sharing:
     fence, task = source.fence, source.job.task
     safe = {name: task.subtask(name).syncer.safe_mode for name in task.source_ids}
     contests = Contests(fence, around, MOST_WHILE_SYNCING)
-    sharing = Sharing(plan, contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)
-    contests.spares = sharing.writes_over
-    return sharing
+    return Sharing(plan, contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)

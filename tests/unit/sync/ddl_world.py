@@ -413,7 +413,7 @@ class World:
         connection: Any = self.server.connect()
         assert self.running is not None
         self.running.connections.append(connection)
-        return session._Session(connection, Dialect(), 0.0, os.getpid())
+        return session._Session(connection, Dialect(), os.getpid(), 0.0)
 
 
 class _Quiet(Connection):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.gather import LOCKLESS
-from airflow_provider_dm.engine.copy.snapshot import Lock, locks_of
+from airflow_provider_dm.engine.copy.snapshot import SourceLock, locks_of
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
@@ -81,9 +81,9 @@ def _locks(facts: SourceFacts) -> Findings:
         yield State.FAIL, what, missing[0][1]
 
 
-def _missing(facts: SourceFacts, lock: Lock) -> tuple[str, str] | None:
+def _missing(facts: SourceFacts, lock: SourceLock) -> tuple[str, str] | None:
     """Return the privileges that the lock takes and the account lacks, and the statements that grant them."""
-    if lock is Lock.TABLES:
+    if lock is SourceLock.TABLES:
         schemas = {name.schema for name in facts.selected if not facts.grants.allow("LOCK TABLES", name.schema)}
         what = f"LOCK TABLES on {named(sorted(schemas))}"
         return (what, _grants(facts, ("LOCK TABLES",), schemas)) if schemas else None
