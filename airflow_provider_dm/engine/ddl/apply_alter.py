@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.ddl.resolve import (
     settled,
     table_collation,
 )
-from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
 
 Said = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, and the constraints said with them, by the number of the part."""
@@ -147,7 +147,7 @@ def _fates_of(
     def current(name: str) -> ddl.ColumnDefinition:
         column = fates.get(name.lower())
         if column is None:
-            raise CannotTrack(f"the column {name} is not known")
+            raise NotKnown(f"the column {name} is not known")
         return column
 
     for number, spec in enumerate(specs):
@@ -194,7 +194,7 @@ def _in_order(
             case ddl.After(name):
                 places = [place for place, one in enumerate(columns) if one.name.lower() == name.lower()]
                 if not places:
-                    raise CannotTrack(f"the column {name} is not known")
+                    raise NotKnown(f"the column {name} is not known")
                 columns.insert(places[0] + 1, column)
             case None:
                 columns.append(column)
@@ -275,7 +275,7 @@ def _dropped(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> Iterator[
         if isinstance(spec, ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint):
             found = [one for one in table.constraints if _is_meant(spec, one)]
             if not found and not _may_be_missing(table, spec):
-                raise CannotTrack(f"the key or constraint {spec.name} is not known")
+                raise NotKnown(f"the key or constraint {spec.name} is not known")
             yield from found
 
 

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.ddl.column_types import (
     octets,
     packed_bytes,
 )
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown, Server
 
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
@@ -108,7 +108,7 @@ def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
     for part in key.parts:
         if part.column is not None:
             if part.column.lower() not in columns:
-                raise CannotTrack(f"the key's column {part.column} is not known")
+                raise NotKnown(f"the key's column {part.column} is not known")
             part = replace(part, column=columns[part.column.lower()].name)
         parts.append(part)
     return replace(key, parts=tuple(parts))

@@ -16,6 +16,10 @@ class CannotTrack(Exception):
     """A statement after which nobody is certain of a table's form; the argument says why."""
 
 
+class NotKnown(CannotTrack):
+    """A statement about a table, column or key that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """Traits of an upstream server by which a definition is resolved."""

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
-from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, NotKnown, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -281,7 +281,7 @@ class Tracker:
 
     def _known(self, name: TableName) -> tuple[TableName, ddl.TableDefinition]:
         if not self._has(name):
-            raise CannotTrack(f"{name} is not known")
+            raise NotKnown(f"{name} is not known")
         return self._tables[self._key(name)]
 
     def _has(self, name: TableName) -> bool:

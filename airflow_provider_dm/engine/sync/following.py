@@ -78,6 +78,7 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_co
 from airflow_provider_dm.engine.target.shard_groups import merged_targets, unfinished_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
+    delete_definitions,
     save_definitions,
     save_schema_collations,
     save_views,
@@ -325,6 +326,7 @@ class Following:
             renamed = {new for _, new in change.renamed}  # what has moved with a name still says the old one
             altered = {one.table.name for one in change.altered(before)} | renamed
             put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
+            delete_definitions(connection, ref, before.tracker.names() - change.tables.tracker.names())
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_views(connection, ref, change.tables.tracker.views())

@@ -32,10 +32,8 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
     NeedsAgreement,
     RefusedByFilter,
-    ValuesDiffer,
 )
 from airflow_provider_dm.engine.sync.ddl.verdict import (
-    OF_VALUES,
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
@@ -335,10 +333,8 @@ class Loop:
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
-        except ValuesDiffer as error:
-            raise stop_error(ddl, f"{why}: {error}", OF_VALUES) from None
         except CannotFollow as error:
-            raise stop_error(ddl, f"{why}: {error}") from None
+            raise stop_error(ddl, f"{why}: {error}", error.way_out) from None
         self.progress.ddl_at = None
         self.sharing.adopt(plan)
         self.shards.adopt(plan)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern
+from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.target import ddl_execution
-from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
+from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 
 def wanted(kit: SyncKit, kind: OperatorKind, place: object, *statements: str) -> None:
@@ -18,6 +20,16 @@ def wanted(kit: SyncKit, kind: OperatorKind, place: object, *statements: str) ->
 
 def states(kit: SyncKit) -> list[OperatorState]:
     return [one.state for one in kit.store.operators("test", SOURCE_ID, passed=True)]
+
+
+def given(kit: SyncKit, name: str, create: str) -> None:
+    """What `dmctl binlog-schema update` does."""
+    held = kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
+    kit.store.release_lease(held)
+    table = TableName(kit.schema, name)
+    statement = create.replace(f"TABLE {name}", f"TABLE {table.quoted()}")
+    definition = definition_of(statement, table, collation="utf8mb4_general_ci")
+    change_definition(kit.store, kit.endpoint(kit.target, "target").resolve(), kit.ref, table, definition)
 
 
 def begin(kit: SyncKit) -> None:
@@ -57,6 +69,24 @@ def test_another_statement_is_executed_in_its_place(one_kit: SyncKit) -> None:
     assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"a", None), (2, b"b", 7)]
     kinds = "SELECT data_type FROM information_schema.columns WHERE table_schema = %s AND column_name = 'w'"
     assert one_kit.target.sql(kinds, [one_kit.schema]) == [("bigint",)]
+
+
+def test_a_table_whose_definition_is_lost_behind_a_skipped_statement(kit: SyncKit) -> None:
+    """Where that is not understood, the next one about the table needs the definition, whoever starts how often; until
+    then rows are read as before."""
+    begin(kit)
+    kit.write("ALTER TABLE plain CONVERT TO CHARACTER SET utf8mb4, CHARACTER SET utf8mb4")
+    kit.write("INSERT INTO plain VALUES (2, 'b')")
+    kit.write("ALTER TABLE plain ADD COLUMN w int NULL")
+    kit.write("INSERT INTO plain VALUES (3, 'c', 7)")
+    wanted(kit, OperatorKind.SKIP, SqlPattern("CONVERT TO"))
+    for _ in range(2):
+        with pytest.raises(DdlNotSupported, match=r"is not known.* `dmctl binlog-schema update"):
+            kit.sync()
+    given(kit, "plain", "CREATE TABLE plain (id bigint PRIMARY KEY, v varchar(40))")
+    wanted(kit, OperatorKind.REPLACE, SqlPattern("ADD COLUMN w"), f"ALTER TABLE `{kit.schema}`.plain ADD w bigint NULL")
+    kit.sync()
+    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"a", None), (2, b"b", None), (3, b"c", 7)]
 
 
 def dies(*_arguments: object) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
-from airflow_provider_dm.engine.meta.model import Holder
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.start.past import PastUnknown
-from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
-from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
+from tests.integration.sync.conftest import SyncKit, rows_of
+from tests.integration.sync.test_by_hand import given, states, wanted
 from tests.integration.sync.test_follows_ddl import check_equal
 
 TABLES = (
@@ -72,13 +72,7 @@ def test_a_person_says_what_the_table_was(one_kit: SyncKit) -> None:
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a MODIFY v varchar(300)")
     with pytest.raises(SchemaMismatch, match="dmctl binlog-schema update"):
         one_kit.sync(start=start)
-    held = one_kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
-    one_kit.store.release_lease(held)
-    target = one_kit.endpoint(one_kit.target, "target").resolve()
-    name = TableName(one_kit.schema, "a")
-    statement = TABLES[0].replace("TABLE a", f"TABLE {name.quoted()}")
-    given = definition_of(statement, name, collation="utf8mb4_0900_ai_ci")
-    change_definition(one_kit.store, target, one_kit.ref, name, given)
+    given(one_kit, "a", TABLES[0])
     one_kit.sync(start=start)
     check_equal(one_kit)
 
@@ -130,3 +124,29 @@ def test_a_target_table_that_is_missing_is_created_by_hand(one_kit: SyncKit) -> 
     one_kit.target.sql(TABLES[0], database=one_kit.schema)
     one_kit.sync(start=start)
     check_equal(one_kit)
+
+
+def test_a_person_decides_about_statements_behind_the_start(kit: SyncKit) -> None:
+    """One that is refused is skipped, another one replaced, between DDL that is followed."""
+    life = (
+        "INSERT INTO a VALUES (1, 'one')",
+        "ALTER TABLE a ADD COLUMN w int NOT NULL DEFAULT 7 FIRST",
+        "ALTER TABLE b ENGINE=MyISAM",
+        "INSERT INTO b VALUES (1, 'one')",
+        "ALTER TABLE b ADD COLUMN w int NULL",
+        "INSERT INTO b VALUES (2, 'two', 2)",
+        "INSERT INTO a VALUES (8, 2, 'two')",
+        "ALTER TABLE a DROP COLUMN v",
+    )
+    start = lived(kit, life)
+    with pytest.raises(DdlNotSupported):
+        kit.sync(start=start)
+    wanted(kit, OperatorKind.SKIP, SqlPattern("MyISAM"))
+    instead = f"ALTER TABLE `{kit.schema}`.b ADD COLUMN w bigint NULL"
+    wanted(kit, OperatorKind.REPLACE, SqlPattern("ADD COLUMN w int NULL"), instead)
+    kit.sync()
+    assert states(kit) == [OperatorState.PASSED, OperatorState.PASSED]
+    assert rows_of(kit.target, kit.schema, "a") == [(7, 1), (8, 2)]
+    assert rows_of(kit.target, kit.schema, "b") == [(1, b"one", None), (2, b"two", 2)]
+    kinds = "SELECT data_type FROM information_schema.columns WHERE table_schema = %s AND column_name = 'w'"
+    assert ("bigint",) in kit.target.sql(f"{kinds} AND table_name = 'b'", [kit.schema])

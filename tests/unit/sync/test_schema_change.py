@@ -221,6 +221,13 @@ def test_who_skips_a_statement_has_its_rows_read_as_it_made_them() -> None:
     ]
 
 
+def test_what_the_target_cannot_have_is_followed_where_a_person_skips_it() -> None:
+    original = parse("ALTER TABLE a ADD c int, ENGINE=MyISAM", 0, "shop")
+    skipped = change_by_hand(original, (), tables("a"), AROUND)
+    assert len(skipped.tables.schemas[0].table.columns) == 3
+    assert sql_of(change("ALTER TABLE a DROP COLUMN c", skipped.tables)) == ["ALTER TABLE one.a DROP COLUMN c"]
+
+
 def test_statements_that_stand_for_one_find_what_those_before_them_have_made() -> None:
     instead = [
         parse(sql, 0, "shop")

@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
-from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -84,6 +84,8 @@ from airflow_provider_dm.engine.sync.ddl.statement_parts import (
 )
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
+    DefinitionDiffers,
+    Executed,
     NeedsAgreement,
     SchemaChange,
     SubtaskTables,
@@ -97,6 +99,8 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
     """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
     try:
         return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
+    except NotKnown as error:
+        raise DefinitionDiffers(str(error)) from None
     except (CannotTrack, NotCopyable) as error:
         raise CannotFollow(str(error)) from None
 
@@ -132,13 +136,13 @@ def change_by_hand(
     model any more, and the table maps of the log tell whether rows are still as they were.
     Raises CannotFollow, NeedsAgreement.
     """
-    around = around.by_hand()
-    by_hand = replace(around, session=replace(around.session, sql_mode=0))
+    by_hand = around.by_hand(Executed.GIVEN)
+    by_hand = replace(by_hand, session=replace(around.session, sql_mode=0))
     given = _in_turn(((one, by_hand) for one in instead), tables)
     if original is None:
         return SchemaChange(tables, given.statements, agreed=given.agreed)
     elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
-    alone = replace(around, fed_elsewhere=elsewhere)
+    alone = replace(around.by_hand(Executed.NOTHING), fed_elsewhere=elsewhere)
     try:
         if isinstance(original, Apply):
             change = repeated(original.changes, tables, alone)
@@ -264,7 +268,7 @@ class _Change:
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if shared and wanted is not None:
-            if not self.around.decided:
+            if self.around.executed is Executed.ITSELF:
                 definitions = before.definition(name), self.tables.tracker.definition(new)
                 check_same_everywhere(statement, *definitions, self.around.session.sql_mode, before.server.flavour)
             self.agreed = new
@@ -342,7 +346,7 @@ class _Change:
     def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
         schema = self.tables.schema(name)
         if schema is None and not if_exists:
-            raise CannotFollow(f"the definition of {name} at this place is not known")
+            raise DefinitionDiffers(f"{name} is not known")
         return None if schema is None else schema.target
 
     def _is_for_all(self, name: TableName) -> bool:
@@ -416,6 +420,8 @@ class _Change:
 
     def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
         """Add what the target is to execute for it. `before`: the tables in front of it."""
+        if self.around.executed is Executed.NOTHING:
+            return
         around, mode = self.around, self.around.session.sql_mode
 
         def numbers_alike(name: TableName) -> bool:

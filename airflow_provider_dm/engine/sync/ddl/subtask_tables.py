@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import ClassVar
 
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -11,12 +13,15 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, OF_DEFINITION, OF_VALUES
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
 class CannotFollow(Exception):
     """A statement that the target's tables cannot follow by themselves; the argument says why."""
+
+    way_out: ClassVar[str] = AFTER_DDL
 
 
 class RefusedByFilter(CannotFollow):
@@ -25,6 +30,14 @@ class RefusedByFilter(CannotFollow):
 
 class ValuesDiffer(CannotFollow):
     """A statement of which the target would make other values of the rows than the source has."""
+
+    way_out = OF_VALUES
+
+
+class DefinitionDiffers(CannotFollow):
+    """A statement about something that the definition of its table, as far as it is known, does not have."""
+
+    way_out = OF_DEFINITION
 
 
 class NeedsAgreement(CannotFollow):
@@ -83,6 +96,16 @@ class SchemaChange:
         return [one for one in self.tables.schemas if known.get(one.table.name) != one]
 
 
+class Executed(Enum):
+    """What the target executes for a statement."""
+
+    ITSELF = auto()
+    GIVEN = auto()
+    """A statement that a person has given."""
+    NOTHING = auto()
+    """The source's tables follow it, and that is all."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
@@ -92,7 +115,6 @@ class Surroundings:
     merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
     have rows of others. `unlike`: the names of source and target if
     they may convert rows in different ways (ddl/conversions.py); "" if they compute the same, or a person has decided.
-    `decided`: a person has decided what the target executes.
     """
 
     rules: SubtaskRules
@@ -106,11 +128,11 @@ class Surroundings:
     strict_collations: bool = False
     overwrites: bool = False
     unlike: str = ""
-    decided: bool = False
+    executed: Executed = Executed.ITSELF
 
-    def by_hand(self) -> Surroundings:
+    def by_hand(self, executed: Executed) -> Surroundings:
         """Return the same for what a person has decided: nothing is filtered, and the target converts rows itself."""
-        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", decided=True)
+        return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", executed=executed)
 
     def allows(self, table: TableName) -> bool:
         return self.rules.block_allow.allows(table)

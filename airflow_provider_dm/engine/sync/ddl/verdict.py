@@ -61,6 +61,13 @@ OF_VALUES: Final = (
 """The remedy for a statement by which the target would compute other values of the rows than the source."""
 
 
+OF_DEFINITION: Final = (
+    "Give the table's definition in front of this statement by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
+    "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
+)
+"""The remedy where a table is otherwise than we know, as it is behind a statement that is not understood."""
+
+
 class DdlNotSupported(NotSupportedYet):
     """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
 
