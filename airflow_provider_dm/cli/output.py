@@ -31,13 +31,13 @@ class Exit(IntEnum):
     """The exit codes; `dmctl --help` lists them as well."""
 
     DONE = 0
-    FAILED = 1  # by a typed error (or a bug, with its traceback)
+    FAILED = 1  # failed: by a typed error, or a bug with its traceback
     USAGE = 2  # the command line is wrong
     TAKEN_OVER = 3  # another run has taken the task over
     DIFFERENT = 4  # everything ran, and source and target differ
-    PRECHECK = 5  # something has to be changed first
-    WAITING = 6  # all is done but for DDL of merged tables, which waits for other shards; the same command goes on
-    INTERRUPTED = 130  # the same command continues
+    PRECHECK = 5  # the precheck found what has to be changed first
+    WAITING = 6  # done but for DDL of merged tables, which waits for other shards; the same command continues
+    INTERRUPTED = 130  # interrupted; the same command continues
 
 
 class Output:

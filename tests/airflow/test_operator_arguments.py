@@ -1,6 +1,5 @@
 """Operators store what they are given and nothing else; the engine's errors make Airflow react; holders have names."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from itertools import count
@@ -17,7 +16,6 @@ from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
-from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 from airflow_provider_dm.launch import task_control
@@ -30,17 +28,7 @@ from airflow_provider_dm.operators.inputs import chosen_sources
 from airflow_provider_dm.operators.relay import DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from tests.airflow.support import context
-
-
-def operators() -> list[type[BaseOperator]]:
-    info = get_provider_info()
-    modules = [m for room in ("operators", "sensors") for entry in info[room] for m in entry["python-modules"]]
-    found = []
-    for name in modules:
-        module = importlib.import_module(name)
-        own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
-        found += [one for one in own if issubclass(one, BaseOperator) and not one.__name__.startswith("_")]
-    return found
+from tests.reference.operators_page import operators
 
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda one: one.__name__)
@@ -63,7 +51,7 @@ def test_default_args_reach_every_argument() -> None:
     ):
         made = DmIncrementalSyncOperator(task_id="sync")  # type: ignore[call-arg]
     assert (made.task, made.target_conn_id, made.spark_conn_id, made.until) == ("t.yaml", "t", "s", "forever")
-    assert folder_of(made).samefile(inspect.getfile(operators).rpartition("/")[0])
+    assert folder_of(made).samefile(Path(__file__).parent)
 
 
 @pytest.mark.parametrize(

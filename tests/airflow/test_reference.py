@@ -1,16 +1,15 @@
-"""The docstrings of operators and sensors say what their signatures say."""
+"""The docstrings of operators and sensors agree with their signatures, and docs/reference with the docstrings."""
 
 import inspect
-import re
 from typing import Any
 
 import pytest
 from airflow.sdk import BaseOperator
 
 from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
-from tests.airflow.test_operator_arguments import operators
+from tests.reference import FOLDER
+from tests.reference.operators_page import PARAM, operators, operators_page
 
-PARAM = re.compile(r":param (?P<name>\w+):(?P<text>.*?)\((?P<kind>[^()]*)\)\s*(?=:param|\n\n|$)", re.DOTALL)
 NAMES = {"Document": "str | dict", "Sequence[": "list[", "Mapping[": "dict["}
 OF_AIRFLOW = {"deferrable": "[operators] default_deferrable"}
 """Defaults that Airflow's configuration decides."""
@@ -53,3 +52,7 @@ def test_the_arguments_of_the_task_group_are_documented() -> None:
     doc = inspect.cleandoc(DmMigrationTaskGroup.__doc__ or "")
     given = inspect.signature(DmMigrationTaskGroup.__init__).parameters
     assert [found["name"] for found in PARAM.finditer(doc)] == [one for one in given if one not in ("self", "kwargs")]
+
+
+def test_the_page_of_operators_is_what_the_docstrings_yield() -> None:
+    assert (FOLDER / "operators.md").read_text() == operators_page()

@@ -1,41 +1,19 @@
 """The error vocabulary as a whole: unique codes, messages that can be written, the trip from an executor."""
 
-import importlib
 import json
 import pickle
-import pkgutil
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import fields, replace
 
 import pytest
 
-import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
 from airflow_provider_dm.engine.relay.places import PlaceNotFound
 from airflow_provider_dm.engine.reported import MARK, reported_in
-
-AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
-
-
-def below(kind: type[DmError]) -> Iterator[type[DmError]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from below(one)
-
-
-def every_error() -> list[type[DmError]]:
-    """All that the packages define; the Airflow floor defines its few in `hooks.errors`, which imports no Airflow."""
-    for module in pkgutil.walk_packages(airflow_provider_dm.__path__, "airflow_provider_dm."):
-        floor = module.name.split(".")[1]
-        runs_at_import = "__main__" in module.name or ".migrations" in module.name
-        if (floor not in AIRFLOW_FLOOR or module.name.endswith("hooks.errors")) and not runs_at_import:
-            importlib.import_module(module.name)
-    defined = {kind for kind in below(DmError) if kind.__module__.startswith("airflow_provider_dm.")}
-    return sorted(defined, key=lambda kind: kind.__name__)
+from tests.reference.errors_page import every_error
 
 
 def value_for(name: str, annotation: str) -> object:

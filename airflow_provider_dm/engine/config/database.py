@@ -29,18 +29,28 @@ class PasswordUnreadable(DmError):
 
 
 class Security(DmModel):
-    """TLS to a server. With a CA its certificate is verified, and the host if the certificate names one (mysql/tls)."""
+    """TLS to a server. With a CA its certificate is verified, and the host if the certificate names one."""
 
     ssl_ca: str | None = None
+    """File of the CA that signed the server's certificate."""
     ssl_cert: str | None = None
+    """File of the certificate of this client."""
     ssl_key: str | None = None
+    """File of the key of that certificate."""
     cert_allowed_cn: Names = ()
+    """Refused: with `ssl-ca` the host is verified."""
     ssl_ca_base64: str | None = Field(default=None, exclude=True, repr=False)
+    """Refused: name a file."""
     ssl_cert_base64: str | None = Field(default=None, exclude=True, repr=False)
+    """Refused: name a file."""
     ssl_key_base64: str | None = Field(default=None, exclude=True, repr=False)
+    """Refused: name a file."""
     ssl_ca_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+    """Refused: name a file."""
     ssl_cert_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+    """Refused: name a file."""
     ssl_key_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+    """Refused: name a file."""
 
     @property
     def embedded(self) -> bool:
@@ -55,21 +65,26 @@ class Security(DmModel):
 
 
 class DatabaseConfig(DmModel):
-    """One server to log in to: the `from` section of source.yaml."""
+    """The source's server."""
 
     host: str = Field(min_length=1)
+    """Host name or address."""
     port: int = Field(default=3306, ge=1, le=65535)
+    """TCP port."""
     user: str = "root"
+    """Account."""
     password: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    """Password, plain or as DM's `dmctl encrypt` writes it."""
     password_env: str | None = None
     """Extension: the environment variable that contains the password."""
     password_file: str | None = None
     """Extension: a file that contains the password; one line break at its end is removed."""
     max_allowed_packet: int | None = None
-    """Accepted without effect, as in DM: statements are kept below the limit that the server reports."""
+    """Without effect: statements are kept below the limit that the server reports."""
     session: dict[str, str] = Field(default_factory=dict)
     """SET SESSION for every connection."""
     security: Security | None = None
+    """TLS; without it, TLS is used where the server offers it."""
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
         """Return the password; empty if none is given. Raises PasswordUnreadable."""
@@ -112,9 +127,10 @@ _NO_KEYS: Final = {name: Security.model_fields[name].default for name in _EMBEDD
 
 
 class TargetDatabase(DatabaseConfig):
-    """The `target-database` section of task.yaml."""
+    """The target server."""
 
     port: int = Field(default=4000, ge=1, le=65535)
+    """TCP port."""
 
 
 def _read_password(path: str) -> Secret:

@@ -52,40 +52,55 @@ class OnlineDdlConfig:
 
 
 class TablePattern(DmModel):
-    """One entry of do-tables or ignore-tables."""
+    """The tables that both patterns match."""
 
     db_name: PatternText
+    """Pattern of the schema."""
     tbl_name: PatternText
+    """Pattern of the table."""
 
 
 class BlockAllowConfig(DmModel):
-    """One entry of `block-allow-list`. Empty lists filter nothing."""
+    """A selection of tables. Empty lists filter nothing."""
 
     do_dbs: Patterns = ()
+    """Schemas to migrate."""
     ignore_dbs: Patterns = ()
+    """Schemas to leave out; `do-dbs` goes before it."""
     do_tables: tuple[TablePattern, ...] = ()
+    """Tables to migrate."""
     ignore_tables: tuple[TablePattern, ...] = ()
+    """Tables to leave out; `do-tables` goes before it."""
 
 
 class ExtractColumn(DmModel):
-    """`extract-table`, `extract-schema` or `extract-source` of a route: a column filled from a name's captures."""
+    """A column that is filled from the groups of a regular expression over a name."""
 
     regexp: RegularExpression = Field(
         validation_alias=AliasChoices("table-regexp", "schema-regexp", "source-regexp", "regexp")
     )
+    """Regular expression over the name; the column gets its groups, joined."""
     target_column: str = Field(min_length=1)
+    """Column of the target table."""
 
 
 class RouteRule(DmModel):
-    """One entry of `routes`. Without `table-pattern` it routes a schema and all tables that no table rule matches."""
+    """A rule for names. Without `table-pattern` it routes a schema and all tables that no table rule matches."""
 
     schema_pattern: PatternText
+    """Pattern of the source schema."""
     table_pattern: OptionalPattern = ""
+    """Pattern of the source table."""
     target_schema: str = Field(min_length=1)
+    """Schema in the target."""
     target_table: str = ""
+    """Table in the target; empty: the source table's name."""
     extract_table: ExtractColumn | None = None
+    """A column that is filled from the name of the source table."""
     extract_schema: ExtractColumn | None = None
+    """The same from the name of the schema."""
     extract_source: ExtractColumn | None = None
+    """The same from the source-id."""
 
 
 EVENTS: Final = frozenset(
@@ -131,26 +146,37 @@ Action = Annotated[
 
 
 class FilterRule(DmModel):
-    """One binlog event filter, evaluated by `rules.event_filter`."""
+    """One binlog event filter."""
 
     schema_pattern: PatternText
+    """Pattern of the schema."""
     table_pattern: OptionalPattern = ""
+    """Pattern of the table; empty: the schema itself and all of its tables."""
     events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], Several] = ()
+    """Kinds of DDL and row changes ([list](../how-to/filters.md#events-filters))."""
     sql_pattern: Annotated[tuple[RegularExpression, ...], Several] = ()
+    """Regular expressions over the text of DDL."""
     action: Action
+    """`Ignore`: leave out what matches. `Do`: leave out what does not match. `Error`: stop."""
     description: str = ""
-    """Accepted without effect."""
+    """Without effect."""
 
 
 class ExpressionFilter(DmModel):
-    """One entry of `expression-filter`: rows for which it is true are left out. The names are not patterns."""
+    """A rule that leaves out rows for which an expression is true. The names are not patterns."""
 
     schema_name: str = Field(validation_alias="schema", serialization_alias="schema", min_length=1)
+    """Schema of the source table."""
     table: str = Field(min_length=1)
+    """The source table."""
     insert_value_expr: str = ""
+    """INSERTs of rows for which it is true are left out."""
     update_old_value_expr: str = ""
+    """UPDATEs whose old row it is true for are left out."""
     update_new_value_expr: str = ""
+    """UPDATEs whose new row it is true for are left out; with the one above, both have to be true."""
     delete_value_expr: str = ""
+    """DELETEs of rows for which it is true are left out."""
 
     @model_validator(mode="after")
     def _is_about_one_event(self) -> Self:

@@ -39,46 +39,62 @@ class PurgeConfig(DmModel):
 
 
 class CheckerConfig(DmModel):
-    """The retries of a relay that lost its upstream (`relay.backoff`), and of a sync (`sync.resuming`)."""
+    """The retries of a relay that lost its upstream, and of a sync."""
 
     check_enable: bool = True
     """False: a second failure in a row ends a relay, and any failure a sync."""
     check_interval: Seconds = 5.0
-    """Accepted as in DM, without effect."""
+    """Without effect."""
     backoff_rollback: Seconds = 300.0
     """After this time without a failure, a sync's delay is reduced by one step; a relay begins with short delays."""
     backoff_max: Seconds = 300.0
+    """Longest pause between two attempts."""
     backoff_min: Seconds = Field(default=1.0, gt=0)
+    """First pause."""
     backoff_jitter: bool = True
+    """True: half of each pause is random."""
     backoff_factor: float = Field(default=2.0, ge=1)
+    """Each pause is so many times as long as the one before."""
 
 
 class SourceConfig(DmModel):
     """One upstream. Without `from` the login is the Airflow connection whose id is the source-id."""
 
     source_id: str = Field(min_length=1, max_length=32)
+    """Name of the source."""
     enable: bool = True
+    """`false` is refused."""
     from_: DatabaseConfig | None = Field(default=None, validation_alias="from", serialization_alias="from")
+    """The server."""
     flavor: Literal["", "mysql", "mariadb"] = ""
     """Empty: determined by asking the server."""
     server_id: int = Field(default=0, ge=0, le=4294967295)
     """The server id of our replica connection; 0: chosen automatically."""
     enable_gtid: bool = False
+    """True: locations are found by GTID sets, so the source may fail over to another server."""
     enable_relay: bool = False
+    """True: one relay log for all tasks. False: each task pulls a private log."""
     relay_dir: str = ""
+    """Directory of the relay log; empty: below the work directory."""
     relay_binlog_name: str = ""
+    """File at which a new relay log begins; empty: the oldest that a task needs."""
     relay_binlog_gtid: str = ""
+    """GTID set at which a new relay log begins."""
     spool_limit_mb: int = Field(default=4096, ge=1)
     """Extension: limit, in MiB, for a task's private log (without `enable-relay`) that the task has not applied yet."""
     case_sensitive: bool = False
+    """True: as the task's key, for this source."""
     purge: PurgeConfig = PurgeConfig()
+    """Rules for removing relay files."""
     checker: CheckerConfig = CheckerConfig()
+    """Rules for retries."""
     filters: tuple[FilterRule, ...] = ()
-    # Accepted as in DM, without effect.
+    """Rules that leave out DDL and changes of rows, for every task of the source."""
     charset: str = ""
     meta_dir: str = ""
     auto_fix_gtid: bool | None = None
     tracer: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
+    """Without effect."""
 
     @field_validator("relay_binlog_name")
     @classmethod

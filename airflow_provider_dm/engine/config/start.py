@@ -45,8 +45,11 @@ class StartMeta(DmModel):
     """`binlog-name` and `binlog-pos`, or `binlog-gtid`, or both."""
 
     binlog_name: str = ""
+    """Binlog file."""
     binlog_pos: int = Field(default=BINLOG_HEADER_SIZE, ge=0)
+    """Position between two transactions of that file."""
     binlog_gtid: str = ""
+    """GTID set: the start is where exactly these transactions are committed; with a file, the position counts."""
 
     @field_validator("binlog_name")
     @classmethod

@@ -80,47 +80,67 @@ class ShardMode(StrEnum):
 
 class Experimental(DmModel):
     async_checkpoint_flush: bool = False
+    """Without effect: each target transaction has its checkpoint. The precheck warns of `true`."""
 
 
 class MariadbSchemas(DmModel):
-    """`mariadb2tidb`: how DM translates MariaDB's CREATE TABLE statements."""
+    """DM's translation of MariaDB's CREATE TABLE statements."""
 
     mode: Annotated[Literal["auto", "on", "off"], empty_is("auto"), Lowered] = "auto"
+    """`on` is refused; `auto` and `off` mean the same."""
     strict_mode: bool = True
     enabled_rules: Names = ()
     disabled_rules: Names = ()
+    """Without effect: they belong to `mode: on`."""
 
 
 class TidbConfig(DmModel):
-    """`tidb`: the settings for an import by Lightning in DM 5.3, which `loaders` has replaced."""
+    """The import by Lightning in DM 5.3, which `loaders` has replaced."""
 
     backend: Literal["", "tidb", "local"] = ""
     """`tidb` writes rows by SQL, as this product always does."""
     status_port: int | None = None
     pd_addr: str = ""
+    """Without effect: they belong to the physical import."""
 
 
 class MysqlInstance(DmModel):
     """One source of the task, and the names of its rules."""
 
     source_id: str = Field(min_length=1, max_length=32)
+    """The source: the id of a source.yaml, or of an Airflow connection."""
     meta: StartMeta | None = None
     """The start of task-mode incremental without a checkpoint."""
     route_rules: Names = ()
+    """Names of entries of `routes`."""
     filter_rules: Names = ()
+    """Names of entries of `filters`."""
     expression_filters: Names = ()
+    """Names of entries of `expression-filter`."""
     column_mapping_rules: Names = ()
+    """Removed from DM, and refused unless empty."""
     block_allow_list: str = Field(default="", validation_alias=AliasChoices("block-allow-list", "black-white-list"))
+    """The entry of `block-allow-list` that selects tables; empty: all tables."""
     mydumper_config_name: str = ""
+    """The entry of `mydumpers`."""
     mydumper: MydumperConfig | None = None
+    """The same content in place; it overrides the named entry."""
     mydumper_thread: int | None = Field(default=None, ge=0)
+    """Overrides its `threads`."""
     loader_config_name: str = ""
+    """The entry of `loaders`."""
     loader: LoaderConfig | None = None
+    """The same content in place; it overrides the named entry."""
     loader_thread: int | None = Field(default=None, ge=0)
+    """Overrides its `pool-size`."""
     syncer_config_name: str = ""
+    """The entry of `syncers`."""
     syncer: SyncerConfig | None = None
+    """The same content in place; it overrides the named entry."""
     syncer_thread: int | None = Field(default=None, ge=0)
+    """Overrides its `worker-count`."""
     validator_config_name: str = ""
+    """The entry of `validators`."""
 
     def without_secrets(self) -> Self:
         return self.model_copy(update={"loader": self.loader.without_secrets() if self.loader else None})
@@ -176,26 +196,37 @@ class TaskConfig(DmModel):
     """A migration job. Without `target-database` the target is an Airflow connection."""
 
     name: str = Field(min_length=1, max_length=128)
+    """Name of the task. Its progress is kept under this name: another name is another task."""
     task_mode: TaskMode = TaskMode.ALL
+    """`full`: copy tables. `incremental`: apply the binlog. `all`: both. The others are refused."""
     shard_mode: ShardMode = ShardMode.NONE
+    """`pessimistic`: DDL on a merged table is executed once, when all shards have made it. `optimistic` is refused."""
     is_sharding: bool = False
     """Deprecated: true means shard-mode pessimistic."""
     strict_optimistic_shard_mode: bool = False
+    """Without effect: it belongs to `shard-mode: optimistic`."""
     meta_schema: Annotated[str, empty_is(DEFAULT_META_SCHEMA)] = Field(default=DEFAULT_META_SCHEMA, max_length=64)
+    """Schema in the target for the tables of progress."""
     case_sensitive: bool = False
+    """True: the patterns of rules distinguish upper and lower case."""
     timezone: str = ""
-    """Accepted: every session runs in UTC, and no stored value depends on this key."""
+    """Time zone in which expression filters read a TIMESTAMP; no stored value depends on it, as sessions run in UTC."""
     collation_compatible: Annotated[Literal["loose", "strict"], empty_is("loose")] = Field(
         default="loose", validation_alias="collation_compatible", serialization_alias="collation_compatible"
     )
+    """`strict`: a collation that the target lacks is an error. `loose`: the nearest one takes its place."""
     online_ddl: bool = True
+    """True: of gh-ost and pt-online-schema-change only the resulting change of the real table is applied."""
     online_ddl_scheme: Literal["", "gh-ost", "pt"] = ""
     """Deprecated: either tool means online-ddl true, for both."""
     shadow_table_rules: ToolTableRules = ()
+    """Regular expressions for names of ghost tables; the group is the real table. Given rules replace DM's."""
     trash_table_rules: ToolTableRules = ()
-    """Empty: DM's default rules. Given rules replace them."""
+    """The same for the tools' other tables."""
     clean_dump_file: bool = True
+    """Without effect: rows are not dumped to files. The precheck warns of `false`."""
     ignore_checking_items: Names = ()
+    """Checks that the precheck leaves out, by DM's names or by those that it shows."""
     start_time: str = ""
     """Extension, like `start-task --start-time`: an incremental task without a checkpoint begins with the first
     transaction of that time, `YYYY-MM-DD hh:mm:ss` in the source's time zone, whatever `meta` contains."""
@@ -203,32 +234,46 @@ class TaskConfig(DmModel):
     """Extension: HOST:PORT at which the task's app serves Prometheus metrics; without HOST on the loopback interface;
     empty: not at all."""
     experimental: Experimental = Experimental()
+    """Experimental keys of DM."""
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
+    """See below."""
     tidb: TidbConfig = TidbConfig()
+    """Old settings of the import."""
     target_database: TargetDatabase | None = None
+    """The target server; without it, the target is an Airflow connection."""
     mysql_instances: tuple[MysqlInstance, ...] = Field(min_length=1)
+    """The sources of the task."""
     routes: dict[str, RouteRule] = Field(default_factory=dict)
+    """Rules that give source tables other names in the target."""
     filters: dict[str, FilterRule] = Field(default_factory=dict)
+    """Rules that leave out DDL and changes of rows by kind."""
     expression_filters: dict[str, ExpressionFilter] = Field(
         default_factory=dict, validation_alias=AliasChoices("expression-filter", "expression-filters")
     )
+    """Rules that leave out changes of rows by their values."""
     block_allow_list: Annotated[dict[str, BlockAllowConfig], Entries] = Field(
         default_factory=dict, validation_alias=AliasChoices("block-allow-list", "black-white-list")
     )
+    """Lists of tables that are migrated or left out."""
     mydumpers: Annotated[dict[str, MydumperConfig], Entries] = Field(default_factory=dict)
+    """Settings for reading a full migration."""
     loaders: Annotated[dict[str, LoaderConfig], Entries] = Field(default_factory=dict)
+    """Settings for writing a full migration."""
     syncers: Annotated[dict[str, SyncerConfig], Entries] = Field(default_factory=dict)
+    """Settings of the incremental sync."""
     validators: Annotated[dict[str, ValidatorConfig], Entries] = Field(default_factory=dict)
+    """Settings of continuous validation, which is refused."""
     column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
-    """Removed from DM: an empty key is accepted, since its exports contain one."""
+    """Removed from DM, and refused unless empty."""
     description: str = ""
-    """Accepted without effect."""
-    # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta, because progress is kept.
+    """Without effect."""
     remove_meta: bool = False
+    """Without effect: use `dmctl start-task --remove-meta`. The precheck warns of `true`."""
     ansi_quotes: bool | None = None
     enable_heartbeat: bool | None = None
     heartbeat_update_interval: int | None = None
     heartbeat_report_interval: int | None = None
+    """Without effect: deprecated in DM."""
 
     @field_validator("metrics_addr")
     @classmethod

@@ -66,30 +66,37 @@ class MydumperConfig(DmModel):
     """The reading half of the full migration."""
 
     threads: int = Field(default=4, ge=1)
+    """Readers of a source at the same time, at most."""
     consistency: Annotated[Consistency, empty_is("auto"), Lowered] = Consistency.AUTO
     """Extension: DM has it in `extra-args` only, which override this key."""
     rows: int | None = Field(default=None, ge=0)
-    """Rows of a chunk; None or 0: the copier decides."""
+    """Rows of a chunk, roughly; not given or 0: the copy decides."""
     chunk_filesize: str = "64"
     statement_size: int | None = None
+    """Without effect: rows are not dumped to files. The precheck warns of other values than the default."""
     where: str = ""
+    """Refused: whole tables are copied."""
     extra_args: str = ""
+    """dumpling's options: `-t`, `-r`, `--consistency`, `--no-locks` count; those that choose rows or tables are
+    refused."""
     mydumper_path: str = ""
     skip_tz_utc: bool = True
+    """Without effect."""
 
 
 class LoaderConfig(DmModel):
     """The writing half of the full migration."""
 
     pool_size: Annotated[int, _zero_is(16)] = Field(default=16, ge=1)
+    """Readers of a source at the same time, at most; each writes what it reads."""
     on_duplicate_logical: Annotated[OnDuplicate, Lowered] | None = Field(
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
-    """None: the copier's default."""
+    """`replace`: a row takes the place of a row with the same key. Else, a duplicate stops. `ignore` is refused."""
     import_mode: Annotated[ImportMode, empty_is("logical"), Lowered] = ImportMode.LOGICAL
+    """`logical` and its old names `sql`, `loader`; the others are refused."""
     dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
-    """Not used yet. May be an S3 URL that contains a key, so it is never shown."""
-    # Of the physical import, by the current names and by those in DM's exports before 6.4.
+    """Without effect: rows are not dumped to files. It may be an S3 URL that contains a key, so it is never shown."""
     sorting_dir_physical: str = Field(default="", validation_alias=AliasChoices("sorting-dir-physical", "sorting-dir"))
     on_duplicate_physical: str = ""
     disk_quota_physical: str = Field(default="", validation_alias=AliasChoices("disk-quota-physical", "disk-quota"))
@@ -98,43 +105,48 @@ class LoaderConfig(DmModel):
     range_concurrency: int | None = None
     compress_kv_pairs: str = ""
     pd_addr: str = ""
+    """Without effect: they belong to the physical import, which is refused."""
 
     def without_secrets(self) -> Self:
         return self.model_copy(update={"dir": DEFAULT_DIR})
 
 
 class SyncerConfig(DmModel):
-    """The incremental half. docs/how-to/sync-modes.md explains the values used for None."""
+    """The incremental sync. [Sync modes](../how-to/sync-modes.md) has the values of keys that are not given."""
 
     worker_count: int | None = Field(default=None, ge=1)
-    """Concurrent connections to the target."""
+    """Connections that write to the target at the same time."""
     batch: int | None = Field(default=None, ge=1)
-    """Rows of one target transaction."""
+    """Rows of one target transaction, at most."""
     queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
     """Changes that are buffered for each two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
-    """Seconds."""
+    """Seconds between two writes of DM's checkpoint table."""
     compact: bool = True
     """All changes of a row in a part of the log are folded to one; otherwise every change is written."""
     multiple_rows: bool = True
     """A statement may write many rows."""
     apply: Annotated[Apply, Lowered] = Apply.CONCURRENT
+    """Extension: `concurrent`: independent changes at the same time. `transactional`: whole transactions of the
+    source, in order."""
     safe_mode: bool = False
+    """True: rows that are in the way are overwritten, always ([safe mode](../how-to/safe-mode.md))."""
     safe_mode_duration: OptionalSeconds = None
-    """Seconds; None: twice the flush interval."""
-    # Deprecated in DM: accepted, without effect there and here.
+    """Log time for which a start in the past is in safe mode; not given: twice the flush interval, `0s`: none."""
     meta_file: str = ""
     max_retry: int | None = None
     auto_fix_gtid: bool | None = None
     enable_gtid: bool | None = None
     disable_detect: bool | None = None
     enable_ansi_quotes: bool | None = None
+    """Without effect: deprecated in DM."""
 
 
 class ValidatorConfig(DmModel):
     """Continuous validation."""
 
     mode: Annotated[ValidatorMode, empty_is("none")] = ValidatorMode.NONE
+    """`fast` and `full` are refused."""
     worker_count: int = 4
     validate_interval: Seconds = 10.0
     check_interval: Seconds = 5.0
@@ -143,3 +155,4 @@ class ValidatorConfig(DmModel):
     batch_query_size: int = 100
     max_pending_row_size: str = "500m"
     max_pending_row_count: int = 2147483647
+    """Without effect: they belong to the refused modes."""

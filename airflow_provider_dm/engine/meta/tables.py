@@ -1,5 +1,12 @@
 """The tables of the metadata DB as this release reads and writes them; `migrations/` creates them.
 
+    dm_lease            one row for each task and source: the run that may write, and until when
+    dm_run              one row for each run of an app: stage, heartbeat, progress, result or error
+    dm_subtask_status   one row for each task and source: stage, error, requested stage, the log that it still needs
+    dm_binlog_operator  what `dmctl binlog skip, replace, inject` has requested for locations of a source's log
+    dm_ddl_lock         one row for each DDL that the sources of a merged table have to agree on
+    dm_relay            one row for each source: the last report of its relay, and the requested stage
+
 Their names differ from those of the tables in the target's meta-schema (dm_subtask, dm_frontier, ...), since both may
 be in the same database. Times are microseconds of `clock.db_now`. `version` counts the writes to a row: a
 compare-and-set names the version that it has read."""

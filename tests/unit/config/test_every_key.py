@@ -1,13 +1,11 @@
-"""Every key of a task.yaml and a source.yaml is read by the code, refused, or documented as without effect."""
+"""Every key of a task.yaml and a source.yaml is read by the code, refused, or declared to be without effect."""
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final
 
 import pytest
 
@@ -18,9 +16,9 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import source_of, task_of
 from airflow_provider_dm.engine.errors import NotSupportedYet
+from tests.reference.configuration_page import is_without_effect, models
 
 PACKAGE: Final = Path(airflow_provider_dm.__file__).parent
-LIMITS: Final = PACKAGE.parent / "docs" / "limits.md"
 
 INSTANCES: Final[dict[str, object]] = {"name": "t", "mysql-instances": [{"source-id": "a"}]}
 REFUSED: Final[dict[str, dict[str, object]]] = {
@@ -39,15 +37,6 @@ REMOVED: Final[dict[str, dict[str, object]]] = {
 """Keys of a task.yaml that DM has removed."""
 
 
-def models(annotation: Any) -> Iterator[type[DmModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, DmModel):
-        yield annotation
-        for field in annotation.model_fields.values():
-            yield from models(field.annotation)
-    for argument in get_args(annotation):
-        yield from models(argument)
-
-
 EVERY: Final = dict.fromkeys([*models(TaskConfig), *models(SourceConfig)])
 KEYS: Final = [(model, name) for model in EVERY for name in model.model_fields]
 
@@ -56,15 +45,8 @@ KEYS: Final = [(model, name) for model in EVERY for name in model.model_fields]
 def reads() -> frozenset[tuple[str, str]]:
     """Return (model, field) of all attributes that the code reads, by the types that mypy infers."""
     script = Path(__file__).with_name("attribute_reads.py")
-    done = subprocess.run([sys.executable, script], cwd=LIMITS.parents[1], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, script], cwd=PACKAGE.parent, check=True, capture_output=True, text=True)
     return frozenset((model, name) for model, name in json.loads(done.stdout))
-
-
-@cache
-def documented() -> frozenset[str]:
-    """Return the keys that docs/limits.md lists as keys without effect."""
-    section = LIMITS.read_text(encoding="utf-8").split("### Keys without effect")[1].split("\n### ")[0]
-    return frozenset(re.findall(r"`([^`]+)`", section))
 
 
 @pytest.mark.timeout(1200)  # mypy infers the types for the first of them: a minute of CPU
@@ -72,7 +54,7 @@ def documented() -> frozenset[str]:
 def test_every_key_has_an_effect_or_is_refused_or_documented(model: type[DmModel], name: str) -> None:
     key = aliases_of(model, name)[0]
     is_read = any((one.__name__, name) in reads() for one in model.__mro__)
-    assert is_read or key in REFUSED or key in REMOVED or key in documented()
+    assert is_read or key in REFUSED or key in REMOVED or is_without_effect(model, name)
 
 
 @pytest.mark.parametrize("key", REFUSED)

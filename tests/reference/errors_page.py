@@ -1,0 +1,87 @@
+"""docs/reference/errors.md: every error of the product, by the areas of their codes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import airflow_provider_dm
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from tests.reference.markdown import cell, first_paragraph, head, page, table
+
+AREAS: Final = {
+    "1": "DM-1xxx: configuration and files",
+    "2": "DM-2xxx: connections and servers",
+    "3": "DM-3xxx: the binlog",
+    "4": "DM-4xxx: relay log, locations, failover",
+    "5": "DM-5xxx: tables, filters, routes",
+    "6": "DM-6xxx: sync, DDL, target",
+    "7": "DM-7xxx: full migration, verification, precheck",
+    "8": "DM-8xxx: metadata DB, runs, locks",
+    "9": "DM-9xxx: launching, command line, Airflow",
+}
+ABOUT: Final = """\
+A message is `[CODE SCOPE] what happened. What to do.`; `{…}` stands for a value that the message has. Find a code with
+your browser's search, or by the link `errors.md#dm-6032`.
+
+- **Scope** is the side to look at: *upstream* (a source), *downstream* (the target), *internal* (files, machine, this
+  package).
+- **Reaction**: *retry*: the error may pass; a sync, an app or Airflow repeats the work by itself. *stop*: a person has
+  to decide; nothing behind the place of the error is applied. *fenced*: a newer run has taken over; this one ends."""
+AIRFLOW_FLOOR: Final = ("hooks", "operators", "sensors", "triggers")
+
+
+def every_error() -> list[type[DmError]]:
+    """All that the packages define; the Airflow floor defines its few in `hooks.errors`, which imports no Airflow."""
+    for module in pkgutil.walk_packages(airflow_provider_dm.__path__, "airflow_provider_dm."):
+        floor = module.name.split(".")[1]
+        runs_at_import = "__main__" in module.name or ".migrations" in module.name
+        if (floor not in AIRFLOW_FLOOR or module.name.endswith("hooks.errors")) and not runs_at_import:
+            importlib.import_module(module.name)
+    defined = {kind for kind in _below(DmError) if kind.__module__.startswith("airflow_provider_dm.")}
+    return sorted(defined, key=lambda kind: kind.__name__)
+
+
+def errors_page() -> str:
+    coded = sorted((kind for kind in every_error() if kind.code != DmError.code), key=lambda kind: kind.code)
+    lines = head("Errors", ABOUT)
+    for digit, title in AREAS.items():
+        rows = [_row(kind) for kind in coded if kind.code.startswith(f"DM-{digit}")]
+        lines += [f"## {title}", "", *table(("code", "what happened", "cause", "what to do", "scope, reaction"), rows)]
+    return page(lines)
+
+
+def _row(kind: type[DmError]) -> tuple[str, ...]:
+    happened = _filled(kind.what) if kind.what not in ("", DmError.what) else first_paragraph(kind)
+    cause = first_paragraph(kind)
+    reaction: object = kind.reaction  # of a few it is a property: the instance decides
+    reacts = reaction.value if isinstance(reaction, Reaction) else "retry, then stop"
+    anchor = f'<a id="{kind.code.lower()}"></a>'
+    return (
+        f"{anchor}{kind.code}",
+        cell(happened),
+        "" if cause == happened else cell(cause),
+        cell(_filled(kind.hint)) or "what the error in the message asks for",
+        f"{kind.scope.value}, {reacts}",
+    )
+
+
+def _filled(template: str) -> str:
+    """Return a template with the names of its fields, without their formats.
+
+    >>> _filled("{text!r} has {stored:#010x}; `meta: {{binlog-pos: 4}}`.")
+    '{text} has {stored}; `meta: {binlog-pos: 4}`.'
+    """
+    if template == "{way_out}":
+        return "named in the message"
+    plain = re.sub(r"(?<!\{)\{(\w+)(?:![rs])?(?::[^{}]*)?\}", r"{\1}", template)
+    return plain.replace("{{", "{").replace("}}", "}")
+
+
+def _below(kind: type[DmError]) -> Iterator[type[DmError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)

@@ -1,0 +1,97 @@
+"""docs/reference/operators.md: operators, sensors and the task group, from their docstrings.
+
+`tests/airflow/test_reference.py` holds the docstrings against the signatures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_dm.get_provider_info import get_provider_info
+from tests.reference.markdown import cell, head, page, table
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+ABOUT: Final = """\
+Classes of `airflow_provider_dm`. All arguments are given by name; those of Airflow's `BaseOperator` (`task_id`,
+`retries`, `queue`, …) come beside them. [How to use them](../how-to/airflow.md)."""
+COLUMNS: Final = ("argument", "meaning", "type", "default", "template")
+SHARED: Final = 4
+"""Classes whose argument is the same, for it to be shown once."""
+Row = tuple[str, ...]
+PARAM: Final = re.compile(r":param (?P<name>\w+):(?P<text>.*?)\((?P<kind>[^()]*)\)\s*(?=:param|\n\n|$)", re.DOTALL)
+
+
+def operators() -> list[type[BaseOperator]]:
+    """Return the operators and sensors that the provider names, in its order."""
+    from airflow.sdk import BaseOperator
+
+    info = get_provider_info()
+    modules = [m for room in ("operators", "sensors") for entry in info[room] for m in entry["python-modules"]]
+    found = []
+    for name in modules:
+        module = importlib.import_module(name)
+        own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == name]
+        found += [one for one in own if issubclass(one, BaseOperator) and not one.__name__.startswith("_")]
+    return found
+
+
+def operators_page() -> str:
+    from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
+
+    documented: list[type] = [*operators(), DmMigrationTaskGroup]
+    uses = Counter(row for one in documented for row in _arguments(one))
+    # Of two arguments with one name, the one that more classes have.
+    most = {row[0]: row for row, used in reversed(uses.most_common()) if used >= SHARED}
+    common = [row for row in uses if row in most.values()]
+    lines = head("Operators and sensors", ABOUT)
+    lines += ["## Arguments of several classes", "", *table(COLUMNS, common)]
+    for title, room in (("Operators", ".operators."), ("Sensors", ".sensors.")):
+        lines += [f"## {title}", ""]
+        for one in operators():
+            if room in one.__module__:
+                lines += _class(one, common)
+    lines += ["## Task group", "", *_class(DmMigrationTaskGroup, common)]
+    return page(lines)
+
+
+def _class(documented: type, common: Sequence[Row]) -> list[str]:
+    prose = [_line(part) for part in _doc(documented).split("\n\n") if not part.startswith(":param")]
+    lines = [f"### {documented.__name__}", "", f"`from {documented.__module__} import {documented.__name__}`", ""]
+    for part in prose:
+        lines += [part, ""]
+    rows = _arguments(documented)
+    own = [row for row in rows if row not in common]
+    lines += table(COLUMNS, own) if own else []
+    shared = ", ".join(row[0] for row in rows if row in common)
+    return [*lines, f"Arguments of several classes: {shared}.", ""] if shared else lines
+
+
+def _arguments(documented: type) -> list[Row]:
+    rows: list[Row] = []
+    for found in PARAM.finditer(_doc(documented)):
+        kind, default, *templated = re.split(r", (?=required|default |templated)", _line(found["kind"]))
+        shown = cell(f"`{kind.replace('Action', 'str')}`")
+        rows.append(
+            (f"`{found['name']}`", cell(_line(found["text"])), shown, _default(default), "yes" if templated else "")
+        )
+    return rows
+
+
+def _doc(documented: type) -> str:
+    doc = inspect.cleandoc(documented.__doc__ or "").replace("``", "`")
+    return re.sub(r":class:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", doc)
+
+
+def _default(text: str) -> str:
+    return text if text == "required" else cell(f"`{text.removeprefix('default ')}`")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
