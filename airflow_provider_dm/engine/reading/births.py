@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.reading.source_session import (
     with_retries,
 )
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
+from airflow_provider_dm.engine.schema.catalogue import OUTSIDE_SYSTEM, create_statement, list_tables
 
 YOUNG_SECONDS: Final = 1.05
 """A second, plus the possible delay of a file system's clock."""
@@ -142,11 +142,9 @@ def check_born_so(endpoint: Endpoint, name: TableName, birth: str) -> None:
         connection = source_connection(endpoint)
         shown = _shown(connection, name)
         found = query(connection, _ONE_SECOND, (name.schema, name.table)) if shown is not None else ()
-        ((milliseconds,),) = query(connection, _NOW)
         uuid = server_info(connection).server_uuid
         number = _numbers(connection, name).get(name, 0) if expected.number else 0
-        asked = int(milliseconds) // 1000
-        return next((Birth(str(shown), int(second), asked, uuid, number) for (second,) in found), None)
+        return next((Birth(str(shown), int(second), 0, uuid, number) for (second,) in found), None)
 
     there = with_retries(endpoint, now)
     if there is None or not expected.is_same(there):
@@ -176,11 +174,7 @@ def _shown(connection: Connection, name: TableName) -> str | None:
 
 
 def _seconds(connection: Connection, names: Collection[TableName]) -> dict[TableName, int]:
-    rows = query_whole(
-        connection,
-        f"table_schema, table_name, {_SECOND}",
-        "FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'performance_schema', 'sys')",
-    )
+    rows = query_whole(connection, f"table_schema, table_name, {_SECOND}", OUTSIDE_SYSTEM)
     wanted = set(names)
     found = {TableName(text(schema), text(table)): int(second) for schema, table, second in rows}
     return {name: second for name, second in found.items() if name in wanted}

@@ -29,7 +29,12 @@ class _View(NamedTuple):
     tail: str = ""
 
 
-_BASE_TABLES: Final = f"FROM information_schema.tables WHERE table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
+_SYSTEM: Final = ", ".join(f"'{name}'" for name in sorted(SYSTEM_SCHEMAS))
+OUTSIDE_SYSTEM: Final = f"FROM information_schema.tables WHERE CAST(LOWER(table_schema) AS BINARY) NOT IN ({_SYSTEM})"
+"""The tables and views outside of the system schemas. MariaDB opens no table of the others, which takes ten times as
+long."""
+_BASE_TABLES: Final = f"{OUTSIDE_SYSTEM} AND table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
+_VIEWS: Final = f"{OUTSIDE_SYSTEM} AND table_type = 'VIEW'"
 _EXIST: Final = _View("table_schema, table_name, table_type", "FROM information_schema.tables WHERE {names}")
 _COLUMNS: Final = _View(
     "table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
@@ -75,15 +80,12 @@ def list_tables(connection: Connection) -> list[TableName]:
 
     Views and MariaDB's sequences are none.
     """
-    names = (_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
-    return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
+    return sorted(_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
 
 
 def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozenset[TableName]:
-    """Return the views in those schemas. Raises AnswerCut."""
-    rows = query_whole(
-        connection, "table_schema, table_name", "FROM information_schema.tables WHERE table_type = 'VIEW'"
-    )
+    """Return the views in those schemas, outside of the system schemas. Raises AnswerCut."""
+    rows = query_whole(connection, "table_schema, table_name", _VIEWS)
     return frozenset(name for row in rows if schemas((name := _name(*row)).schema))
 
 
