@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.copy.design import TargetTableGone, design
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.binlog_status import current_location, end_if_shown, location_at
+from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_if_shown
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -251,7 +251,7 @@ def _start(source: Source, server_uuid: str, target: Endpoint, begun: Begun) -> 
         _announce(target, source, newest, begun)
         suffix = newest.suffix
     with connected(source.endpoint) as connection:
-        here = current_location(connection) if source.reads_log else location_at(connection, end_if_shown(connection))
+        here = current_location(connection) if source.reads_log else location_if_shown(connection)
         start = replace(here, suffix=suffix)
     if start.server_uuid != server_uuid:
         raise SourceMoved(source.id, server_uuid, start.server_uuid)

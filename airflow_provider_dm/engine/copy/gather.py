@@ -36,6 +36,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import (
     current_location,
     end_if_shown,
     location_at,
+    location_if_shown,
 )
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
@@ -278,7 +279,7 @@ class Gathering:
             raise NotGathered(self.source.name, "the read lock was lost meanwhile")
         before = self._end(held.connection)
         readers = self._released("done", DONE_SECONDS)
-        at = self._place(held.connection)
+        at = self._place(held)
         if not _is_steady(before, at, held.lock):
             reason = f"under a lock, the binlog moved from {before.name}:{before.size} to {at}"
             raise NotGathered(self.source.name, reason)
@@ -296,11 +297,13 @@ class Gathering:
             raise NotGathered(self.source.name, f"none of {len(expected)} was done in {seconds} s")
         return done
 
-    def _place(self, connection: Connection) -> Location:
-        """Return the end of the binlog; without its GTID set where the server computes that, which may take long."""
-        if self._server.gtids_at is None and self.reads_log:
-            return current_location(connection)
-        return Location(*self._end(connection))
+    def _place(self, held: Held) -> Location:
+        """Return the end of the binlog; without its GTID set where the server would have to compute it, which may take
+        long: beside a log that moves.
+        """
+        if self._server.gtids_at is None or held.lock is SourceLock.GLOBAL:
+            return current_location(held.connection) if self.reads_log else location_if_shown(held.connection)
+        return Location(*self._end(held.connection))
 
     def _end(self, connection: Connection) -> BinlogSize:
         return binlog_end(connection) if self.reads_log else end_if_shown(connection)

@@ -106,6 +106,14 @@ def end_if_shown(connection: Connection) -> BinlogSize:
         return NOT_SHOWN
 
 
+def location_if_shown(connection: Connection) -> Location:
+    """Return `current_location`; NOT_SHOWN if the account may not ask, as `end_if_shown`. Raises BinlogDisabled."""
+    try:
+        return current_location(connection)
+    except BinlogStatusDenied:
+        return Location(*NOT_SHOWN, server_uuid=server_info(connection).server_uuid)
+
+
 def location_at(connection: Connection, end: BinlogSize) -> Location:
     """Return the location of an earlier end of the binlog, with the GTID set that the server computes for it (MariaDB),
     or with all GTIDs executed by now (MySQL).
