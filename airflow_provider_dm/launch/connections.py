@@ -38,7 +38,7 @@ class AirflowRefuses(DmError):
 
     code = "DM-1317"
     what = "`airflow {command}` failed: {output}"
-    hint = "Check AIRFLOW_HOME and `airflow db check`, then run the same again."
+    hint = "Check AIRFLOW_HOME, `airflow db check` and `airflow db check-migrations`, then run the same again."
 
 
 def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:

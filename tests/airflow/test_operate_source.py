@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -120,15 +119,25 @@ def test_a_source_file_becomes_a_connection_that_means_the_same(
 
 def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (export / "tasks" / "wrong.yaml").write_text("name: wrong\n")
+    assert run(capsys, "config", "import", "--dir", str(export / "tasks"))[1]["error"]["ErrCode"] == "DM-1318"
     code, answer = run(capsys, "config", "import", "--dir", str(export))
     assert code == 1
     assert [one["result"] for one in answer["sources"]] == [True, True]
     assert [(one["name"], one["result"]) for one in answer["tasks"]] == [("shop", True), ("wrong", False)]
     assert source_of(stored("exported-01"), "exported-01").enable_relay is False
     assert source_of(stored("exported-02"), "exported-02").enable_relay is True
-    shutil.rmtree(export / "sources")
-    code, answer = run(capsys, "config", "import", "--dir", str(export))
-    assert answer["error"]["ErrCode"] == "DM-1318"
+
+
+def test_a_database_of_airflow_that_is_not_there(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the command that shows why, and behind its cause the same command does it."""
+    file = str(export / "sources" / "exported-01.yaml")
+    with pytest.MonkeyPatch.context() as wrong:
+        wrong.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{export}/nothing.db")
+        error = run(capsys, "operate-source", "create", file)[1]["error"]
+        assert (error["ErrCode"], "`airflow db check-migrations`" in error["Workaround"]) == ("DM-1317", True)
+        check = [sys.executable, "-m", "airflow", "db", "check-migrations", "--migration-wait-timeout", "0"]
+        assert subprocess.run(check, capture_output=True, check=False).returncode
+    assert run(capsys, "operate-source", "create", file)[0] == 0
 
 
 def test_the_file_for_airflow_is_private_and_gone_afterwards(

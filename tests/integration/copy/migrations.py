@@ -75,7 +75,7 @@ class Migration:
         )
 
     def ref(self, name: str) -> SubtaskRef:
-        return SubtaskRef(self.meta_schema, "test", name)
+        return SubtaskRef(self.meta_schema, self.task.get("name", "test"), name)
 
     def claim(self) -> dict[str, Fence]:
         """A new generation for every source, as the app takes it."""
