@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.config.secrets import PIPE, receive
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
@@ -230,6 +231,7 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
         return EXIT_ERROR
     try:
         spec = JobSpec.read(Path(arguments[0]))
+        receive(Path(arguments[0]).with_name(PIPE))
         if spec.launcher_pid is not None:
             threading.Thread(target=_die_with, args=(spec.launcher_pid,), name="watchdog", daemon=True).start()
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:

@@ -7,7 +7,6 @@ Result: see `engine.verify.verification.verify`.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
     gc.disable()  # until `main` is called: what an import makes is no garbage
 
+from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from spark_apps.app import App, Outcome, main
 
@@ -23,7 +23,7 @@ def work(app: App) -> Outcome:
     """Read both sides, compare, say where they differ."""
     runner = app.runner()
     app.report("verify", runner.progress)
-    result = verify(app.spec, runner, os.environ)
+    result = verify(app.spec, runner, known)
     app.fatal = failure(result)
     return Outcome(result)
 

@@ -31,8 +31,8 @@ def relay_nursery() -> Iterator[Nursery]:
 def forked_relays(relay_nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `RelayProcess.start` fork."""
 
-    def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
-        child = relay_nursery.start(f"{RELAY}:main", [spec], env, output)
+    def spawned(spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+        child = relay_nursery.start(f"{RELAY}:main", [spec], {**env, **secrets}, output)
         return cast("subprocess.Popen[bytes]", child)  # as much of one as a RelayProcess uses
 
     monkeypatch.setattr(process, "spawned", spawned)

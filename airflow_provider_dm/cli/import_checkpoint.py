@@ -8,7 +8,6 @@ so a relay runs as long as it takes.
 from __future__ import annotations
 
 import argparse
-import os
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +18,7 @@ from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
+from airflow_provider_dm.engine.config.secrets import keep
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -110,7 +110,7 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
     with Relays(upstreams, meta_url=url, log_dir=directory.path):
         supervisor = Supervisor(inputs, upstreams, store, url, local_holder(task.name, directory.root), SparkSettings())
         job = supervisor.job("incremental_sync", UNTIL_CAUGHT_UP)
-        os.environ.update(job.secrets.variables)  # the app would find them there
+        keep(job.secrets.by_name)  # as the app has them
         _claim_and_begin(job.spec, store)
 
 

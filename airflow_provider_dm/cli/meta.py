@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.workdir import work_root
 
 VARIABLE: Final = "DM_META_URL"
+FROM_STDIN: Final = "-"
+"""As `--meta-url`: the URL is what stdin has."""
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -46,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--meta-url",
         metavar="URL",
-        help=f"SQLAlchemy URL of the metadata DB (better by the variable {VARIABLE}: arguments are visible to others); "
+        help=f"SQLAlchemy URL of the metadata DB, `-`: from stdin (or by {VARIABLE}: arguments are visible to others); "
         "default: a SQLite file in the work directory, created and migrated by itself",
     )
     parser.add_argument(
@@ -75,6 +78,8 @@ def open_store(arguments: argparse.Namespace) -> MetaStore:
 
 
 def _named(arguments: argparse.Namespace) -> str | None:
+    if arguments.meta_url == FROM_STDIN:
+        arguments.meta_url = sys.stdin.read()
     named: str | None = arguments.meta_url or os.environ.get(VARIABLE)
     return named
 

@@ -100,17 +100,22 @@ class _Child:
 
     @classmethod
     def start(cls, arguments: argparse.Namespace, directory: TaskDir) -> _Child:
-        """Start it in a session of its own. Its secrets are in its environment and in its files, as ours are."""
+        """Start it in a session of its own. Its logins are in its environment and in its files, as ours are; the URL of
+        the metadata DB reaches it by a pipe.
+        """
         log_path, answer_path = directory.path / LOG, directory.path / ANSWER
         with _private(log_path) as log, _private(answer_path) as answer:
             process = subprocess.Popen(
                 [sys.executable, "-m", "airflow_provider_dm.cli.main", *_words(arguments, directory)],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=answer,
                 stderr=log,
-                env={**os.environ, meta.VARIABLE: meta.url_of(arguments).reveal()},
+                env={name: value for name, value in os.environ.items() if name != meta.VARIABLE},
                 start_new_session=True,
             )
+        assert process.stdin is not None
+        with process.stdin as pipe:
+            pipe.write(meta.url_of(arguments).reveal().encode())
         return cls(process, log_path, answer_path)
 
     def first_words(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
@@ -139,8 +144,9 @@ class _Child:
 
 
 def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
-    """Return what `dmctl run` is called with; the metadata DB is in the environment, as its URL may hold a password."""
+    """Return what `dmctl run` is called with. The metadata DB's URL, which may have a password, is in its stdin."""
     words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
+    words += ["--meta-url", meta.FROM_STDIN]
     for file in arguments.sources:
         words += ["--source", str(file.absolute())]
     for pair in arguments.password_env:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.config.source import SourceConfig
 
 SECTION: Final = "dm"
-_AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
 
 
 def option(name: str) -> str:
@@ -60,8 +59,3 @@ def with_relay_dir(source: SourceConfig) -> SourceConfig:
     """Return the source with the relay directory that `[dm] relay_dir` decides, if it is set."""
     overriding = relay_dir_of(source.source_id)
     return source.model_copy(update={"relay_dir": overriding}) if overriding else source
-
-
-def environment_of_apps() -> dict[str, str]:
-    """Return what an app inherits: all but Airflow's own settings and connections, which hold other secrets."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

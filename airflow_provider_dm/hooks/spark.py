@@ -105,9 +105,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
 
     def start(self, job: Job, *, run_dir: Path) -> SparkApp:
         """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
-        self.app = SparkApp.start(
-            job, run_dir=run_dir, settings=self.settings(), environ=settings.environment_of_apps()
-        )
+        self.app = SparkApp.start(job, run_dir=run_dir, settings=self.settings())
         return self.app
 
     def on_kill(self) -> None:

@@ -16,12 +16,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SpecFile
+from airflow_provider_dm.engine.config.secrets import filled_pipe, receive
 from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.model import Holder, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -31,7 +32,7 @@ from airflow_provider_dm.engine.reported import LogFormatter
 from airflow_provider_dm.launch.job import Job, Upstream
 from airflow_provider_dm.launch.narration import Audience
 from airflow_provider_dm.launch.relays import Relays, forget_private
-from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.status import lives
 from airflow_provider_dm.launch.submit import SparkApp
@@ -92,9 +93,8 @@ class Launcher:
         *,
         run_dir: Path,
         settings: SparkSettings,
-        environ: Mapping[str, str],
     ) -> Launcher:
-        """Start a launcher, which inherits `environ`. Its log is below `run_dir`."""
+        """Start a launcher, which inherits the environment but for what holds secrets. Its log is below `run_dir`."""
         spec = DetachedSpec(
             job=job.spec,
             spools={one.source_id: one.spool for one in upstreams if one.spool is not None},
@@ -106,18 +106,20 @@ class Launcher:
         path, log_path = run_dir / "launcher.json", run_dir / LOG
         spec.write(path)
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        pipe = filled_pipe(job.secrets.by_name)
         try:
             child = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(path)],
-                stdin=subprocess.DEVNULL,
+                stdin=pipe,
                 stdout=output,
                 stderr=output,
                 cwd=run_dir,
-                env={**environ, **job.secrets.variables},
+                env=inherited(),
                 start_new_session=True,
             )
         finally:
             os.close(output)
+            os.close(pipe)
         return cls(identity_of(child.pid), log_path, child)
 
     def kill(self) -> None:
@@ -150,8 +152,8 @@ def main(argv: Sequence[str]) -> int:
     handler.setFormatter(LogFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     spec = DetachedSpec.read(Path(argv[0]))
-    variables = {name: value for name, value in os.environ.items() if name.startswith("DM_SECRET_")}
-    job = Job(spec.job.model_copy(update={"launcher_pid": os.getpid()}), SecretEnvironment(variables))
+    secrets = PassedSecrets(receive(0))
+    job = Job(spec.job.model_copy(update={"launcher_pid": os.getpid()}), secrets)
     with MetaStore.open(job.spec.meta_url.resolve("the metadata DB")) as store:
         try:
             _run(spec, job, store)

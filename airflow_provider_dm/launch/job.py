@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
-from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.secrets import PassedSecrets
 
 App = Literal["full_migration", "incremental_sync", "verify"]
 
@@ -45,7 +45,7 @@ class Job:
     """A description of what to run, and the secrets that it names but does not hold."""
 
     spec: JobSpec
-    secrets: SecretEnvironment = field(repr=False)
+    secrets: PassedSecrets = field(repr=False)
 
 
 def build_job(
@@ -64,7 +64,7 @@ def build_job(
 
     Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
     """
-    secrets = SecretEnvironment()
+    secrets = PassedSecrets()
     spec = JobSpec(
         run_id=new_run_id(task.name, app),
         app=app,
@@ -86,7 +86,7 @@ def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream])
     return {one.source_id: store.last_generation(task, one.source_id) for one in upstreams}
 
 
-def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
+def source_spec(upstream: Upstream, secrets: PassedSecrets) -> SourceSpec:
     """Return a source without its password, which `secrets` then holds. Also what a relay process is started with."""
     return SourceSpec(
         config=upstream.config.without_secrets(),

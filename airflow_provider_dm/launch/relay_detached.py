@@ -52,7 +52,7 @@ class RelayHangs(DmError):
 
 @dataclass
 class DetachedRelay:
-    """The relay of one source. `spec` names no launcher; `environment` is the child's, with the secrets."""
+    """The relay of one source. `spec` names no launcher; `environment` is the child's, and the secrets."""
 
     spec: RelaySpec
     environment: Mapping[str, str] = field(repr=False)

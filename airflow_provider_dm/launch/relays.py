@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.target.subtask import Subtask, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
-from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
 
 LOOK_EVERY_SECONDS: Final = 0.5
@@ -180,8 +180,8 @@ def error_of(
 class Relays:
     """The relays of some sources: one is started for each, and started again when it dies, until the `with` block ends.
 
-    They inherit `environ`. `error` is what made one of them impossible for good; the owner of the block looks at it, or
-    at `failure`, while it waits.
+    They inherit `environ`, but for what holds secrets. `error` is what made one of them impossible for good; the owner
+    of the block looks at it, or at `failure`, while it waits.
     """
 
     def __init__(
@@ -253,9 +253,9 @@ class Relays:
 
 def relay_spec(
     upstream: Upstream, meta_url: Secret, *, until: Literal["stopped", "caught-up"], launcher_pid: int | None
-) -> tuple[RelaySpec, SecretEnvironment]:
+) -> tuple[RelaySpec, PassedSecrets]:
     """Return what a relay of this source is to do, and the secrets that this names."""
-    secrets = SecretEnvironment()
+    secrets = PassedSecrets()
     source, url = source_spec(upstream, secrets), secrets.reference("META", "meta", meta_url)
     spec = RelaySpec(source=source, meta_url=url, spool=upstream.spool, launcher_pid=launcher_pid, until=until)
     return spec, secrets
@@ -267,4 +267,4 @@ def _kept(
     """Return the keeper of a source's relay, and what takes its secrets out of a text."""
     spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
     log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
-    return KeptRelay(spec, {**environ, **secrets.variables}, log_path), secrets.masked
+    return KeptRelay(spec, {**inherited(environ), **secrets.by_name}, log_path), secrets.masked

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from airflow_provider_dm.engine import reported
+from airflow_provider_dm.engine.config.secrets import named_pipe
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
+from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.spark_command import SparkAppMissing, SparkSettings, app_script, spark_submit_command
 from airflow_provider_dm.launch.workdir import RUN_LOG, open_run_log
 
@@ -95,11 +97,14 @@ class Outcome:
 class SparkApp:
     """A running app. Made by `start`; ended by itself or by `stop`."""
 
-    def __init__(self, job: Job, process: subprocess.Popen[bytes], script: Path, pump: _LogPump) -> None:
+    def __init__(
+        self, job: Job, process: subprocess.Popen[bytes], script: Path, pump: _LogPump, pipe: IO[bytes]
+    ) -> None:
         self.job = job
         self._process = process
         self._script = script
         self._pump = pump
+        self._pipe = pipe  # holds the secrets until the app has read them
         self._ending = threading.RLock()  # a signal handler may call `stop` inside `stop`
 
     @classmethod
@@ -130,6 +135,7 @@ class SparkApp:
             environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
+        pipe = named_pipe(run_dir, job.secrets.by_name)
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -137,15 +143,16 @@ class SparkApp:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=run_dir,
-                env={**environ, **command.environment, **job.secrets.variables},
+                env={**inherited(environ), **command.environment},
                 start_new_session=True,
             )
         except OSError as error:
+            os.close(pipe)
             raise SparkAppMissing(job.spec.app, f"{command.argv[0]}: {error.strerror}") from error
         assert process.stdout is not None
         pump = _LogPump(process.stdout, run_dir / RUN_LOG, job.secrets.masked)
         pump.start()
-        return cls(job, process, command.script, pump)
+        return cls(job, process, command.script, pump, os.fdopen(pipe, "wb"))
 
     @property
     def pid(self) -> int:
@@ -173,6 +180,7 @@ class SparkApp:
             return None
         end_now(self.pid)  # a driver or worker that outlived the JVM must not write on
         self._pump.join(STOP_SECONDS)
+        self._pipe.close()
         return code
 
     def ask_to_stop(self) -> None:

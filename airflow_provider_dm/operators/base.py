@@ -206,7 +206,7 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.launch.workdir import TaskDir
 
         job = supervisor.job(self.app, self._until())
-        mask(*job.secrets.variables.values())
+        mask(*job.secrets.by_name.values())
         self._push(context, supervisor, job.spec.run_id)
         directory = TaskDir.of(job.spec.task.name, settings.work_root())
         directory.forget_old_runs()
@@ -218,15 +218,14 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def _run(self, context: Context, supervisor: Supervisor) -> dict[str, Any]:
         from airflow_provider_dm.engine.meta.model import Stage
-        from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.narration import Audience
         from airflow_provider_dm.launch.relays import Relays
         from airflow_provider_dm.launch.submit import SparkAppFailed
 
         job, run_dir = self._job(context, supervisor)
         say = partial(self.log.info, "%s")
-        needed, environ = supervisor.upstreams if self.writes else (), settings.environment_of_apps()
-        with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir, environ=environ) as relays:
+        needed = supervisor.upstreams if self.writes else ()
+        with Relays(needed, meta_url=supervisor.meta_url, log_dir=run_dir) as relays:
             app = self.hook.start(job, run_dir=run_dir)
             try:
                 outcome = supervisor.watch(app, relays, Audience(say, say))

@@ -147,7 +147,6 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             supervisor.upstreams,
             run_dir=run_dir,
             settings=supervisor.settings,
-            environ=settings.environment_of_apps(),
         )
         self.log.info("run %s goes on by itself; its log is %s", job.spec.run_id, launcher.log_path)
         limit, now = self.execution_timeout, time.time()

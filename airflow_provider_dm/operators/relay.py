@@ -233,14 +233,14 @@ class DmRelayOperator(BaseOperator):
         self, upstream: Upstream, *, launcher_pid: int | None
     ) -> tuple[RelaySpec, Mapping[str, str], Callable[[str], str]]:
         """Return what the relay is to do, its whole environment, and what takes its secrets out of a text."""
-        from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import relay_spec
+        from airflow_provider_dm.launch.secrets import inherited
 
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
         spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
-        mask(*secrets.variables.values())
-        return spec, {**settings.environment_of_apps(), **secrets.variables}, secrets.masked
+        mask(*secrets.by_name.values())
+        return spec, {**inherited(), **secrets.by_name}, secrets.masked
 
     def _upstream(self, context: Context) -> Upstream:
         from airflow_provider_dm.hooks import settings

@@ -96,9 +96,7 @@ def differ(airflow: Airflow, servers: Servers, task_file: str) -> None:
             spec = directory.run(job.spec.run_id) / "job.json"
             job.spec.write(spec)
             argv = [sys.executable, str(PLAIN), str(spec)]
-            return subprocess.run(
-                argv, env={**os.environ, **job.secrets.variables}, check=False, timeout=120
-            ).returncode
+            return subprocess.run(argv, env={**os.environ, **job.secrets.by_name}, check=False, timeout=120).returncode
 
         assert sync() == EXIT_FINISHED  # a DDL of shards has to come behind where it began
         for number, (source, kind) in enumerate((("mariadb-01", "int"), ("mysql-02", "bigint"))):

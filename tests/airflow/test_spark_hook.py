@@ -8,7 +8,6 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
-from airflow_provider_dm.hooks.settings import environment_of_apps
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 
 Define = Callable[..., None]
@@ -83,12 +82,6 @@ def test_what_would_be_silently_different_is_refused(extra: dict[str, str], conn
     connection("spark_default", conn_type="spark", host="spark://one:7077", extra=extra)
     with pytest.raises(NotSupportedYet):
         DmSparkSubmitHook().settings()
-
-
-def test_an_app_inherits_no_connection_of_airflow(connection: Define) -> None:
-    connection("anything", conn_type="http", password="c4nary")
-    assert "c4nary" not in str(environment_of_apps())
-    assert "AIRFLOW_HOME" in environment_of_apps()
 
 
 def test_a_kill_before_anything_runs_is_nothing() -> None:

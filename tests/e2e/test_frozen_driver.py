@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations, source_spec
 from airflow_provider_dm.launch.processes import python_drivers, session_members
-from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.secrets import PassedSecrets
 from airflow_provider_dm.launch.spark_command import app_script
 from airflow_provider_dm.launch.submit import SparkApp, SparkAppFailed
 from testbed import Server
@@ -162,7 +162,7 @@ def relay(world: World) -> Iterator[None]:
     file, position = world.source.sql("SHOW MASTER STATUS")[0][:2]
     world.meta = {"binlog-name": file, "binlog-pos": position}
     spec = RelaySpec(
-        source=source_spec(world.upstream, SecretEnvironment()),
+        source=source_spec(world.upstream, PassedSecrets()),
         meta_url=SecretRef(env=META_VARIABLE),
         launcher_pid=os.getpid(),
     )

@@ -1,7 +1,8 @@
 """The specification of one run of a Spark app (or relay process), as a JSON file without secrets.
 
-The launcher writes the file (mode 0600) and passes only its path; passwords are in environment variables that the file
-names. The app resolves them when it logs in, so no secret is in argv, Spark conf, XCom or this file.
+The launcher writes the file (mode 0600) and passes only its path; passwords come by a pipe, under names that the
+file has (config.secrets). The app resolves them when it logs in, so no secret is in argv, environment, Spark conf, XCom
+or this file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Literal, Self
 from pydantic import Field
 
 from airflow_provider_dm.engine.config.base import Strict
+from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.errors import DmError
@@ -37,19 +39,19 @@ class SecretMissing(DmError):
     wanted_by: str
 
     code = "DM-1301"
-    what = "the environment variable {variable} with the secret of {wanted_by} is not set."
-    hint = "Launch the app through an operator or dmctl, which set it."
+    what = "the secret {variable} of {wanted_by} has not reached this process."
+    hint = "Launch the app through an operator or dmctl, which pass it on."
 
 
 class SecretRef(Strict):
-    """Reference to a secret: the name of the environment variable that contains it."""
+    """Reference to a secret: the name under which the process receives it."""
 
     env: str
 
-    def resolve(self, wanted_by: str, environ: Mapping[str, str] = os.environ) -> Secret:
+    def resolve(self, wanted_by: str, secrets: Mapping[str, str] = known) -> Secret:
         """Return the secret; `wanted_by` is its owner in error messages. Raises SecretMissing."""
         try:
-            return Secret(environ[self.env])
+            return Secret(secrets[self.env])
         except KeyError:
             raise SecretMissing(self.env, wanted_by) from None
 
@@ -68,10 +70,10 @@ class EndpointSpec(Strict):
     use_tls: bool = False
     session: dict[str, str] = Field(default_factory=dict)
 
-    def resolve(self, environ: Mapping[str, str] = os.environ) -> Endpoint:
+    def resolve(self, secrets: Mapping[str, str] = known) -> Endpoint:
         """Return the endpoint with its password. Raises SecretMissing."""
         tls = Tls(self.tls_ca, self.tls_cert, self.tls_key) if self.use_tls or self.tls_ca else None
-        password = self.password.resolve(self.name, environ) if self.password else Secret("")
+        password = self.password.resolve(self.name, secrets) if self.password else Secret("")
         return Endpoint(self.name, self.host, self.port, self.user, password, tls, tuple(self.session.items()))
 
 

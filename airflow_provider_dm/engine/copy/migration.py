@@ -7,7 +7,6 @@ anywhere and begin again."""
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +79,6 @@ class Hooks:
     """A source is handed over; the log is needed from the location on, and what lies before it is applied."""
     lane: Callable[[str], None] = lambda _source: None
     """Called by the thread of each source, where there are several."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome:
@@ -92,12 +90,12 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     Raises the typed errors of the copy's modules, and those of a sync.
     """
     began = time.monotonic()
-    target = spec.target.resolve(hooks.environ)
+    target = spec.target.resolve()
     sources = [
         Source(
             one,
             spec.subtask(source_id),
-            one.endpoint.resolve(hooks.environ),
+            one.endpoint.resolve(),
             fences[source_id],
         )
         for one in spec.sources

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.config.secrets import receive
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.process import wait_for_end_of
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> int:
     )
     path = Path(arguments[0])
     spec = RelaySpec.read(path)
+    receive(0)
     path.unlink(missing_ok=True)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

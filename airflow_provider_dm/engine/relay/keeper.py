@@ -83,7 +83,7 @@ def pause_after(deaths: int) -> float:
 
 @dataclass
 class KeptRelay:
-    """A relay and its supervision. `environment`: the whole environment of the process, with the secrets of `spec`."""
+    """A relay and its supervision. `environment`: the whole environment of the process, and the secrets of `spec`."""
 
     spec: RelaySpec
     environment: Mapping[str, str] = field(repr=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.config.secrets import filled_pipe
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.processes import start_of
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -37,7 +38,8 @@ class RelayProcess:
 
     @classmethod
     def start(cls, spec: RelaySpec, env: Mapping[str, str], log_path: Path) -> RelayProcess:
-        """Start the relay as a child. `env`: its whole environment, with the secrets that the spec names.
+        """Start the relay as a child. `env`: its whole environment, and the secrets that the spec names, which reach it
+        by a pipe.
 
         The spec file is beside the log, readable by its owner only; the child removes it after reading.
         """
@@ -48,7 +50,8 @@ class RelayProcess:
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         log_from = os.fstat(output).st_size
         try:
-            process = spawned(name, env, output)
+            secrets = {name: env[name] for name in spec.secrets() if name in env}
+            process = spawned(name, {key: one for key, one in env.items() if key not in secrets}, secrets, output)
         finally:
             os.close(output)
         return cls(log_path, log_from, process)
@@ -93,16 +96,20 @@ class RelayProcess:
         return end_of_log(self.log_path, self.log_from)
 
 
-def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+def spawned(spec: str, env: Mapping[str, str], secrets: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
     """Start an interpreter that runs the relay of this spec file. `output`: for its stdout and stderr."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "airflow_provider_dm.engine.relay", spec],
-        env=_importing_us(env),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
-    )
+    pipe = filled_pipe(secrets)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "airflow_provider_dm.engine.relay", spec],
+            env=_importing_us(env),
+            stdin=pipe,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    finally:
+        os.close(pipe)
 
 
 def end_of_log(path: Path, start: int = 0) -> str:

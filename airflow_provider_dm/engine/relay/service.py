@@ -9,7 +9,6 @@ is space again; any other error ends the relay. It may be killed at any moment: 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Final, Literal
 
 import pymysql
 
+from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -80,7 +80,7 @@ class RelayResult:
 
 
 def run_relay(
-    spec: RelaySpec, store: MetaStore, stop: threading.Event, environ: Mapping[str, str] = os.environ
+    spec: RelaySpec, store: MetaStore, stop: threading.Event, secrets: Mapping[str, str] = known
 ) -> RelayResult:
     """Pull until `stop` is set, the desired stage is Stopped, or (`until: caught-up`) the goal is reached.
 
@@ -90,7 +90,7 @@ def run_relay(
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
-    endpoint = spec.source.endpoint.resolve(environ)
+    endpoint = spec.source.endpoint.resolve(secrets)
     spool = spec.spool
     reporter = Reporter(
         spec.source.config.source_id,

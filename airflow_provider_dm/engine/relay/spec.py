@@ -36,3 +36,8 @@ class RelaySpec(SpecFile):
     """The relay ends when this process has ended; None: it is independent."""
     until: Literal["stopped", "caught-up"] = "stopped"
     """caught-up: end when everything is pulled that the upstream had written when the relay started."""
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the names of the secrets that the relay needs."""
+        password = self.source.endpoint.password
+        return (self.meta_url.env, *((password.env,) if password is not None else ()))

@@ -1,6 +1,5 @@
 """Full migrations of test servers: a job as the launcher would write it, run by threads instead of Spark."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -90,7 +89,7 @@ class Migration:
 
     def go(self, **hooks: Any) -> Outcome:
         """One run of the app's work."""
-        return migrate(self.spec, self.claim(), replace(Hooks(self.runner, self.store, environ=os.environ), **hooks))
+        return migrate(self.spec, self.claim(), replace(Hooks(self.runner, self.store), **hooks))
 
     def finish(self) -> dict[str, Any]:
         """One run, which must finish; its result."""

@@ -20,7 +20,7 @@ from airflow_provider_dm.launch import relay_detached
 from airflow_provider_dm.launch.job import Upstream, source_spec
 from airflow_provider_dm.launch.relay_detached import DetachedRelay, RelayHangs
 from airflow_provider_dm.launch.relays import RelayFailed, RelayKeepsDying, Relays
-from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.secrets import PassedSecrets
 from testbed import Server
 
 
@@ -41,11 +41,11 @@ class Kit:
     def relay(
         self, until: str = "stopped", *, password: str = "", environment: Mapping[str, str] | None = None
     ) -> DetachedRelay:
-        secrets = SecretEnvironment()
+        secrets = PassedSecrets()
         source = source_spec(self.upstream(password), secrets)
         meta_url = secrets.reference("META", "meta", self.url)
         spec = RelaySpec.model_validate({"source": source, "meta_url": meta_url, "until": until})
-        inherited = {**os.environ, **secrets.variables, **(environment or {})}
+        inherited = {**os.environ, **secrets.by_name, **(environment or {})}
         return DetachedRelay(spec, inherited, self.store, self.folder / "logs" / "relay.log", secrets.masked)
 
     def status(self) -> RelayStatus:

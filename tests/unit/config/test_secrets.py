@@ -2,12 +2,14 @@
 
 import base64
 import json
+import os
 import pickle
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from airflow_provider_dm.engine.config import secrets
 from airflow_provider_dm.engine.config.database import DatabaseConfig, PasswordUnreadable, TargetDatabase
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.problems import ConfigError
@@ -161,3 +163,27 @@ def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them(tmp_p
 @pytest.mark.parametrize("plain", ["hunter2", "", "YWJjZA==", "a" * 40, "ÄÖ€"])
 def test_a_plain_password_is_not_taken_for_an_encrypted_one(plain: str) -> None:
     assert TargetDatabase.model_validate({"host": "h", "password": plain}).secret().reveal() == plain
+
+
+def test_a_process_receives_its_secrets_once_by_a_pipe_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "_received", {})
+    given = {"DM_SECRET_X": CANARY, "LONG": "x" * 100_000}
+    pipe = secrets.filled_pipe(given)
+    assert secrets.receive(pipe) == given
+    assert secrets.receive(pipe) == {}
+    os.close(pipe)
+
+    kept = secrets.named_pipe(tmp_path, given)
+    assert (tmp_path / secrets.PIPE).stat().st_mode & 0o077 == 0
+    assert secrets.receive(tmp_path / secrets.PIPE) == given
+    assert list(tmp_path.iterdir()) == []
+    assert secrets.receive(tmp_path / secrets.PIPE) == {}
+    os.close(kept)
+
+
+def test_a_secret_that_was_received_is_not_in_the_environment() -> None:
+    secrets.keep({"DM_SECRET_OF_THIS_TEST": CANARY})
+    assert SecretRef(env="DM_SECRET_OF_THIS_TEST").resolve("a").reveal() == CANARY
+    assert "DM_SECRET_OF_THIS_TEST" not in os.environ

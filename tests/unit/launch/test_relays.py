@@ -39,9 +39,16 @@ def upstream(
 
 
 def test_relays_inherit_what_their_launcher_gives_them_and_no_more(tmp_path: Path) -> None:
-    relays = Relays([upstream(tmp_path)], meta_url=Secret("sqlite://"), log_dir=tmp_path, environ={"LANG": "C"})
+    environ = {
+        "LANG": "C",
+        "AIRFLOW_CONN_X": "{}",
+        "DM_META_URL": "mysql://",
+        "DM_PASSWORD_ONE": "x",
+        "AIRFLOW_HOME": "/x",
+    }
+    relays = Relays([upstream(tmp_path)], meta_url=Secret("sqlite://"), log_dir=tmp_path, environ=environ)
     ((_, kept, _),) = relays._kept
-    assert [name for name in kept.environment if not name.startswith("DM_SECRET_")] == ["LANG"]
+    assert [name for name in kept.environment if not name.startswith("DM_SECRET_")] == ["LANG", "AIRFLOW_HOME"]
 
 
 def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets() -> None:

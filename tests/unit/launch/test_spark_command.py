@@ -51,7 +51,7 @@ def conf(argv: tuple[str, ...]) -> dict[str, str]:
 def test_no_secret_is_in_argv_or_in_what_is_added_to_the_environment(job: Job, tmp_path: Path) -> None:
     made = command(job, tmp_path, SparkSettings())
 
-    for secret in job.secrets.variables.values():
+    for secret in job.secrets.by_name.values():
         assert secret not in " ".join([*made.argv, *made.environment.values()])
 
 

@@ -39,6 +39,16 @@ from pyspark import SparkContext
 spark = SparkContext.getOrCreate()
 assert spark.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
 """
+SECRET_OF_ONE = "DM_SECRET_SOURCE_ONE_7692C3AD"
+RECEIVED = f"""
+from pathlib import Path
+from airflow_provider_dm.engine.config.secrets import PIPE, receive
+password = receive(Path(sys.argv[1]).with_name(PIPE))[{SECRET_OF_ONE!r}]
+print('argv', sys.argv[1:], password)
+session = [one for one in Path('/proc').glob('[0-9]*') if os.getsid(int(one.name)) == os.getsid(0)]
+clean = [password.encode() not in (one / name).read_bytes() for one in session for name in ('environ', 'cmdline')]
+print('environments without it:', len(session) > 2 and all(clean))
+"""
 TICK_FOR_EVER = "print('ticking', flush=True)\nwhile True: time.sleep(0.05)\n"
 
 
@@ -95,7 +105,7 @@ def nothing_left(app: SparkApp) -> bool:
 
 
 def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) -> None:
-    app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
+    app = launch(WITH_WORKERS + RECEIVED)
 
     assert app.outcome(lambda _: replace(ROW, result={"rows": 4})) == Outcome({"rows": 4})
     assert nothing_left(app)
@@ -103,6 +113,7 @@ def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch) ->
     assert "job.json" in said
     assert said.endswith("******")
     assert SOURCE_PASSWORD not in app.log_path.read_text()
+    assert "environments without it: True" in app.log_path.read_text()
     assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
 
 
@@ -246,6 +257,3 @@ def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:
         SparkApp.start(job, run_dir=tmp_path, environ={"PATH": "/nowhere"})
 
     assert not (tmp_path / "job.json").exists()
-
-
-SECRET_OF_ONE = "DM_SECRET_SOURCE_ONE_7692C3AD"

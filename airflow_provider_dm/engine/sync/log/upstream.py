@@ -18,6 +18,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
@@ -87,7 +88,7 @@ class UpstreamLog:
         )
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log_path.unlink(missing_ok=True)  # that of an earlier run
-        self._kept = KeptRelay(spec, os.environ, self.log_path, DEATHS_ALLOWED)
+        self._kept = KeptRelay(spec, known, self.log_path, DEATHS_ALLOWED)
         self.check()
 
     def check(self) -> None:

@@ -1,0 +1,81 @@
+"""How secrets reach a process: by a pipe that its launcher fills before it starts it.
+
+A process's environment can be read in /proc, and its children inherit it, so nothing is put there. What a process has
+received is in `known` from then on. Variables that people set themselves are found there as well.
+
+    a direct child           its stdin is the pipe
+    below a spark-submit     a named pipe beside the job file: the JVM passes no descriptor on
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+PIPE: Final = "secrets"
+"""Name of the pipe beside a job file."""
+
+_received: Final[dict[str, str]] = {}
+known: Final[Mapping[str, str]] = ChainMap(_received, os.environ)
+"""The secrets that this process has received, by name; then its environment."""
+
+
+def filled_pipe(secrets: Mapping[str, str]) -> int:
+    """Return the reading end of a pipe that holds these secrets, whose writing end is closed. The caller closes it."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    _fill(writing, secrets)
+    os.close(writing)
+    return reading
+
+
+def named_pipe(folder: Path, secrets: Mapping[str, str]) -> int:
+    """Make the pipe of a run's folder and fill it. What is returned has to be open until the process has read it."""
+    path = folder / PIPE
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # for writing alone it would wait for the reader
+    _fill(descriptor, secrets)
+    return descriptor
+
+
+def receive(source: int | Path) -> dict[str, str]:
+    """Read the secrets of this process from a descriptor or a named pipe, which is removed. Without a pipe: none."""
+    try:
+        descriptor = source if isinstance(source, int) else os.open(source, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return {}
+    try:
+        found: dict[str, str] = json.loads(_content(descriptor) or b"{}")
+    finally:
+        if isinstance(source, Path):
+            os.close(descriptor)
+            source.unlink(missing_ok=True)
+    keep(found)
+    return found
+
+
+def keep(secrets: Mapping[str, str]) -> None:
+    """Let `known` have these secrets, as if this process had received them."""
+    _received.update(secrets)
+
+
+def _fill(writing: int, secrets: Mapping[str, str]) -> None:
+    content = json.dumps(dict(secrets)).encode()
+    if len(content) > fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(content))  # nobody reads yet
+    os.write(writing, content)
+
+
+def _content(descriptor: int) -> bytes:
+    """Return what the pipe holds: all of it was written before this process began."""
+    parts = []
+    with suppress(BlockingIOError):
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    return b"".join(parts)
