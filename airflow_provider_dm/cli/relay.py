@@ -24,7 +24,7 @@ from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import AskedAgain, DmError
+from airflow_provider_dm.engine.errors import DmError, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import has_ended
@@ -116,7 +116,7 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
     A metadata DB that does not answer for a moment says nothing.
     """
-    with AskedAgain(log.warning):
+    with TransientErrorsLogged(log.warning):
         return store.relay_desired(config.source_id) is Stage.STOPPED
     return False
 

@@ -1,8 +1,8 @@
-"""What can go wrong, as values: every error says what happened, where, how to react and what a person can do.
+"""Errors as values: every error states what happened, where, how the program reacts and what a person can do.
 
-An error is a frozen set of fields under a code. It survives pickling, so one raised in a Spark executor reaches the
-driver whole. The loop asks `reaction`, never the text. Rooms define their own errors beside the code that raises
-them; this module holds the base, the vocabulary and the errors that several rooms raise.
+An error is a set of fields under a code. It survives pickling, so an error raised in a Spark executor reaches the
+driver complete. Callers branch on `reaction`, never on the text. Each room defines its own errors; this module holds
+the base class, the vocabulary and the errors that several rooms raise.
 
 Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx relay, 5xxx schema and rules,
 6xxx sync and target, 7xxx copy and verify, 8xxx metadata DB and leases, 9xxx launching and the environment.
@@ -17,19 +17,19 @@ from functools import partial
 from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
-"""Characters of one field in a message."""
+"""Maximum length of one field in a message, in characters."""
 MIGRATE_AGAIN: Final = "migrate in full again with another task (another name), its target tables emptied before"
-"""What leads out where a task cannot go on: its name stands for what was applied, and a copy wants empty tables."""
-GO_ON_BEHIND: Final = (
-    "go on behind it with another task (another name, task-mode incremental, its `meta` behind that place)"
+"""The remedy for a task that cannot continue: its name belongs to what it has applied."""
+CONTINUE_AFTER: Final = (
+    "continue after it with another task (another name, task-mode incremental, its `meta` after that location)"
 )
-"""The same, where one thing in the log cannot be applied and was made by hand."""
-UNFORESEEN: Final = "Look at the log of this run; if it comes again, please report it with that log."
-"""The workaround for what is none of our errors."""
+"""The remedy for one event of the log that cannot be applied and whose change was made by hand."""
+UNFORESEEN: Final = "Look at the log of this run; if it happens again, please report it with that log."
+"""The workaround of exceptions that are not a DmError."""
 
 
 class Scope(Enum):
-    """The side that has to be looked at."""
+    """The side on which the cause is."""
 
     UPSTREAM = "upstream"
     DOWNSTREAM = "downstream"
@@ -37,23 +37,22 @@ class Scope(Enum):
 
 
 class Reaction(Enum):
-    """The reaction that the machine may show by itself."""
+    """What the program does about an error by itself."""
 
-    RETRY = "retry"  # transient: the same work may succeed in a moment
-    STOP = "stop"  # a person has to decide; retrying would repeat it
-    FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
+    RETRY = "retry"  # transient: the same work may succeed soon
+    STOP = "stop"  # a person has to decide; a retry would fail in the same way
+    FENCED = "fenced"  # a newer process holds the generation: this process must end, not retry
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
-    none of them a secret; `code`, `what` and the others it only assigns. It has a docstring where `what` leaves
-    something unsaid.
+    """Base class of all errors. A subclass becomes a dataclass by itself: its annotated names are the fields that the
+    message needs, none of which is a secret; `code`, `scope`, `reaction`, `what` and `hint` are assigned.
 
-    `what` and `hint`, which is what a person can do, are `str.format` templates over the fields; a tuple is written as
-    a list with commas, of what is very long (a GTID set with many gaps) only the beginning. None has an empty hint, or
-    it overrides `workaround`. What `what` tells, which every class shows, needs no docstring: that only adds to it.
+    `what` (what happened) and `hint` (what a person can do) are `str.format` templates over the fields. A tuple is
+    written as a comma-separated list, a very long field is cut. A class without a hint overrides `workaround`. A
+    subclass has a docstring only if it adds something to `what`.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -67,22 +66,22 @@ class DmError(Exception):
 
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def happened(self) -> str:
-        """Return what happened, and where."""
+        """Return what happened and where."""
         return self._filled(self.what)
 
     def workaround(self) -> str:
-        """Return what a person can do; of an error that only passes on what a child process said, what that says."""
+        """Return what a person can do. For an error that a child process reported, return that process's text."""
         reported = reported_by(self)
         return self._filled(self.hint) if reported is None else reported.workaround or UNFORESEEN
 
     def _filled(self, template: str) -> str:
-        return template.format(**{name: _said(value) for name, value in self.details().items()})
+        return template.format(**{name: _field_text(value) for name, value in self.details().items()})
 
     def reacts(self) -> Reaction:
-        """Return the reaction asked for; of an error that only passes on what a child process said, what that asks."""
+        """Return the reaction. For an error that a child process reported, return the reaction that it reported."""
         reported = reported_by(self)
         return self.reaction if reported is None else reported.reaction
 
@@ -95,12 +94,12 @@ class DmError(Exception):
         return f"[{self.code} {self.scope.value}] {self.message()}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
+        # BaseException.__reduce__ passes positional arguments only; these classes are constructed by keyword as well.
         return (partial(type(self), **self.details()), ())
 
 
-def _said(value: Any) -> Any:
-    """Return a field as the message has it, cut short: who reads the end of a log must find the message's beginning."""
+def _field_text(value: Any) -> Any:
+    """Return a field's text for the message, cut to LONGEST_FIELD, so that the end of a log shows a whole message."""
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     if not isinstance(value, str) or len(value) <= LONGEST_FIELD:
@@ -109,13 +108,13 @@ def _said(value: Any) -> Any:
 
 
 def raise_first(errors: Iterable[DmError]) -> None:
-    """Raise the first of these errors, if there is one."""
+    """Raise the first of these errors, if there is any."""
     for error in errors:
         raise error
 
 
 class NotSupportedYet(DmError):
-    """Something that this release stops at rather than guesses. Each use is listed in docs/limits.md."""
+    """Something that this release refuses instead of guessing. Each use is listed in docs/limits.md."""
 
     feature: str
     where: str
@@ -127,7 +126,7 @@ class NotSupportedYet(DmError):
 
 
 class InvariantBroken(DmError):
-    """A law of the protocol does not hold: never repaired, always reported."""
+    """A rule of the protocol does not hold. The program never repairs this; it stops."""
 
     law: str
     found: str
@@ -139,10 +138,10 @@ class InvariantBroken(DmError):
 
 @dataclass(frozen=True)
 class ReportedError:
-    """An error as one process tells it to others: its launcher, the metadata DB, whoever reads an answer.
+    """An error as one process reports it to another: to its launcher, the metadata DB or a client.
 
-    It is written with the keys by which DM's query-status shows one. `Reaction` is ours: whoever launched the process
-    decides by it whether to start it again.
+    Its JSON has the keys of an error in DM's query-status. `Reaction` is an addition: the launcher decides by it
+    whether to start the process again.
     """
 
     code: str
@@ -154,25 +153,24 @@ class ReportedError:
 
     @classmethod
     def of(cls, error: BaseException) -> ReportedError:
-        """Return what there is to tell of an error. A foreign one gets code DM-0000; what nobody foresaw may be tried
-        again, as Airflow does with any exception.
+        """Return the report of an error. An exception that is not a DmError has code DM-0000 and reaction RETRY, as
+        Airflow retries any exception.
         """
         kind = type(error).__name__
         if isinstance(error, DmError):
-            told = error.message(), error.workaround(), error.reacts()
-            return cls(error.code, kind, error.scope.value, *told)
+            return cls(error.code, kind, error.scope.value, error.message(), error.workaround(), error.reacts())
         return cls(DmError.code, kind, Scope.INTERNAL.value, str(error), UNFORESEEN, Reaction.RETRY)
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> ReportedError:
-        """Read what `to_json` wrote, perhaps in another release: a key that is missing there is empty here."""
+    def read(cls, document: Mapping[str, Any]) -> ReportedError:
+        """Read the result of `to_json`, perhaps of another release: a missing key becomes an empty text."""
         return cls(
-            code=str(said.get("ErrCode", "")),
-            kind=str(said.get("ErrClass", "")),
-            scope=str(said.get("ErrScope", "")),
-            message=str(said.get("Message", "")),
-            workaround=str(said.get("Workaround", "")),
-            reaction=Reaction(said.get("Reaction", Reaction.STOP)),
+            code=str(document.get("ErrCode", "")),
+            kind=str(document.get("ErrClass", "")),
+            scope=str(document.get("ErrScope", "")),
+            message=str(document.get("Message", "")),
+            workaround=str(document.get("Workaround", "")),
+            reaction=Reaction(document.get("Reaction", Reaction.STOP)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -190,14 +188,14 @@ class ReportedError:
 
 
 def reported_by(error: DmError) -> ReportedError | None:
-    """Return the error of a child process that this one passes on; None for most."""
+    """Return the error of a child process that this error passes on; None if it passes on none."""
     reported = getattr(error, "reported", None)
     return reported if isinstance(reported, ReportedError) else None
 
 
 @dataclass(frozen=True)
-class AskedAgain:
-    """A `with` block that may end early by what passes by itself: that is told to `warn`, and its owner asks again."""
+class TransientErrorsLogged:
+    """A `with` block that ends at a transient error, which is logged with `warn`; the caller polls again."""
 
     warn: Callable[..., object]
 
@@ -205,12 +203,12 @@ class AskedAgain:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        passes = isinstance(error, DmError) and error.reaction is Reaction.RETRY
-        if passes:
-            self.warn("%s Asking again.", error)
-        return passes
+        is_transient = isinstance(error, DmError) and error.reaction is Reaction.RETRY
+        if is_transient:
+            self.warn("%s Retrying.", error)
+        return is_transient
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Return an error as DM's query-status shows one (see ReportedError)."""
+    """Return an error as DM's query-status shows it (see ReportedError)."""
     return ReportedError.of(error).to_json()

@@ -36,8 +36,8 @@ def is_of_this_machine(process: str) -> bool:
 def has_ended(process: str) -> bool:
     """Return True if `process`, a result of `this_process`, ran on this machine and has ended.
 
-    False for a process that runs, for one of another machine or container, and for an empty identity: nobody here
-    can know.
+    False for a process that runs, for a process of another machine or container, and for an empty identity: its state
+    cannot be known here.
     """
     if not is_of_this_machine(process):
         return False
@@ -68,8 +68,8 @@ def process_exists(pid: int) -> bool:
 
 
 def _machine() -> str:
-    """Return an identity of the space of pids that this process sees; empty where the system has no /proc, or where
-    /proc is that of another space and shows other processes under our pids.
+    """Return an identity of the PID namespace that this process sees; empty if the system has no /proc, or if
+    /proc belongs to another namespace and shows other processes under these pids.
     """
     try:
         if _SELF.readlink() != Path(str(os.getpid())):

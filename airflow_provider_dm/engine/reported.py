@@ -1,17 +1,17 @@
-"""How a process tells its launcher what ended it: an exit code, and one line on stderr if that was an error.
+"""How a process reports its end to its launcher: by an exit code and, after an error, by one line on stderr.
 
 0     finished
 2     an error: the line is the mark and a ReportedError as JSON
-3     an error as well: somebody newer has taken over
-143   ended by SIGTERM, or by another wish for its end
-else  died without a word
+3     fenced, with the same line: a newer process has taken over
+143   ended by SIGTERM or by a request to stop
+else  ended without a report
 
 DM-ERROR {"ErrCode": "DM-4022", "ErrScope": "upstream", "Message": "…", "Reaction": "stop", …}
 
-Its result is in the metadata DB. Where that does not take it, another line has it: `DM-RESULT {…}`.
+The result of a process is in the metadata DB. If that cannot be written, the process prints `DM-RESULT {…}` instead.
 
-Its log records are lines of one form (`LogFormatter`), by which the launcher distinguishes them from the output of
-Spark and its JVM: time, level, logger, and one line of the message. The lines of a traceback have no such beginning.
+Log records are lines of one format (`LogFormatter`): time, level, logger, and one line of the message. By it the
+launcher distinguishes them from the output of Spark and its JVM. Lines of a traceback have no such prefix.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LogLine:
 
 
 class LogFormatter(logging.Formatter):
-    """The formatter of a child process: each line of a message has the record's time, level and logger."""
+    """The formatter of a child process: each line of a message begins with time, level and logger."""
 
     def format(self, record: logging.LogRecord) -> str:
         head = f"{self.formatTime(record)} {record.levelname} {record.name}: "
@@ -55,7 +55,7 @@ class LogFormatter(logging.Formatter):
 
 
 def log_line_in(line: str) -> LogLine | None:
-    """Return the log record's line that a line of output holds; None where it is no record of our code.
+    """Parse a line of output as a line of a log record; None if it is not a log record of this package.
 
     >>> log_line_in("2026-11-24 03:00:00,123 WARNING spark_apps.app: no beat")
     LogLine(level=30, name='spark_apps.app', message='no beat')
@@ -68,30 +68,30 @@ def log_line_in(line: str) -> LogLine | None:
 
 
 def report(error: BaseException) -> None:
-    """Print the line to stderr."""
+    """Print the error's line to stderr."""
     print(f"{MARK}{json.dumps(describe(error))}", file=sys.stderr, flush=True)
 
 
 def report_result(result: Mapping[str, Any]) -> None:
-    """Print what a process has come to, which the metadata DB does not know."""
+    """Print the result of a process to stderr, for use when the metadata DB cannot record it."""
     print(f"{RESULT_MARK}{json.dumps(result)}", file=sys.stderr, flush=True)
 
 
 def result_in(line: str) -> dict[str, Any] | None:
-    """Return the result that a line has; None without one, or where it was cut off."""
+    """Return the result that a line holds; None if it holds none or is cut off."""
     with suppress(ValueError):
-        said = json.loads(line.removeprefix(RESULT_MARK)) if line.startswith(RESULT_MARK) else None
-        return said if isinstance(said, dict) else None
+        result = json.loads(line.removeprefix(RESULT_MARK)) if line.startswith(RESULT_MARK) else None
+        return result if isinstance(result, dict) else None
     return None
 
 
 def reported_in(text: str) -> ReportedError | None:
-    """Return the error in the last such line of a text; None without one, or where it was cut off."""
+    """Return the error in the last such line of a text; None if there is none or it is cut off."""
     for line in reversed(text.splitlines()):
         if line.startswith(MARK):
             try:
-                said = json.loads(line.removeprefix(MARK))
+                document = json.loads(line.removeprefix(MARK))
             except ValueError:
                 return None
-            return ReportedError.read(said) if isinstance(said, dict) else None
+            return ReportedError.read(document) if isinstance(document, dict) else None
     return None

@@ -195,7 +195,7 @@ class DmRelayOperator(BaseOperator):
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
         """Run the relay until it, or another one, has done what was asked. Raises DmError, AirflowException."""
-        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.relays import RelayFailed, prepare_shared_relay
@@ -206,7 +206,7 @@ class DmRelayOperator(BaseOperator):
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
             # A metadata DB may be silent for a moment: the relay goes on without it.
-            with AskedAgain(self.log.warning):
+            with TransientErrorsLogged(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:

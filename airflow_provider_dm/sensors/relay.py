@@ -94,14 +94,14 @@ class RelayCatchUpSensor(MetadataSensor):
                 raise RelayBroken(why)
 
     def _progress(self, context: Context) -> RelayProgress:
-        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Behind, progress_to
 
         if self._goal is None:
             self._goal = self._goal_of(context)
             self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
-        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return progress_to(store.relay_status(self.source_id), self._goal)
         return Behind("the metadata DB does not answer")
 

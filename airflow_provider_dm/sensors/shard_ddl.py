@@ -105,11 +105,11 @@ class ShardDdlLockSensor(MetadataSensor):
         return super().execute_complete(context, event)
 
     def _standing(self, context: Context) -> Standing:
-        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
 
-        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return standing_in(store, self._task_name(context), self.lock_id)
         return Waits("the metadata DB does not answer")
 

@@ -84,13 +84,13 @@ class _SyncSensor(MetadataSensor):
                 return PokeReturnValue(is_done=False)
 
     def _state(self, context: Context) -> SyncState:
-        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.sync_state import NotYet, state_in
 
         task, condition = self._task_name(context), self._condition(context)
         waited = time.time() - self._since(context)
-        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+        with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return state_in(store, task, self._sources(), condition, waited_seconds=waited)
         return NotYet("the metadata DB does not answer")
 

@@ -112,9 +112,9 @@ class MetadataTrigger(BaseTrigger):
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
         """Look once, in a transaction of its own. None: ask again later."""
-        from airflow_provider_dm.engine.errors import AskedAgain
+        from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
-        with AskedAgain(self.log.warning):
+        with TransientErrorsLogged(self.log.warning):
             url = await self._url()
             return await asyncio.to_thread(lambda: look(_store_of(url)))
         return None

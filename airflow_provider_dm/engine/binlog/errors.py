@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
 
 _PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; otherwise {MIGRATE_AGAIN}."
 
@@ -47,7 +47,7 @@ class StatementDml(DmError):
     what = "the change at {at} is logged as a statement, not as rows: {statement}."
     hint = (
         "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, make it by "
-        f"hand, and {GO_ON_BEHIND}."
+        f"hand, and {CONTINUE_AFTER}."
     )
 
 
@@ -59,7 +59,7 @@ class MixedEngineRollback(DmError):
     code = "DM-3005"
     scope = Scope.UPSTREAM
     what = "the transaction at {at} was rolled back after it changed a table that cannot roll back."
-    hint = f"Compare its tables by hand, then {GO_ON_BEHIND}; use transactional engines only."
+    hint = f"Compare its tables by hand, then {CONTINUE_AFTER}; use transactional engines only."
 
 
 class UnsupportedFormat(DmError):
@@ -108,4 +108,4 @@ class EventTooLarge(DmError):
     code = "DM-3011"
     scope = Scope.UPSTREAM
     what = "the event at {at} has {size} bytes: the limit is 1 GiB, and 128 MiB for a compressed event."
-    hint = f"Split the statement, or disable compression for it; apply this one by hand and {GO_ON_BEHIND}."
+    hint = f"Split the statement, or disable compression for it; apply this one by hand and {CONTINUE_AFTER}."

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
-from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
 
 
 class Do(IntEnum):
@@ -184,7 +184,7 @@ class UnknownEvent(DmError):
     code = "DM-3001"
     scope = Scope.UPSTREAM
     what = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
-    hint = f"Everything before it is applied. Make its change by hand, then {GO_ON_BEHIND}."
+    hint = f"Everything before it is applied. Make its change by hand, then {CONTINUE_AFTER}."
 
     @classmethod
     def of(cls, at: str, kind: int) -> UnknownEvent:
@@ -197,5 +197,5 @@ class UnknownEvent(DmError):
 
 _LOST: Final = (
     "Everything before it is applied. The lost changes are unknown: the source's error log has the time and cause. "
-    f"Compare the tables with the source's, correct what differs, and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
+    f"Compare the tables with the source's, correct what differs, and {CONTINUE_AFTER}; or {MIGRATE_AGAIN}."
 )

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import Location
 
 _PREPARE: Final = struct.Struct("<BIII")  # one phase, format, sizes of gtrid and bqual
@@ -49,7 +49,7 @@ class XaRowsGone(DmError):
     )
     hint = (
         "Everything before it is applied. If there is a copy of that file, restore it to the relay directory; "
-        f"otherwise make the changes by hand and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
+        f"otherwise make the changes by hand and {CONTINUE_AFTER}; or {MIGRATE_AGAIN}."
     )
 
 
@@ -68,7 +68,7 @@ class XaNotSeen(DmError):
     hint = (
         "It was prepared before the task began. Begin again while the source has no prepared transaction (`XA RECOVER` "
         "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, since everything before it is "
-        f"applied, make its changes by hand and {GO_ON_BEHIND}."
+        f"applied, make its changes by hand and {CONTINUE_AFTER}."
     )
 
 
