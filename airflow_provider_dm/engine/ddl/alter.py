@@ -1,4 +1,4 @@
-"""What ALTER TABLE does, part by part.
+"""The grammar of ALTER TABLE, clause by clause.
 
 ADD COLUMN a INT FIRST, DROP KEY k, COMMENT = 'x' ENGINE InnoDB
 ─▶ AddColumn(ColumnDefinition(a, …), First()), DropKey(k), SetOptions(((COMMENT, x), (ENGINE, InnoDB)))
@@ -30,7 +30,7 @@ _UPKEEP: Final = (
 
 
 def specs_of(reader: Reader) -> tuple[ddl.Spec, ...]:
-    """Read all parts up to the end of the statement."""
+    """Read all clauses up to the end of the statement."""
     found: list[ddl.Spec] = []
     while not reader.at_end():
         if not found or reader.skip(",") or reader.peek() in ("PARTITION", "REMOVE"):
@@ -46,7 +46,7 @@ def _spec(reader: Reader) -> tuple[ddl.Spec, ...]:
         if reader.skip(*words):
             return (ddl.Upkeep(" ".join(words)),)
     if reader.peek() in _OF_PARTITIONS and reader.peek(1) == "PARTITION":
-        return (ddl.Repartition(reader.up_to()),)  # no other part follows; a comma is between names
+        return (ddl.Repartition(reader.up_to()),)  # no other clause follows; a comma separates names
     match reader.word():
         case "ADD":
             return _add(reader)
@@ -109,7 +109,7 @@ def _add(reader: Reader) -> tuple[ddl.Spec, ...]:
             for one in elements
         )
     if reader.peek() in ("SYSTEM", "PERIOD") and reader.peek(1) in ("VERSIONING", "FOR"):
-        raise Unreadable("system versioning is not known")
+        raise Unreadable("system versioning is not supported")
     made = column(reader)
     return (ddl.AddColumn(made, _place(reader), if_not_exists),)
 
@@ -130,7 +130,7 @@ def _drop(reader: Reader) -> ddl.Spec:
         if_exists = reader.skip("IF", "EXISTS")
         return ddl.DropPartitions(_names(reader), if_exists)
     if reader.next_is("SYSTEM", "VERSIONING") or reader.next_is("PERIOD", "FOR"):
-        raise Unreadable("system versioning is not known")
+        raise Unreadable("system versioning is not supported")
     reader.skip("COLUMN")
     if_exists = reader.skip("IF", "EXISTS")
     name = reader.identifier()
@@ -159,7 +159,7 @@ def _alter(reader: Reader) -> ddl.Spec:
 
 
 def _hidden(reader: Reader) -> bool:
-    """Read INVISIBLE or VISIBLE, or MariaDB's words for keys: IGNORED or NOT IGNORED."""
+    """Read INVISIBLE or VISIBLE, or for keys in MariaDB IGNORED or NOT IGNORED."""
     if word := reader.skip_any(("INVISIBLE", "VISIBLE")):
         return word == "INVISIBLE"
     shown = reader.skip("NOT")
@@ -189,7 +189,7 @@ def _convert(reader: Reader) -> ddl.Spec:
         return ddl.TableToPartition(table, reader.up_to((",",)))
     reader.expect("TO")
     if not reader.skip_charset():
-        raise Unreadable("what it converts to is not understood")
+        raise Unreadable("the target of CONVERT TO is not understood")
     charset = None if reader.skip("DEFAULT") else reader.value().lower()
     return ddl.ConvertCharset(charset, reader.value().lower() if reader.skip("COLLATE") else None)
 

@@ -1,12 +1,12 @@
-"""What ALTER TABLE makes of a table. Not part by part: all its parts are about the table as it was.
+"""The table after an ALTER TABLE. All clauses refer to the table before the statement, so they are not applied in turn.
 
     t (a, b, c), KEY k (a, b):  ALTER TABLE t DROP a, ADD d int AFTER b, MODIFY b bigint AFTER c, ADD KEY (c)
-    1. the columns that were there, under their new definitions, without those dropped:  b c
-    2. what is new and what gets another place, in the order of the text:                b d c ─▶ d c b
-    3. the keys that were there, without the columns dropped; then the new ones, which get their names:  k (b), c (c)
+    1. the existing columns with their new definitions, without those dropped:                    b c
+    2. new columns, and columns with a new position, in the order of the clauses:                 b d c ─▶ d c b
+    3. the existing keys without the dropped columns; then the new keys, which get names:         k (b), c (c)
 
-A statement that the server refuses is never logged, so what cannot be is not looked for, except where the model must
-have been wrong before (CannotTrack).
+The log holds only statements that the source's server accepted, so validity is not checked again, except where the
+model must have been wrong before (CannotTrack).
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
 from airflow_provider_dm.engine.ddl.resolve import (
     Context,
-    columns_as_said,
-    constraint_as_said,
     keeps_foreign_keys,
     kept_options,
+    resolved_columns,
+    resolved_constraint,
     settled,
     table_collation,
 )
 from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
 
-Said = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
-"""Columns that the statement defines, resolved, and the constraints said with them, by the number of the part."""
+Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
+"""Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
 Fates = dict[str, ddl.ColumnDefinition | None]
-"""What the table's columns become, by their old names in lower case; None: dropped."""
+"""The new definition of each existing column, by its old name in lower case; None if it is dropped."""
 _HIDDEN: Final = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
-"""What an index that is not used is called: in MariaDB, in MySQL."""
+"""The option of an index that the optimizer ignores: in MariaDB (True), in MySQL (False)."""
 
 
 def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.TableDefinition:
-    """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
+    """Return the table after the clauses of one ALTER TABLE, under its old name. Raises CannotTrack."""
     specs = behind_generated_key(context.server, table, without_needless(context.server, table, specs))
     collation, converted = _collations(context, table, specs)
-    said = _columns_said(context, specs, collation, converted)
-    fates = _fates_of(context, table, specs, said, converted)
-    columns = _in_order(table, specs, said, fates)
+    defined = _defined_columns(context, specs, collation, converted)
+    fates = _fates_of(context, table, specs, defined, converted)
+    columns = _in_order(table, specs, defined, fates)
     names = {name: column.name for name, column in fates.items() if column is not None}
 
     changed = replace(
@@ -58,7 +58,7 @@ def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Sp
         options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),
     )
-    return settled(context, changed, list(_constraints_said(context, specs, said)))
+    return settled(context, changed, list(_new_constraints(context, specs, defined)))
 
 
 # Charsets
@@ -67,14 +67,14 @@ def altered(context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Sp
 def _collations(
     context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]
 ) -> tuple[Collation, Collation | None]:
-    """Return the table's new default, and what its columns are converted to; None: they are not."""
+    """Return the table's new default collation, and the collation that its columns are converted to or None."""
     current = collation_named(context.server, dict(table.options)["COLLATE"])
     options = _options(specs)
     conversions = [spec for spec in specs if isinstance(spec, ddl.ConvertCharset)]
     if not conversions:
         return table_collation(context, options, current), None
     if len(conversions) > 1 or any(name in ("CHARSET", "COLLATE") for name, _ in options):
-        # Which of the two is the table's default then depends on the flavour, and on their order.
+        # Which of the two becomes the table's default depends on the flavour and on their order.
         raise CannotTrack("CONVERT TO CHARACTER SET and another default in one statement")
     (spec,) = conversions
     collate = () if spec.collation is None else (("COLLATE", spec.collation),)
@@ -87,7 +87,7 @@ def _options(specs: Sequence[ddl.Spec]) -> ddl.Options:
 
 
 def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.Code | None:
-    """Return how the table is partitioned, as it was last said in full: single partitions are not followed."""
+    """Return the partitioning of the table, as last defined completely: single partitions are not tracked."""
     found = table.partitioning
     for spec in specs:
         if isinstance(spec, ddl.Repartition) and spec.what.upper().startswith("PARTITION BY"):
@@ -102,10 +102,10 @@ def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.
 # a b c:  DROP a, ADD d int AFTER b, MODIFY b bigint AFTER c  ─▶  b c, then in the order of the text:  b d c ─▶  d c b
 
 
-def _columns_said(
+def _defined_columns(
     context: Context, specs: Sequence[ddl.Spec], collation: Collation, converted: Collation | None
-) -> Said:
-    """Return the columns that the parts define. `collation`: the table's new default; `converted`: see `altered`.
+) -> Defined:
+    """Return the columns that the clauses define. `collation`: the table's new default; `converted`: see `_collations`.
 
     Raises CannotTrack.
     """
@@ -113,34 +113,38 @@ def _columns_said(
         (number, spec) for number, spec in enumerate(specs) if isinstance(spec, ddl.AddColumn | ddl.ChangeColumn)
     ]
     columns = [spec.column for _, spec in numbered]
-    resolved = columns_as_said(context, columns, collation)
-    if converted is not None:  # it is done to new columns too, whatever charset they name
+    resolved = resolved_columns(context, columns, collation)
+    if converted is not None:  # the conversion includes new columns, even those that name a charset
         of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
         for column, is_text in zip(columns, of_characters, strict=True):
             odd = column.type.binary or column.type.name in (*MEMBERS, *TEXTS, "json")
-            if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
+            if (is_text and odd) or column.type.name in BLOBS:  # MySQL changes a TEXT to a TINYTEXT, and so on
                 raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
         columns = [
             replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
             for column, is_text in zip(columns, of_characters, strict=True)
         ]
-        resolved = columns_as_said(context, columns, collation)
+        resolved = resolved_columns(context, columns, collation)
     return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
 
 
 def _fates_of(
-    context: Context, table: ddl.TableDefinition, specs: Sequence[ddl.Spec], said: Said, converted: Collation | None
+    context: Context,
+    table: ddl.TableDefinition,
+    specs: Sequence[ddl.Spec],
+    defined: Defined,
+    converted: Collation | None,
 ) -> Fates:
-    """Return what becomes of the table's columns. Raises CannotTrack for one that is not there."""
+    """Return the new definitions of the table's columns. Raises CannotTrack for a clause about a missing column."""
     changed = [
         spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn | ddl.RenameColumn)
     ]
-    if len(changed) > len(set(changed)):  # in MariaDB the second may be about a column that is new
+    if len(changed) > len(set(changed)):  # in MariaDB the second clause may refer to a new column
         raise CannotTrack("a column is changed twice in one statement")
-    said_anew = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn)}
+    redefined = {spec.name.lower() for spec in specs if isinstance(spec, ddl.DropColumn | ddl.ChangeColumn)}
     fates: Fates = {}
     for column in table.columns:
-        if converted is not None and column.name.lower() not in said_anew:
+        if converted is not None and column.name.lower() not in redefined:
             column = replace(column, type=with_collation(context.server, column.type, converted))
         fates[column.name.lower()] = column
 
@@ -157,14 +161,14 @@ def _fates_of(
                 fates[name.lower()] = None
             case ddl.ChangeColumn(name):
                 current(name)
-                fates[name.lower()] = said[number][0]
+                fates[name.lower()] = defined[number][0]
             case ddl.RenameColumn(name, to):
                 fates[name.lower()] = replace(current(name), name=to)
             case ddl.SetColumnVisibility(name, invisible):
                 fates[name.lower()] = replace(current(name), invisible=invisible)
     new_names = {spec.column.name.lower(): spec.name.lower() for spec in specs if isinstance(spec, ddl.ChangeColumn)}
     for spec in specs:
-        if isinstance(spec, ddl.SetDefault):  # wherever it stands, it is about what the column becomes, by its new name
+        if isinstance(spec, ddl.SetDefault):  # in any position: the column under its new name
             old = new_names.get(spec.name.lower(), spec.name.lower())
             column, default = current(old), spec.default
             if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
@@ -175,7 +179,7 @@ def _fates_of(
 
 
 def _in_order(
-    table: ddl.TableDefinition, specs: Sequence[ddl.Spec], said: Said, fates: Fates
+    table: ddl.TableDefinition, specs: Sequence[ddl.Spec], defined: Defined, fates: Fates
 ) -> list[ddl.ColumnDefinition]:
     """Return the columns in their new order. Raises CannotTrack."""
     columns = [column for one in table.columns if (column := fates[one.name.lower()]) is not None]
@@ -184,7 +188,7 @@ def _in_order(
             isinstance(spec, ddl.ChangeColumn) and spec.place is None
         ):
             continue
-        column = fates[spec.name.lower()] if isinstance(spec, ddl.ChangeColumn) else said[number][0]
+        column = fates[spec.name.lower()] if isinstance(spec, ddl.ChangeColumn) else defined[number][0]
         if column is None:
             raise CannotTrack("a column is changed and dropped in one statement")
         columns = [one for one in columns if one is not column]
@@ -200,12 +204,12 @@ def _in_order(
                 columns.append(column)
     twice = [name for name, number in Counter(one.name.lower() for one in columns).items() if number > 1]
     if twice:
-        raise CannotTrack(f"the column {twice[0]} is known already")
+        raise CannotTrack(f"the column {twice[0]} exists already")
     return columns
 
 
 def _with_new_names(column: ddl.ColumnDefinition, names: dict[str, str]) -> ddl.ColumnDefinition:
-    """Return the column with other columns under their new names in its expressions."""
+    """Return the column with the new names of other columns in its expressions."""
     return replace(
         column,
         generated=None if column.generated is None else _renamed(column.generated, names),
@@ -230,7 +234,7 @@ def _constraints_left(
     fates: Fates,
     columns: Sequence[ddl.ColumnDefinition],
 ) -> Iterator[ddl.Constraint]:
-    """Yield what is left of the table's constraints. `columns`: the new ones. Raises CannotTrack."""
+    """Yield the remaining constraints of the table. `columns`: the new columns. Raises CannotTrack."""
     successors = _successors(fates, columns)
     old = by_name(table.columns)
     names = {name: column.name for name, column in fates.items() if column is not None}
@@ -248,19 +252,19 @@ def _constraints_left(
                 left = carried(context.server, old, replace(one, parts=parts), successors)
                 if left is not None:
                     left = left if is_rename else without_hash(context.server, left)
-                    yield _key_as_said(context, left, specs)
+                    yield _altered_key(context, left, specs)
             case ddl.ForeignKey():
                 yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
             case ddl.Check():
                 gone = [name for name, column in fates.items() if column is None]
                 if not any(mentions(one.expression, name) for name in gone):
-                    yield replace(_check_as_said(one, specs), expression=_renamed(one.expression, names))
+                    yield replace(_altered_check(one, specs), expression=_renamed(one.expression, names))
 
 
 def _successors(fates: Fates, columns: Sequence[ddl.ColumnDefinition]) -> Successors:
-    """Return which column each name in a key stands for now.
+    """Return the column that each name in a key now refers to.
 
-    In DROP a, ADD a int a key over `a` goes over to the new column, as servers look for it by its name.
+    After DROP a, ADD a int a key over `a` refers to the new column, as servers resolve a key's columns by name.
     """
     old_names = {id(column): name for name, column in fates.items() if column is not None}
     found: Successors = {}
@@ -293,10 +297,10 @@ def _is_meant(spec: ddl.DropKey | ddl.DropForeignKey | ddl.DropConstraint, const
 
 
 def _may_be_missing(table: ddl.TableDefinition, spec: ddl.Spec) -> bool:
-    """Tell whether a key or constraint may be dropped that is not known: no row's form depends on it."""
+    """Return True if a key or constraint that the model lacks may be dropped, as the format of rows does not use it."""
     if isinstance(spec, ddl.DropForeignKey):
-        return not keeps_foreign_keys(table)  # the server passes it over
-    # The index of a foreign key may have gone before, without our knowing.
+        return not keeps_foreign_keys(table)  # the server ignores the clause
+    # The server may have dropped the index of a foreign key earlier, which the log does not show.
     return isinstance(spec, ddl.DropKey) and any(isinstance(one, ddl.ForeignKey) for one in table.constraints)
 
 
@@ -305,7 +309,7 @@ def _is_named(constraint: ddl.Constraint, name: str) -> bool:
     return str(own).lower() == name.lower()
 
 
-def _key_as_said(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> ddl.Key:
+def _altered_key(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> ddl.Key:
     found = key
     for spec in specs:
         match spec:
@@ -318,17 +322,17 @@ def _key_as_said(context: Context, key: ddl.Key, specs: Sequence[ddl.Spec]) -> d
     return found
 
 
-def _check_as_said(check: ddl.Check, specs: Sequence[ddl.Spec]) -> ddl.Check:
+def _altered_check(check: ddl.Check, specs: Sequence[ddl.Spec]) -> ddl.Check:
     for spec in specs:
         if isinstance(spec, ddl.EnforceCheck) and _is_named(check, spec.name):
             check = replace(check, enforced=spec.enforced)
     return check
 
 
-def _constraints_said(context: Context, specs: Sequence[ddl.Spec], said: Said) -> Iterator[ddl.Constraint]:
-    """Yield the new constraints in the order of the text."""
+def _new_constraints(context: Context, specs: Sequence[ddl.Spec], defined: Defined) -> Iterator[ddl.Constraint]:
+    """Yield the new constraints in the order of the clauses."""
     for number, spec in enumerate(specs):
         if isinstance(spec, ddl.AddConstraint):
-            yield constraint_as_said(context, spec.constraint)
-        elif number in said:
-            yield from said[number][1]
+            yield resolved_constraint(context, spec.constraint)
+        elif number in defined:
+            yield from defined[number][1]

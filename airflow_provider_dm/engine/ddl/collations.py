@@ -1,10 +1,10 @@
-"""Character sets and collations as servers call them: which is whose default, and how many bytes a character takes.
+"""Character sets and collations: the default collation of each charset, and the bytes that a character takes.
 
-Two families of releases differ. MySQL 8.0 made `utf8mb4_0900_ai_ci` the default of utf8mb4; and what is called utf8mb3
-today was `utf8` before MySQL 8.0.28 (its collations before 8.0.30) and MariaDB 10.6. In MariaDB the word `utf8` could
-be made utf8mb4 (old_mode without UTF8_IS_UTF8MB3), which no log says: it is taken for utf8mb3, its meaning by default.
-A session's own defaults (MySQL's default_collation_for_utf8mb4, MariaDB's character_set_collations) come with the
-statement.
+Releases differ in two ways. MySQL 8.0 made `utf8mb4_0900_ai_ci` the default of utf8mb4. The charset that is named
+utf8mb3 today was named `utf8` before MySQL 8.0.28 (its collations before 8.0.30) and MariaDB 10.6. In MariaDB `utf8`
+can be configured to mean utf8mb4 (old_mode without UTF8_IS_UTF8MB3), which no log shows: it is read as utf8mb3, the
+default. A session's own defaults (MySQL's default_collation_for_utf8mb4, MariaDB's character_set_collations) are logged
+with the statement.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ DEFAULTS: Final = {name: f"{name}_general_ci" for name in _GENERAL.split()} | {
     "latin5": "latin5_turkish_ci", "sjis": "sjis_japanese_ci", "swe7": "swe7_swedish_ci", "tis620": "tis620_thai_ci",
     "ujis": "ujis_japanese_ci",
 }  # fmt: skip
-"""Charset -> its default collation where nobody has set another (both flavours; utf8mb4 as before MySQL 8.0)."""
+"""Charset -> its built-in default collation (both flavours; utf8mb4 as before MySQL 8.0)."""
 _WIDE: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
     "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
 }  # fmt: skip
-"""The most bytes of a character, where that is more than one."""
+"""Maximum bytes of a character, for charsets where that is more than one."""
 BINARY: Final = "binary"
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """A collation and its charset, by their names of today (utf8mb3, never utf8)."""
+    """A collation and its charset, by their current names (utf8mb3, never utf8)."""
 
     charset: str
     name: str
 
 
 def character_bytes(collation: str) -> int:
-    """Return the most bytes that a character takes under a collation, by its name of today."""
+    """Return the maximum bytes of a character under a collation, given by its current name."""
     return _WIDE.get(collation.partition("_")[0], 1)
 
 
 def collation_named(server: Server, name: str, charset: str | None = None) -> Collation:
-    """Return the collation of this name. `charset`: what MariaDB's `uca1400_ai_ci`, which is no charset's own, is for.
+    """Return the collation of this name. `charset`: the charset for MariaDB's `uca1400_ai_ci`, whose name has none.
 
     Raises CannotTrack.
 
@@ -69,7 +69,7 @@ def collation_named(server: Server, name: str, charset: str | None = None) -> Co
 
 
 def default_collation(server: Server, charset: str, chosen: Mapping[str, str]) -> Collation:
-    """Return a charset's default. `chosen`: charset -> collation, as the session has set it. Raises CannotTrack.
+    """Return a charset's default collation. `chosen`: charset -> collation, as the session sets it. Raises CannotTrack.
 
     >>> default_collation(Server(Flavour.MARIADB, (10, 11, 8)), "UTF8", {})
     Collation(charset='utf8mb3', name='utf8mb3_general_ci')
@@ -84,7 +84,7 @@ def default_collation(server: Server, charset: str, chosen: Mapping[str, str]) -
 
 
 def binary_collation(charset: str) -> Collation:
-    """Return the collation of a charset that BINARY stands for."""
+    """Return the collation that the attribute BINARY means for a charset."""
     return Collation(charset, BINARY if charset == BINARY else f"{charset}_bin")
 
 

@@ -1,11 +1,11 @@
-"""The type that a server makes of the one that a statement names: lengths, widths, charset and collation; its size.
+"""The type that a server makes of the type in a statement: lengths, widths, charset, collation and size.
 
-    TEXT(300) CHARACTER SET utf8mb4  ─▶ text (a tinytext holds 255 bytes, and 300 characters may take 1200)
+    TEXT(300) CHARACTER SET utf8mb4  ─▶ text (a tinytext holds 255 bytes, and 300 characters can take 1200)
     JSON in MariaDB                  ─▶ longtext, utf8mb4, utf8mb4_bin
     VARCHAR(9) CHARACTER SET binary  ─▶ varbinary(9)
     INT(11)                          ─▶ int(11), and plain int since MySQL 8.0.19
 
-A type that is resolved stays as it is when it is resolved again.
+Resolving a resolved type returns the same type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARS
 
 TEXTS: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
 BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longblob": 0xFFFFFFFF}
-"""How many bytes each takes."""
+"""Maximum length in bytes."""
 OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 """Types that have a collation."""
 MEMBERS: Final = frozenset({"enum", "set"})
@@ -37,16 +37,16 @@ GEOMETRIES: Final = frozenset(
     | {"geometrycollection"}
 )
 LARGE: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json"})
-"""Types of values without a limit that a row could hold; not MySQL's vectors."""
+"""Types of values whose length is not limited by a column's definition; not MySQL's vectors."""
 _BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
-"""What a type of characters is under the charset `binary`."""
+"""The type that a character type becomes under the charset `binary`."""
 _WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
 _MOST_VARYING: Final = 0xFFFF
 
 WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
-"""Integers: the width that they are shown with (signed, unsigned)."""
+"""Display width of integers (signed, unsigned)."""
 _FRACTIONS: Final = frozenset({"time", "datetime", "timestamp"})
 _MYSQL_VECTOR: Final = "2048"
 _VECTOR_ELEMENT: Final = 4
@@ -56,14 +56,14 @@ _PACKED: Final = {
     "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
 }  # fmt: skip
 _GROUP: Final = 9
-"""So many digits of a DECIMAL are 4 bytes in a key; fewer are:"""
+"""This many digits of a DECIMAL take 4 bytes in a key; fewer digits take:"""
 _OF_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4)
 _SMALL_ENUM: Final = 255
 _SET_SIZES: Final = (1, 2, 3, 4, 8)
 
 
 def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> ColumnType:
-    """Return the type as the server has it. `table`: the table's default; `chosen`: the session's defaults of charsets.
+    """Return the type as the server stores it. `table`: the table's default; `chosen`: the session's charset defaults.
 
     Raises CannotTrack.
     """
@@ -80,14 +80,14 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
 
 
 def with_collation(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
-    """Return a resolved type after CONVERT TO: it holds as many characters as before. Raises CannotTrack.
+    """Return a resolved type after CONVERT TO, which keeps the maximum number of characters. Raises CannotTrack.
 
-    A TEXT in latin1 holds 65,535 characters; in utf8mb4 it takes a MEDIUMTEXT to do so.
+    A TEXT in latin1 holds 65,535 characters; in utf8mb4 only a MEDIUMTEXT does.
     """
     if kind.name not in OF_CHARACTERS or kind.charset in (None, BINARY):
         return kind
     if kind.name in MEMBERS and not _are_same(kind, collation.charset):
-        # Both flavours take the bytes of the members for text in the new charset: 'a','bcd' in ucs2 are '','扣'.
+        # Both flavours reinterpret the bytes of the members in the new charset: 'a','bcd' in ucs2 are '','扣'.
         raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
     if kind.name in TEXTS:
         characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
@@ -96,7 +96,7 @@ def with_collation(server: Server, kind: ColumnType, collation: Collation) -> Co
 
 
 def _are_same(kind: ColumnType, charset: str) -> bool:
-    """Tell whether the members' bytes mean the same in another charset."""
+    """Return True if the bytes of the members have the same meaning in another charset."""
     if {str(kind.charset), charset} <= UTF8_CHARSETS | {BINARY}:
         return True
     ascii_only = all(member.isascii() for member in kind.arguments)
@@ -104,7 +104,7 @@ def _are_same(kind: ColumnType, charset: str) -> bool:
 
 
 def _collation(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> Collation:
-    """Return the collation of a type of characters: what it says, else the table's."""
+    """Return the collation of a character type: its own, else the table's."""
     found = table
     if kind.charset is not None:
         found = default_collation(server, kind.charset, chosen)
@@ -126,16 +126,16 @@ def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> Co
 
 
 def _sized(server: Server, kind: ColumnType, character_bytes: int) -> ColumnType:
-    """Return the type that holds as much as is asked for: of TEXT(n), of BLOB(n), and of a VARCHAR that is too long."""
+    """Return the type that holds the declared length: for TEXT(n), BLOB(n) and a VARCHAR that is too long."""
     family = BLOBS if kind.name in BLOBS or kind.name == "varbinary" else TEXTS
     if kind.name in ("text", "blob") and kind.arguments:
         size = int(kind.arguments[0])
-        # MariaDB takes a length of zero for none.
+        # MariaDB ignores a length of zero.
         name = kind.name if not size and server.mariadb else _smallest(family, size * character_bytes)
         return replace(kind, name=name, arguments=())
     if kind.name in ("varchar", "varbinary") and kind.arguments:
         size = int(kind.arguments[0]) * character_bytes
-        if size > _MOST_VARYING:  # a server that is not strict
+        if size > _MOST_VARYING:  # accepted by a session that is not strict
             return replace(kind, name=_smallest(family, size), arguments=())
     return kind
 
@@ -153,25 +153,25 @@ def _integer(server: Server, kind: ColumnType) -> ColumnType:
 
 
 def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
-    """Return lengths and the like with what the server adds or drops."""
-    said = kind.arguments
+    """Return the type's arguments with those that the server adds or drops."""
+    given = kind.arguments
     match kind.name:
         case "decimal":
-            precision = said[0] if said and int(said[0]) else "10"
-            return (precision, said[1] if len(said) > 1 else "0")
+            precision = given[0] if given and int(given[0]) else "10"
+            return (precision, given[1] if len(given) > 1 else "0")
         case "bit" | "char" | "binary":
-            return said or ("1",)
+            return given or ("1",)
         case "year":
             return ("4",) if server.shows_widths else ()
         case "vector":
-            return said or (_MYSQL_VECTOR,)
+            return given or (_MYSQL_VECTOR,)
         case name if name in _FRACTIONS:
-            return said if said and int(said[0]) else ()
-    return said
+            return given if given and int(given[0]) else ()
+    return given
 
 
 def octets(kind: ColumnType) -> int | None:
-    """Return the most bytes of a string of a resolved type; None for what is none."""
+    """Return the maximum bytes of a resolved string type; None for other types."""
     if kind.name in TEXTS or kind.name in BLOBS:
         return (TEXTS | BLOBS)[kind.name]
     if kind.name == "vector":
@@ -190,7 +190,7 @@ def _length(kind: ColumnType, member: str) -> int:
 
 
 def packed_bytes(kind: ColumnType) -> int:
-    """Return the bytes that a value that is no string takes in a key: a number, a moment, an ENUM or the like.
+    """Return the bytes that a value of a type other than a string takes in a key.
 
     >>> packed_bytes(ColumnType("decimal", ("12", "4"))), packed_bytes(ColumnType("datetime", ("6",)))
     (6, 8)

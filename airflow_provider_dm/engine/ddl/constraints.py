@@ -1,9 +1,9 @@
-"""Names of foreign keys and CHECK constraints: those that have none get one from the server.
+"""Names of foreign keys and CHECK constraints: the server names those without a name.
 
     t: FOREIGN KEY (a) REFERENCES u (id)  ─▶  CONSTRAINT t_ibfk_1 FOREIGN KEY (a) …
     t: CHECK (a > 0)                      ─▶  CONSTRAINT t_chk_1 CHECK (a > 0), in MariaDB CONSTRAINT_1
 
-Names that the server gave go along when the table is renamed.
+Names that the server generated change with the table's name.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MARIADB_CHECK: Final = "CONSTRAINT_"
 def named_foreign_keys(
     server: Server, table: TableName, old: Sequence[ForeignKey], new: Sequence[ForeignKey]
 ) -> tuple[ForeignKey, ...]:
-    """Return all foreign keys, named, in the order of their names. The name of an index is MariaDB's second choice."""
+    """Return all foreign keys, named and sorted by name. In MariaDB the name of the index is the second choice."""
     found: list[ForeignKey] = []
     taken = [str(one.constraint) for one in old]
     for one in (*old, *new):
-        said = one.constraint or (one.name if server.mariadb else None)
-        name = said or _next(f"{table.table}{_FOREIGN_KEY}", taken)
+        given = one.constraint or (one.name if server.mariadb else None)
+        name = given or _next(f"{table.table}{_FOREIGN_KEY}", taken)
         taken.append(name)
         actions = tuple(action for action in one.references.actions if _is_kept(server, *action))
         found.append(replace(one, constraint=name, name=None, references=replace(one.references, actions=actions)))
@@ -39,7 +39,7 @@ def named_foreign_keys(
 
 
 def _is_kept(server: Server, when: str, what: str) -> bool:
-    """Tell whether an action is one: not what happens anyway, nor what the server passes over."""
+    """Return True if the server keeps the action: it is neither the default nor ignored by the server."""
     return when != "MATCH" and what not in _NO_ACTIONS and not (server.mariadb and what == "SET DEFAULT")
 
 
@@ -56,7 +56,7 @@ def named_checks(server: Server, table: TableName, old: Iterable[Check], new: Se
 
 
 def with_table_name(server: Server, definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
-    """Return the definition with the names that the server gave, under the table's new name."""
+    """Return the definition with the generated names changed to the table's new name."""
     constraints = [
         one if isinstance(one, Key) else replace(one, constraint=name_under(str(one.constraint), old, new))
         for one in definition.constraints
@@ -70,9 +70,9 @@ def with_table_name(server: Server, definition: TableDefinition, old: TableName,
 def with_references(
     definition: TableDefinition, table: TableName, renamed: TableName, columns: Mapping[str, str]
 ) -> TableDefinition:
-    """Return the definition whose foreign keys point to another table under its new name, and to its new columns.
+    """Return the definition whose foreign keys refer to a parent by its new name and its columns' new names.
 
-    `columns`: new names by the old ones in lower case.
+    `columns`: the parent's new column names, by the old names in lower case.
     """
     return replace(
         definition,
@@ -95,7 +95,7 @@ def _in_order(constraints: Iterable[_Named]) -> tuple[_Named, ...]:
 
 
 def name_under(name: str, old: TableName, new: TableName) -> str:
-    """Return a constraint's name with another table's in it, if the server has given it one that has the table's.
+    """Return a constraint's name under the table's new name: a generated name contains the table's name.
 
     >>> name_under("orders_1_ibfk_2", TableName("a", "orders_1"), TableName("b", "orders"))
     'orders_ibfk_2'
@@ -108,12 +108,12 @@ def name_under(name: str, old: TableName, new: TableName) -> str:
 
 
 def _next(prefix: str, taken: Iterable[str]) -> str:
-    """Return the name with a number behind the highest one."""
+    """Return the prefix with the number after the highest one."""
     numbers = [int(rest) for name in taken if (rest := name.removeprefix(prefix)) != name and rest.isdecimal()]
     return f"{prefix}{max(numbers, default=0) + 1}"
 
 
 def _free(prefix: str, taken: Sequence[str]) -> str:
-    """Return the name with the lowest number that is free."""
+    """Return the prefix with the lowest free number."""
     lower = {name.lower() for name in taken}
     return next(name for number in range(1, 10_000) if (name := f"{prefix}{number}").lower() not in lower)

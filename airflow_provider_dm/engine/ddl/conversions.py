@@ -1,25 +1,25 @@
-"""Which changes of a column leave its rows with the same values on every server, and which each server computes.
+"""Which changes of a column's type give the same values on every server, and which ones each server may compute.
 
-A statement that changes the type of a column converts the rows that are there, on the source and again on the target.
-Servers of one family and one release compute the same. Of other servers only these conversions are known to be the
-same (tests/integration/ddl/test_conversions.py tries each on MariaDB and MySQL with the edges of its values):
+A statement that changes the type of a column converts the existing rows, once on the source and again on the target.
+Two servers of one family and release compute the same values. For other pairs only these conversions are known to be
+the same (tests/integration/ddl/test_conversions.py runs each on MariaDB and MySQL with boundary values):
 
     integer → integer, DECIMAL        all values fit
     integer → CHAR, VARCHAR, TEXT     likewise, without ZEROFILL
-    DECIMAL → DECIMAL                 as many digits in front of the point, and behind it, or more
+    DECIMAL → DECIMAL                 at least as many digits before and after the point
     FLOAT → DOUBLE                    both without digits
-    CHAR, VARCHAR, TEXT → the same    as long or longer, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
+    CHAR, VARCHAR, TEXT → the same    at least as long, or from CHAR to VARCHAR and TEXT; also from ascii, latin1 or
                                       utf8mb3 to utf8mb4, and to any other collation
     BINARY, VARBINARY, BLOB           likewise, also from BINARY to VARBINARY and BLOB
     ENUM → ENUM, SET → SET            members are appended
     DATE → DATETIME
-    DATETIME, TIMESTAMP, TIME → the same, and TIMESTAMP → DATETIME      as many decimals of a second, or more
-    BIT → BIT                         as many bits, or more
-    NULL → NOT NULL                   of all these; of other types in a strict session, where no row is NULL
+    DATETIME, TIMESTAMP, TIME → the same, and TIMESTAMP → DATETIME      at least as many fractional digits
+    BIT → BIT                         at least as many bits
+    NULL → NOT NULL                   for all these types; for other types in a strict session, where no row is NULL
 
-In a strict session the source's server has shown that all values fit, so a shorter text, a smaller integer, and a text
-that goes the other way between those charsets are the same as well. Whoever adds a column fills it with its default, of
-which two servers make the same value, but for those that `_filled` names.
+In a strict session the source's server has already verified that all values fit. So a shorter text, a smaller integer,
+and the reverse conversions between those charsets are the same as well. A new column is filled with its default, for
+which two servers compute the same value, except for the defaults that `_filled` lists.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.strings import UTF8_CHARSETS
 
 Pair: TypeAlias = tuple[ColumnDefinition | None, ColumnDefinition]
-"""A column in front of a statement and behind it; None: the statement adds it."""
+"""A column before and after a statement; None before if the statement adds it."""
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _DIGITS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
-"""The most digits of an integer, signed or not."""
+"""Maximum digits of an integer, signed or unsigned."""
 _CHARSETS: Final = UTF8_CHARSETS | {"ascii", "latin1"}
 _CHARACTERS: Final = frozenset({"char", "varchar", *TEXTS})
 _BYTES: Final = frozenset({"binary", "varbinary", *BLOBS})
@@ -59,12 +59,12 @@ _LOCAL: Final = {"timestamp": "datetime"}
 _USUAL: Final = frozenset(
     {*WIDTHS, "decimal", "float", "double", *_CHARACTERS, *_BYTES, *MEMBERS, *_CLOCKS, "date", "year", "bit"}
 )
-"""Types of which every server makes the same value of a NULL in a column that becomes NOT NULL."""
+"""Types for which every server makes the same value of a NULL in a column that becomes NOT NULL."""
 _DAY: Final = re.compile(r"'[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}'")
 
 
 def unlike(source: tuple[Flavour, Version], target: tuple[Flavour, Version]) -> str:
-    """Return the names of two servers that may compute a conversion in different ways; "": they compute the same.
+    """Return the names of two servers that may compute a conversion differently; "" if they compute the same.
 
     >>> unlike((Flavour.MARIADB, (10, 11, 19)), (Flavour.MYSQL, (9, 7, 0)))
     'MariaDB 10.11 at the source and MySQL 9.7 in the target'
@@ -77,8 +77,8 @@ def unlike(source: tuple[Flavour, Version], target: tuple[Flavour, Version]) -> 
     return "{} at the source and {} in the target".format(*names)
 
 
-def columns_of(before: TableDefinition, behind: TableDefinition, specs: Sequence[Spec]) -> Iterator[Pair]:
-    """Yield the columns behind an ALTER TABLE of these parts, each with what it was in front of it."""
+def columns_of(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec]) -> Iterator[Pair]:
+    """Yield each column after an ALTER TABLE with these clauses, paired with the same column before it."""
     named = {one.name.lower(): one for one in before.columns}
     new_names = {name: name for name in named}
     for spec in specs:
@@ -90,22 +90,22 @@ def columns_of(before: TableDefinition, behind: TableDefinition, specs: Sequence
             case RenameColumn(name, to) if name.lower() in new_names:
                 new_names[name.lower()] = to.lower()
     old_names = {new: old for old, new in new_names.items()}
-    for column in behind.columns:
+    for column in after.columns:
         old = old_names.get(column.name.lower())
         yield None if old is None else named[old], column
 
 
 def computed(pair: Pair, *, strict: bool) -> str | None:
-    """Return what servers may compute differently of a column's rows; None: all make the same values of them.
+    """Describe the column's values that servers may compute differently; None if all compute the same.
 
-    `strict`: the session refuses values that do not fit.
+    `strict`: the session rejects values that do not fit.
     """
     old, new = pair
     if old is None:
         return _filled(new)
     name = quote(new.name)
     if new.generated is not None and (old.generated, old.type) != (new.generated, new.type):
-        return f"{name} is computed anew"
+        return f"{name} is computed again"
     if not keeps_values(old.type, new.type, strict=strict):
         return f"{name} becomes {shown(new.type)}, and was {shown(old.type)}"
     to_not_null = old.nullable is not False and new.nullable is False
@@ -115,17 +115,17 @@ def computed(pair: Pair, *, strict: bool) -> str | None:
 
 
 def _filled(column: ColumnDefinition) -> str | None:
-    """Return what servers fill into a new column in different ways."""
+    """Describe the values that servers fill into a new column differently; None if all fill in the same."""
     kind, default = column.type.name, column.default
     if kind == "json" and column.nullable is False and default is None:
         return f"{quote(column.name)} is JSON NOT NULL without a default"
     if kind == "date" and default is not None and default.startswith("'") and not _DAY.fullmatch(default):
-        return f"the default {default} of {quote(column.name)} is not just a date"
+        return f"the default {default} of {quote(column.name)} is not a plain date"
     return None
 
 
 def shown(kind: ColumnType) -> str:
-    """Return a type as people write it.
+    """Return a type for messages.
 
     >>> shown(ColumnType("int", ("10",), unsigned=True)), shown(ColumnType("varchar", ("9",), charset="latin1"))
     ('int unsigned', 'varchar(9) of latin1')
@@ -201,7 +201,7 @@ def _keeps_text(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
     if new.name not in _CHARACTERS or not _keeps_characters(old, new, strict=strict):
         return False
     if new.name == "char" and old.name != "char":
-        return False  # it loses spaces at its end
+        return False  # CHAR drops trailing spaces
     most = _size(old) if old.name in ("char", "varchar") else int(octets(old) or 0)
     if new.name in ("char", "varchar"):
         return strict or most <= _size(new)
@@ -212,7 +212,7 @@ def _keeps_text(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
 
 
 def _keeps_characters(old: ColumnType, new: ColumnType, *, strict: bool) -> bool:
-    """Return True if every server makes the same characters of a text in another charset."""
+    """Return True if every server converts a text to the same characters in another charset."""
     if old.charset == new.charset:
         return True
     return {old.charset, new.charset} <= _CHARSETS and (strict or new.charset == "utf8mb4")

@@ -1,7 +1,8 @@
-"""What of a source's table may be created in a target as it is: every default, expression and option of it is known.
+"""Which parts of a source's table may be created in a target unchanged: all defaults, expressions and options known.
 
-What is understood is not therefore allowed: a default or an expression runs in the target, and may call anything. Those
-of generated columns and keys may hold names, literals, operators and the functions listed here, which only compute.
+Parsing an expression does not make it safe: a default or an expression runs in the target and could call anything.
+Expressions of generated columns and keys may contain names, literals, operators and the functions listed here, which
+only compute.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STORING: Final = frozenset(
     | {"PAGE_COMPRESSION_LEVEL", "TABLESPACE", "NODEGROUP", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
     | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT", "UNION", "INSERT_METHOD", "CONNECTION", "PASSWORD", "IETF_QUOTES"}
 )
-"""Options that are left out with a note, where they do not go along."""
+"""Options that are left out of the target's table with a note, unless they are copied."""
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "M", "DISTANCE"})
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
@@ -44,20 +45,20 @@ _COMPUTE: Final = (
     "timediff to_days to_seconds trailing trim true truncate ucase unhex unsigned upper using weekday weekofyear when "
     "xor year yearweek"
 )
-"""Functions and words of expressions. They read and change nothing but their arguments, nor wait, nor ask the time."""
+"""Functions and keywords of expressions. None has side effects, waits, or reads the time."""
 COMPUTING: Final = frozenset(_COMPUTE.split())
 OPERATORS: Final = frozenset("-><=!,+*/%&|^~()")
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _INTRODUCED: Final = frozenset({"X", "B"})
-"""Letters directly before a string that make a number of it."""
+"""Letters directly before a string that make it a number."""
 
 
 class NotCopyable(Exception):
-    """Something that a target's table cannot be created with; the text says what."""
+    """Something that a target's table cannot be created with; the argument names it."""
 
 
 def without_storing(table: TableDefinition) -> tuple[TableDefinition, tuple[str, ...]]:
-    """Return the table without options of how it is stored, on which no row depends, and what is left out."""
+    """Return the table without storage options, on which no row depends, and notes about those left out."""
     left_out = STORING - KEPT_OPTIONS
     found = [(name, value) for name, value in table.options if name in left_out]
     kept = tuple(one for one in table.options if one not in found)
@@ -66,7 +67,7 @@ def without_storing(table: TableDefinition) -> tuple[TableDefinition, tuple[str,
 
 
 def check_copyable(table: TableDefinition) -> None:
-    """Check all of a table. Raises NotCopyable."""
+    """Check a whole table. Raises NotCopyable."""
     for column in table.columns:
         _check_column(column)
     for constraint in table.constraints:
@@ -80,7 +81,7 @@ def check_copyable(table: TableDefinition) -> None:
 
 
 def is_json_check(column: ColumnDefinition) -> bool:
-    """Tell whether the column's only check is what MariaDB writes for JSON."""
+    """Return True if the column's only check is the one that MariaDB adds for JSON."""
     return [(check.expression, check.enforced) for check in column.checks] == [
         (f"(json_valid({quote(column.name)}))", True)
     ]
@@ -97,7 +98,7 @@ def _check_column(column: ColumnDefinition) -> None:
     if column.checks and not is_json_check(column):
         raise NotCopyable(f"the CHECK {column.checks[0].expression} of {name}")
     if column.key is not None or column.references is not None or column.type.binary:
-        raise NotCopyable(f"a key, a reference or BINARY said with the column {name}")
+        raise NotCopyable(f"a key, a reference or BINARY in the definition of the column {name}")
     for option, value in column.options:
         if option not in _COLUMN_OPTIONS or not (value.isdecimal() if option == "SRID" else not value):
             raise NotCopyable(f"{option} {value} of {name}")

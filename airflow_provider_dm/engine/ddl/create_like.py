@@ -1,16 +1,17 @@
 r"""From a source's SHOW CREATE TABLE to the statement that creates the target's table.
 
-Upstream text is never sent as it is. It becomes a value, all of which has to be known (`copyable`), and the statement
-is written anew from that: a comment, a function default, a partition clause, a CHECK, a foreign key or an engine's odd
-option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only that:
+The source's text is never sent as it is. It is parsed into a value, every part of which must be known (`copyable`), and
+the statement is generated from the value. A comment, a function as default, a partition clause, a CHECK, a foreign key
+or an engine's own option raises CannotCreateTarget, and a person creates the table. Only the following is changed:
 - the table's name;
-- AUTO_INCREMENT= and the statistics options are dropped (in a merge they mean nothing, the server counts on by itself);
-- what the target's family writes in another way or does not have (`dialects`), which is reported;
-- collations that the target's family does not have, by the two tables below: the nearest in what it takes for equal and
-  in how it treats trailing spaces. Each is reported, as ORDER BY and `=` may answer differently for rare characters.
-- a character set without its collation gets it: the default differs between servers, and decides about equality.
+- AUTO_INCREMENT= and the statistics options are dropped (they mean nothing in a merged table; the server counts
+  itself);
+- what the target's family writes differently or lacks (`dialects`), which is reported;
+- collations that the target's family lacks, by the tables below: the collation closest in equality of characters and in
+  the treatment of trailing spaces. Each is reported, as ORDER BY and `=` may differ for rare characters;
+- a character set without a collation gets its collation: the default differs between servers and decides equality.
 
-`strict` is DM's `collation_compatible: strict`: a collation that would be another one stops instead."""
+With `strict`, DM's `collation_compatible: strict`, a missing collation raises an error instead."""
 
 from __future__ import annotations
 
@@ -54,8 +55,9 @@ MARIADB_TO_TIDB: Final = {
     "utf8mb4_unicode_520_nopad_ci": _UNICODE,
     "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
 }
-"""Never one that takes more for equal, so that no two rows of the source are one: trailing spaces count in all of them,
-and utf8mb4_unicode_ci, which would be nearer, takes all characters beyond the BMP for one."""
+"""No replacement treats more characters as equal, so that two different rows of the source never become equal: trailing
+spaces are significant in all of them. utf8mb4_unicode_ci, although closer, treats all characters beyond the BMP as
+equal."""
 COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MYSQL, Flavour.MARIADB): MYSQL_TO_MARIADB,
     (Flavour.MARIADB, Flavour.MYSQL): MARIADB_TO_MYSQL,
@@ -65,7 +67,7 @@ COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
 
 
 class CannotCreateTarget(DmError):
-    """The source's table has something that the target's table cannot be created with."""
+    """The source's table has a feature that the target's table cannot be created with."""
 
     source: str
     target: str
@@ -73,13 +75,13 @@ class CannotCreateTarget(DmError):
 
     code = "DM-7010"
     scope = Scope.DOWNSTREAM
-    what = "the target table {target} does not exist and is not created after {source}, which has {found}."
+    what = "the target table {target} does not exist and cannot be created like {source}, which has {found}."
     hint = "Create it by hand, with the same columns and keys, then start again. Nothing was changed."
 
 
 @dataclass(frozen=True)
 class NewTable:
-    """A statement for the target. `notes`: what differs from the source and a person may want to know."""
+    """A statement for the target. `notes`: differences from the source that a person may want to know."""
 
     name: TableName
     sql: str
@@ -90,9 +92,9 @@ class NewTable:
 
 @dataclass(frozen=True)
 class NewSchema:
-    """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own.
+    """A schema for the target. `collation`: its default in the target's family; None: the target's own default.
 
-    `strict`: this collation or none.
+    `strict`: the server rejects the statement if it lacks this collation.
     """
 
     name: str
@@ -101,7 +103,7 @@ class NewSchema:
     strict: bool = False
 
     def sql(self) -> str:
-        """Return the CREATE DATABASE statement; the charset is what the collation's name begins with."""
+        """Return the CREATE DATABASE statement; the collation's name begins with the charset."""
         plain = f"CREATE DATABASE IF NOT EXISTS {quote(self.name)}"
         if self.collation is None:
             return plain
@@ -109,7 +111,7 @@ class NewSchema:
 
 
 def charset_of(collation: str) -> str:
-    """Return the charset that a collation's name begins with.
+    """Return the charset with which a collation's name begins.
 
     >>> charset_of("utf8mb4_0900_ai_ci"), charset_of("binary")
     ('utf8mb4', 'binary')
@@ -120,13 +122,13 @@ def charset_of(collation: str) -> str:
 def create_schema_like(
     name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour, strict: bool = False
 ) -> NewSchema:
-    """Return a schema whose tables get, if they do not say otherwise, what the source's would get. `strict`: the server
-    is to refuse what it does not have.
+    """Return a schema whose tables get the same default collation as the source's. `strict`: no replacement is used, so
+    the server rejects a collation that it lacks.
     """
     if strict:
         return NewSchema(name, collation, strict=True)
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
-        return NewSchema(name, None, (f"there is no {collation}; its default is the target's own",))
+        return NewSchema(name, None, (f"the target has no {collation}; the schema has the target's default",))
     becomes = COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
     return NewSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
 
@@ -141,7 +143,7 @@ def create_table_like(
     collation: str,
     strict: bool = False,
 ) -> NewTable:
-    """Return the target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
+    """Return the target's CREATE TABLE. `statement`: the source's own; `collation`: the source table's default.
 
     Raises CannotCreateTarget.
     """
@@ -155,11 +157,11 @@ def create_table_like(
     options = {name: value for name, value in table.options if name in KEPT_OPTIONS}
     options.setdefault("COLLATE", collation)
     columns = [_with_collation(column, source) for column in table.columns]
-    said = dict.fromkeys(name for name in (*(one.type.collation for one in columns), options["COLLATE"]) if name)
-    if strict and (lacking := next((name for name in said if name.lower() in swaps), None)):
+    used = dict.fromkeys(name for name in (*(one.type.collation for one in columns), options["COLLATE"]) if name)
+    if strict and (lacking := next((name for name in used if name.lower() in swaps), None)):
         raise CannotCreateTarget(str(source.name), str(target), not_there(lacking))
     notes += further + tuple(
-        f"collation {name} becomes {swaps[name.lower()]}" for name in said if name.lower() in swaps
+        f"collation {name} becomes {swaps[name.lower()]}" for name in used if name.lower() in swaps
     )
 
     def swapped(name: str | None) -> str | None:
@@ -169,11 +171,11 @@ def create_table_like(
     columns = [replace(one, type=replace(one.type, collation=swapped(one.type.collation))) for one in columns]
     inherited = any(column.charset and one.type.charset is None and one.type.collation is None
                     for one in columns for column in source.columns if column.name == one.name)  # fmt: skip
-    used = {one.name: one.type.collation for one in columns if one.type.collation is not None}
-    for where, name in (*used.items(), *[("its text columns", options["COLLATE"])] * inherited):
+    of_columns = {one.name: one.type.collation for one in columns if one.type.collation is not None}
+    for where, name in (*of_columns.items(), *[("its text columns", options["COLLATE"])] * inherited):
         if (found := lacks_collation(name, target_flavour)) is not None:
             raise CannotCreateTarget(str(source.name), str(target), f"{found} (of {where})")
-    if lacks_collation(options["COLLATE"], target_flavour) is not None:  # no column has it
+    if lacks_collation(options["COLLATE"], target_flavour) is not None:  # no column uses it
         options |= {"CHARSET": "utf8mb4", "COLLATE": "utf8mb4_bin"}
     made = replace(table, columns=tuple(columns), options=tuple(options.items()))
     keyless = not any(key.primary for key in source.unique_keys)
@@ -182,7 +184,7 @@ def create_table_like(
 
 
 def lacks_collation(collation: str, target: Flavour) -> str | None:
-    """Return what is found where the target's family lacks a collation; None where it has it.
+    """Return the description of a collation that the target's family lacks; None if the family has it.
 
     >>> lacks_collation("utf8mb4_bin", Flavour.TIDB), lacks_collation("latin1_swedish_ci", Flavour.MYSQL)
     (None, None)
@@ -195,7 +197,7 @@ def lacks_collation(collation: str, target: Flavour) -> str | None:
 
 
 def not_there(collation: str) -> str:
-    """Return what is found where `collation_compatible: strict` forbids the nearest collation."""
+    """Return the description of a collation for which `collation_compatible: strict` forbids a replacement."""
     return f"the collation {collation}, which the target's family does not have (collation_compatible is strict)"
 
 
@@ -206,14 +208,14 @@ def _definition(statement: str, schema: str) -> TableDefinition:
                 raise NotCopyable(f"the comment {piece.raw}")
         created = parse(statement, 0, schema)
     except Unreadable as error:
-        raise NotCopyable(f"something that is not understood: {error}") from None
+        raise NotCopyable(f"a text that cannot be parsed: {error}") from None
     if not isinstance(created, CreateTable) or created.if_not_exists or created.or_replace:
         raise NotCopyable(f"the statement {statement[:40]!r}…")
     return created.definition
 
 
 def _with_collation(column: ColumnDefinition, source: Table) -> ColumnDefinition:
-    """Return the column with its collation said, where only a character set is."""
+    """Return the column with an explicit collation if it names only a character set."""
     if column.type.charset is None or column.type.collation is not None:
         return column
     known = next((one.collation for one in source.columns if one.name == column.name), None)

@@ -1,7 +1,7 @@
-"""Columns, keys, constraints and options of a table, as CREATE TABLE and ALTER TABLE write them.
+"""The grammar of columns, keys, constraints and table options, as CREATE TABLE and ALTER TABLE have them.
 
-What is not known here raises Unreadable: a column that is misread decodes every row behind it wrongly. Among that is
-system versioning (MariaDB adds hidden columns for it), types of other schemas, and what an engine calls its own.
+Unknown syntax raises Unreadable: a misread column would misread every following column of a row. Unknown are, among
+others, system versioning (MariaDB adds hidden columns for it), types of other schemas, and options of single engines.
 
     `id` integer unsigned not null AUTO_INCREMENT /*!80023 INVISIBLE */ PRIMARY KEY
     ─▶ ColumnDefinition(id, ColumnType(int, unsigned), nullable=False, auto_increment, invisible, key=PRIMARY)
@@ -33,7 +33,7 @@ _NATIONAL: Final = frozenset({"nchar", "nvarchar"})
 _LONG: Final = {"VARCHAR": "mediumtext", "VARCHARACTER": "mediumtext", "VARBINARY": "mediumblob", "BYTE": "mediumblob"}
 _CHARACTERS: Final = frozenset({"CHAR", "CHARACTER", "NCHAR"})
 _WIDEST_FLOAT: Final = 24
-"""The most bits of FLOAT(p): with more it is a DOUBLE."""
+"""Maximum bits of FLOAT(p); with more it is a DOUBLE."""
 
 _KEY_WORDS: Final = frozenset({"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 KEY_KINDS: Final = {kind.name: kind for kind in ddl.KeyKind if kind not in (ddl.KeyKind.PRIMARY, ddl.KeyKind.PLAIN)}
@@ -63,7 +63,7 @@ _COLUMN_OPTIONS: Final = frozenset(
 
 
 def definition(reader: Reader) -> ddl.TableDefinition:
-    """Read what follows a new table's name, up to a query or the end."""
+    """Read the definition after a new table's name, up to a query or the end."""
     elements: tuple[ddl.ColumnDefinition | ddl.Constraint, ...] = ()
     if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
         elements = reader.in_parentheses(lambda: element_of(reader))
@@ -82,7 +82,7 @@ def element_of(reader: Reader) -> ddl.ColumnDefinition | ddl.Constraint:
 
 
 def options_of(reader: Reader, *, commas: bool = False) -> ddl.Options:
-    """Read table options, none or more; between them may be commas in CREATE TABLE."""
+    """Read any number of table options, in CREATE TABLE with optional commas between them."""
     found: list[tuple[str, str]] = []
     while (option := _option(reader)) is not None:
         found.append(option)
@@ -107,7 +107,7 @@ def _option(reader: Reader) -> tuple[str, str] | None:
         if reader.skip(*words):
             reader.skip("=")
             return " ".join(words), reader.string()
-    if reader.skip("START", "TRANSACTION"):  # MySQL's log has it behind a table that a query fills
+    if reader.skip("START", "TRANSACTION"):  # MySQL logs it after CREATE TABLE … SELECT
         return "START TRANSACTION", ""
     if reader.skip("UNION"):
         reader.skip("=")
@@ -143,7 +143,7 @@ def _type(reader: Reader) -> ddl.ColumnType:
     national = reader.skip("NATIONAL")
     written = reader.token()
     if written.kind is not TokenKind.WORD:
-        raise Unreadable("a type is not where one is expected")
+        raise Unreadable("a type is expected")
     word = reader.word()
     name = _SYNONYMS.get(word.lower(), word.lower())
     arguments: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ def _type(reader: Reader) -> ddl.ColumnType:
     elif word == "REAL" and reader.sql_mode & REAL_AS_FLOAT:
         name = "float"
     elif word == "DATE" and reader.sql_mode & ORACLE:
-        raise Unreadable("DATE is a DATETIME under ORACLE in MariaDB, and a DATE in MySQL")
+        raise Unreadable("DATE means DATETIME under the sql_mode ORACLE in MariaDB and DATE in MySQL")
     if name not in _TYPES:
         raise Unreadable(f"the type {word} is not known")
     if name in ("enum", "set"):
@@ -200,7 +200,7 @@ def _type_attributes(reader: Reader, kind: ddl.ColumnType) -> ddl.ColumnType:
 def _attribute(reader: Reader, made: ddl.ColumnDefinition) -> ddl.ColumnDefinition | None:
     """Read one more attribute of a column; None if none follows."""
     start = reader.at
-    if reader.skip_charset():  # behind another attribute only MariaDB takes it
+    if reader.skip_charset():  # only MariaDB accepts it after another attribute
         return replace(made, type=replace(made.type, charset=reader.value().lower()))
     match reader.word():
         case "NOT" if reader.skip("NULL"):
@@ -256,7 +256,7 @@ def _generated(reader: Reader, made: ddl.ColumnDefinition) -> ddl.ColumnDefiniti
 
 
 def default(reader: Reader) -> ddl.Code:
-    """Read what DEFAULT is set to: a literal, a moment, a function's value, or an expression in parentheses."""
+    """Read the value of DEFAULT: a literal, a time function, another function, or an expression in parentheses."""
     start = reader.at
     if reader.peek() == "(":
         return reader.balanced()
@@ -312,7 +312,7 @@ def _now(reader: Reader) -> ddl.Code:
 
 
 def begins_constraint(reader: Reader) -> bool:
-    """Tell whether a key or a constraint follows, and not a column."""
+    """Return True if a key or a constraint follows, not a column."""
     first, second = reader.peek(), reader.peek(1)
     if first == "VECTOR":
         return second in ("INDEX", "KEY")
@@ -346,14 +346,14 @@ def constraint(reader: Reader) -> tuple[ddl.Constraint, bool]:
 
 
 def key(reader: Reader, kind: ddl.KeyKind, name: str | None, constraint: str | None = None) -> ddl.Key:
-    """Read the parts of a key and its options, behind the name."""
+    """Read the parts of a key and its options, after the name."""
     using = key_type(reader)
     parts = reader.in_parentheses(lambda: _part(reader))
     return ddl.Key(kind, parts, name, constraint, (*using, *key_options(reader)))
 
 
 def key_type(reader: Reader) -> ddl.Options:
-    """Read USING BTREE and the like, if it is there."""
+    """Read an optional USING BTREE or the like."""
     if reader.peek() not in ("USING", "TYPE") or reader.peek(1) not in _KEY_TYPES:
         return ()
     reader.word()
@@ -361,7 +361,7 @@ def key_type(reader: Reader) -> ddl.Options:
 
 
 def key_options(reader: Reader) -> ddl.Options:
-    """Read options of a key, none or more."""
+    """Read any number of key options."""
     found: list[tuple[str, str]] = []
     while True:
         found += key_type(reader)
@@ -388,7 +388,7 @@ def _part(reader: Reader) -> ddl.KeyPart:
 
 
 def _constraint_name(reader: Reader) -> tuple[str | None, bool]:
-    """Read CONSTRAINT [IF NOT EXISTS] [name], if it is there."""
+    """Read an optional CONSTRAINT [IF NOT EXISTS] [name]."""
     if not reader.skip("CONSTRAINT"):
         return None, False
     if_not_exists = reader.skip("IF", "NOT", "EXISTS")
@@ -423,4 +423,4 @@ def _action(reader: Reader) -> str:
     for words in (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"), ("RESTRICT",), ("CASCADE",)):
         if reader.skip(*words):
             return " ".join(words)
-    raise Unreadable("what a foreign key does is not understood")
+    raise Unreadable("the action of a foreign key is not understood")

@@ -1,7 +1,7 @@
-"""What one flavour's CREATE TABLE says in another way than the other's, column by column and key by key.
+"""Conversion of a CREATE TABLE between the dialects of two flavours, column by column and key by key.
 
-Within a flavour nothing changes. Between them a column or key becomes the other's for the same, or loses, with a note,
-what rows do not need; what decides over rows and has no counterpart there stops (NotCopyable).
+Within a flavour nothing changes. Between flavours a column or key gets the other flavour's equivalent. A feature that
+rows do not depend on is left out with a note; a feature that rows depend on, without an equivalent, raises NotCopyable.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
-"""A default of ASCII, without an escape."""
+"""A default in ASCII without escapes."""
 _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
 def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[TableDefinition, tuple[str, ...]]:
-    """Return (the table as the target's flavour has it, what a person may want to know of it). Raises NotCopyable."""
+    """Return (the table for the target's flavour, notes for a person). Raises NotCopyable."""
     table, lacking = _without_what_is_lacking(table, CAPABILITIES[target])
     if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
         return table, lacking
@@ -37,7 +37,7 @@ def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[T
 
 
 def _without_what_is_lacking(table: TableDefinition, target: Capabilities) -> tuple[TableDefinition, tuple[str, ...]]:
-    """Leave out what the target's server does not have and no row depends on, with notes. Raises NotCopyable."""
+    """Leave out features that the target lacks and no row depends on, with notes. Raises NotCopyable."""
     notes = [f"{quote(one.name)} is visible" for one in table.columns if one.invisible and not target.invisible_columns]
     columns = tuple(replace(one, invisible=one.invisible and target.invisible_columns) for one in table.columns)
     left_out = [
@@ -58,7 +58,7 @@ def _without_what_is_lacking(table: TableDefinition, target: Capabilities) -> tu
 def _column(column: ColumnDefinition, notes: list[str], *, to_mariadb: bool) -> ColumnDefinition:
     name, kind, options = quote(column.name), column.type, dict(column.options)
     if column.generated is not None:
-        raise NotCopyable(f"the generated column {name}, whose expression the other flavour may read in another way")
+        raise NotCopyable(f"the generated column {name}, whose expression the other flavour may evaluate differently")
     if kind.name == "vector":
         raise NotCopyable(f"a type that only some versions have: {name} {kind.name}")
     if to_mariadb:
@@ -68,7 +68,7 @@ def _column(column: ColumnDefinition, notes: list[str], *, to_mariadb: bool) -> 
             notes.append(f"{name} json becomes longtext")
             kind = replace(kind, name="longtext", charset="utf8mb4", collation="utf8mb4_bin")
         if options.pop("SRID", None) is not None:
-            notes.append(f"{name} takes any SRID")
+            notes.append(f"{name} accepts any SRID")
         return replace(column, type=kind, options=tuple(options.items()))
     if kind.name in _ONLY_MARIADB:
         raise NotCopyable(f"a type that only MariaDB has: {name} {kind.name}")
@@ -90,5 +90,5 @@ def _constraint(constraint: Constraint, notes: list[str], *, to_mariadb: bool) -
         notes.append(f"the key {constraint.name} is visible")
         return replace(constraint, options=tuple(one for one in constraint.options if one[0] != "INVISIBLE"))
     if not to_mariadb and ("USING", "HASH") in constraint.options:
-        raise NotCopyable(f"the unique key {key_sql(constraint)}, which is longer than an index of MySQL")
+        raise NotCopyable(f"the unique key {key_sql(constraint)}, which is longer than an index of MySQL can be")
     return constraint

@@ -1,16 +1,16 @@
-"""The ALTER TABLE that makes of one table another one that was made from it, by their definitions. Pure.
+"""The ALTER TABLE that makes one table's definition equal to that of another table derived from it. Pure.
 
     t (id, a int, b int, KEY k (a))  ─▶  t (id, a bigint, b int, x int)
     MODIFY a bigint, ADD x int, DROP KEY k
 
-Columns are the same by their names, as a tool that copies rows from one table to the other has to take them. Only where
-columns have gone and others have come at once, definitions do not tell a renamed one from a dropped and a new one; nor,
-where they stand in another order, those that were moved from those that have given each other their names.
+Columns are matched by name, as a tool that copies rows from one table to the other must match them. The definitions are
+ambiguous in two cases: if columns are missing and others are new, a column may have been renamed or replaced; if the
+order of columns differs, columns may have been moved or may have exchanged names.
 
-It is said as a person would say it, columns in front of keys: shards of a merged table have to make the same statement,
-and that of another one may be in the log. What is found is not trusted: it is made to the one table in the model, which
-has to give the other (NotTold). Foreign keys are left as they are where both tables have the same or one has none, as
-CREATE TABLE … LIKE makes it; their names say nothing, nor do those of CHECKs.
+Columns come before keys, as a person would write them: all shards of a merged table have to make the same statement,
+and another shard's statement may be in the log. The result is verified: the model applies it to the first table and the
+outcome must equal the second one (NotDerivable). Foreign keys are kept if both tables have the same or one has none, as
+after CREATE TABLE … LIKE; names of foreign keys and CHECKs are not compared.
 """
 
 from __future__ import annotations
@@ -51,66 +51,66 @@ _NUMBERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal
 _SETS: Final = ("enum", "set")
 _NUMBER: Final = re.compile(r"'(-?[0-9]+(?:\.[0-9]+)?)'")
 _HIDDEN: Final = ("IGNORED", "INVISIBLE")
-"""What MariaDB and MySQL call an index that is not used."""
-_NOT_TOLD: Final = "what it was altered by is not told by its definition"
+"""The option of an index that the optimizer ignores, in MariaDB and in MySQL."""
+_NOT_DERIVABLE: Final = "the definitions do not determine the ALTER TABLE"
 
 
-class NotTold(Exception):
-    """Two tables of which nobody is certain what makes one of the other; the argument says why."""
+class NotDerivable(Exception):
+    """The ALTER TABLE between two definitions is ambiguous or unknown; the argument says why."""
 
 
 def alter_between(tracker: Tracker, before: TableName, after: TableName) -> AlterTable | None:
-    """Return what makes `before` what `after` is; None: it is so already. Raises NotTold."""
+    """Return the ALTER TABLE that makes `before` equal to `after`; None if they are equal. Raises NotDerivable."""
     old, new = (_bare(tracker.definition(name)) for name in (before, after))
     specs = (*_columns(old, new), *_constraints(old, new), *_options(old, new), *_partitions(old, new))
     made = AlterTable(before, specs)
     try:
         became = _bare(tracker.after(made, AS_SHOWN).definition(before)) if specs else old
     except CannotTrack as error:
-        raise NotTold(f"{_NOT_TOLD}: {error}") from None
+        raise NotDerivable(f"{_NOT_DERIVABLE}: {error}") from None
     if _compared(became) != _compared(new):
-        raise NotTold(_NOT_TOLD)
+        raise NotDerivable(_NOT_DERIVABLE)
     return made if specs else None
 
 
 def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     theirs = {one.name.lower(): one for one in old.columns}
     ours = {one.name.lower(): one for one in new.columns}
-    gone = [one for name, one in theirs.items() if name not in ours]
-    come = [one for name, one in ours.items() if name not in theirs]
-    stored = [next((one.name for one in some if one.generated is None), None) for some in (gone, come)]
+    dropped = [one for name, one in theirs.items() if name not in ours]
+    added = [one for name, one in ours.items() if name not in theirs]
+    stored = [next((one.name for one in some if one.generated is None), None) for some in (dropped, added)]
     if None not in stored:
-        raise NotTold(f"whether its column {stored[1]} has the values of {stored[0]} is not told by its definition")
-    yield from (DropColumn(one.name) for one in gone)
+        raise NotDerivable(f"its column {stored[1]} may be {stored[0]} under a new name, or a new column")
+    yield from (DropColumn(one.name) for one in dropped)
     for number, (name, column) in enumerate(ours.items()):
         before = theirs.get(name)
         if before != column and column.type.name in _SETS and _has_doubles(column.type.arguments):
-            raise NotTold(
-                f"its column {column.name} has a member twice: its character set lacks what they were made of"
+            raise NotDerivable(
+                f"its column {column.name} has a member twice: its character set lacks characters of the old members"
             )
         if before is None:
             last = theirs.keys().isdisjoint(list(ours)[number:])
-            yield AddColumn(_said_column(column, old, new), None if last else _place(new, number))
+            yield AddColumn(_concise_column(column, old, new), None if last else _place(new, number))
         elif before != column:
             if (before.generated is None) != (column.generated is None):
-                raise NotTold(f"its column {column.name} is computed, or is so no more")
-            yield ChangeColumn(before.name, _said_column(column, old, new), None)
+                raise NotDerivable(f"its column {column.name} was or became a generated column")
+            yield ChangeColumn(before.name, _concise_column(column, old, new), None)
     if [name for name in theirs if name in ours] != [name for name in ours if name in theirs]:
-        raise NotTold("whether its columns were moved or have changed names is not told by their order")
+        raise NotDerivable("its columns were either moved or have exchanged names")
 
 
 def _has_doubles(members: tuple[str, ...]) -> bool:
-    """Return whether CONVERT TO has made two members alike (`?`), which no server takes in a statement."""
+    """Return True if a member occurs twice, as CONVERT TO replaces missing characters by `?`."""
     return len(set(members)) < len(members)
 
 
-def _said_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:
-    """Return the column without what goes without saying."""
+def _concise_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:
+    """Return the column without attributes that are the default."""
     kind, collation = column.type, dict(new.options)["COLLATE"]
     if kind.collation == collation == dict(old.options)["COLLATE"]:
         kind = replace(kind, charset=None, collation=None)
-    goes = column.nullable and kind.name != "timestamp"
-    return replace(column, type=kind, nullable=None if goes else column.nullable)
+    is_default = column.nullable and kind.name != "timestamp"
+    return replace(column, type=kind, nullable=None if is_default else column.nullable)
 
 
 def _place(table: TableDefinition, number: int) -> Place:
@@ -121,25 +121,25 @@ def _constraints(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     keys, made = _keys(old), _keys(new)
     shown = {name for name, one in made.items() if name in keys and _visible(one) == _visible(keys[name])}
     yield from (DropKey(str(one.name)) for name, one in keys.items() if name not in shown)
-    yield from (AddConstraint(_said(one)) for name, one in made.items() if name not in shown)
+    yield from (AddConstraint(_without_primary_name(one)) for name, one in made.items() if name not in shown)
     for one in (made[name] for name in made if name in shown and made[name] != keys[name]):
         yield SetKeyVisibility(str(one.name), one != _visible(one))
     checks, wanted = _checks(old), _checks(new)
-    gone = {one.name.lower() for one in old.columns} - {one.name.lower() for one in new.columns}
+    dropped = {one.name.lower() for one in old.columns} - {one.name.lower() for one in new.columns}
     lost = [one for code, one in checks.items() if code not in wanted]
-    yield from (  # what is about a column that is gone goes with it
-        DropConstraint(str(one.constraint)) for one in lost if not any(mentions(one.expression, n) for n in gone)
+    yield from (  # a CHECK over a dropped column is dropped with it
+        DropConstraint(str(one.constraint)) for one in lost if not any(mentions(one.expression, n) for n in dropped)
     )
     yield from (AddConstraint(replace(one, constraint=None)) for code, one in wanted.items() if code not in checks)
     if _references(new) not in ((), _references(old)):
-        raise NotTold("its foreign keys are others")
+        raise NotDerivable("its foreign keys differ")
 
 
 def _visible(key: Key) -> Key:
     return replace(key, options=tuple(one for one in key.options if one[0] not in _HIDDEN))
 
 
-def _said(key: Key) -> Key:
+def _without_primary_name(key: Key) -> Key:
     return replace(key, name=None) if key.kind is KeyKind.PRIMARY else key
 
 
@@ -173,7 +173,7 @@ def _partitions(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
 
 
 def _bare(table: TableDefinition) -> TableDefinition:
-    """Return the definition with numbers without quotes, in which MySQL shows them as defaults."""
+    """Return the definition with defaults that are numbers unquoted; MySQL shows them in quotes."""
     return replace(table, columns=tuple(map(_bare_column, table.columns)))
 
 
@@ -183,7 +183,7 @@ def _bare_column(column: ColumnDefinition) -> ColumnDefinition:
 
 
 def _compared(table: TableDefinition) -> TableDefinition:
-    """Return the definition without what is not compared, nor in which order CHECKs are."""
+    """Return the definition for comparison: without names of CHECKs and foreign keys, CHECKs sorted."""
     keys = tuple(one for one in table.constraints if isinstance(one, Key))
     checks = sorted((replace(one, constraint=None) for one in table.constraints if isinstance(one, Check)), key=str)
     return replace(table, constraints=(*keys, *checks))

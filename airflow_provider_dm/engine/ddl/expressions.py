@@ -1,8 +1,9 @@
-r"""Code of a statement, put so that it says the same under no sql_mode, and with columns under their new names.
+r"""SQL expressions rewritten for an empty sql_mode, or with new column names.
 
     "a" || 'x\y'  (ANSI_QUOTES, NO_BACKSLASH_ESCAPES)  ─▶  `a` || 'x\\y'
 
-Only quotes are put anew. What an operator means under its sql_mode (`||`) is not: no row's form depends on it.
+Only quotes are rewritten. The meaning of an operator that depends on sql_mode (`||`) is not: the format of rows does
+not depend on it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OF_QUOTES = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
 
 
 def without_mode(code: Code, sql_mode: int) -> Code:
-    """Return the code with its quotes as a session without sql_mode reads them.
+    """Return the code with quotes that mean the same in a session with an empty sql_mode.
 
     >>> without_mode('"a" + 1', ANSI_QUOTES)
     '`a` + 1'
@@ -38,7 +39,7 @@ def without_mode(code: Code, sql_mode: int) -> Code:
 
 
 def with_names(code: Code, names: Mapping[str, str]) -> Code:
-    """Return the code with columns under other names. `names`: by the old name in lower case.
+    """Return the code with columns renamed. `names`: new names by the old name in lower case.
 
     >>> with_names("(`a` + length(b))", {"a": "x", "length": "y"})
     '(`x` + length(b))'
@@ -55,7 +56,7 @@ def with_names(code: Code, names: Mapping[str, str]) -> Code:
 
 
 def mentions(code: Code, name: str) -> bool:
-    """Tell whether the code may be about a column of this name."""
+    """Return True if the code may refer to a column of this name."""
     return any((piece.name or "").lower() == name.lower() for piece in _columns(list(_pieces(code))))
 
 
@@ -67,7 +68,7 @@ def _pieces(code: Code) -> Iterator[Token]:
 
 
 def _columns(found: list[Token]) -> Iterator[Token]:
-    """Yield what may be a column's name: a quoted name, or a word that calls nothing."""
+    """Yield possible column names: quoted names, and words that are not function calls."""
     for piece, following in zip(found, [*found[1:], None], strict=True):
         calls = following is not None and following.raw in ("(", "'")
         if piece.kind is TokenKind.NAME or (piece.kind is TokenKind.WORD and not calls):

@@ -1,8 +1,8 @@
-"""What a statement of the log is by its first words, which is all that a scan of it needs to know.
+"""The kind of a logged statement, by its first words, which is all that a scan of the log needs to know.
 
-What is neither transaction control nor a row change is called DDL here; whether it matters is the decision of
-`engine.sync`. The bytes are in the client's charset, which a scan does not ask for: keywords are ASCII in all of them,
-so each byte is read as a character of its own.
+Every statement that is neither transaction control nor a row change counts as DDL here; `engine.sync` decides whether
+it matters. The bytes are in the client's charset, which a scan does not determine: keywords are ASCII in every charset,
+so each byte is read as one character.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BY_FIRST_WORD: Final = {
 
 
 _USUAL: Final = {b"BEGIN": StatementKind.BEGIN, b"COMMIT": StatementKind.COMMIT}
-"""What servers write around each transaction: one look-up each instead of a cut text."""
+"""The statements that servers log around each transaction: a dictionary lookup saves the lexer."""
 
 
 def kind_of(sql: bytes) -> StatementKind:
-    """Tell what a statement is.
+    """Return the kind of a statement.
 
     >>> kind_of(b"/* app */ insert into t values (1)"), kind_of(b"ROLLBACK TO `s`"), kind_of(b"# Dummy event")
     (<StatementKind.ROW_CHANGE: 'row change'>, <StatementKind.ROLLBACK_TO: 'rollback to savepoint'>, <StatementKind.NOTHING: 'a comment'>)
@@ -71,7 +71,7 @@ def kind_of(sql: bytes) -> StatementKind:
 
 
 def xa_verb(sql: bytes) -> str:
-    """Return what an XA statement does: START, END, PREPARE, COMMIT, ROLLBACK; "" where it does not say.
+    """Return the verb of an XA statement: START, END, PREPARE, COMMIT or ROLLBACK; "" if it has none.
 
     >>> xa_verb(b"XA START X'78',X'',1")
     'START'
@@ -80,7 +80,7 @@ def xa_verb(sql: bytes) -> str:
 
 
 def is_of_temporary_table(sql: bytes) -> bool:
-    """Tell whether a statement creates or drops a temporary table, and so changes none that stays.
+    """Return True if a statement creates or drops a temporary table, and so changes no permanent table.
 
     >>> is_of_temporary_table(b"DROP /*!40005 TEMPORARY */ TABLE IF EXISTS t"), is_of_temporary_table(b"DROP TABLE t")
     (True, False)
@@ -90,7 +90,7 @@ def is_of_temporary_table(sql: bytes) -> bool:
 
 
 def head_of_row_change(sql: bytes) -> str:
-    """Return how a row change begins, for messages: what follows is data, and comments may hold some.
+    """Return the beginning of a row change for messages, without data: comments and the rest of it can hold data.
 
     >>> head_of_row_change(b"/* app */ UPDATE `t` SET a = 1"), head_of_row_change(b"INSERT INTO t(a) VALUES ('s3cret')")
     ('UPDATE `t` …', 'INSERT INTO t …')
@@ -102,19 +102,19 @@ def head_of_row_change(sql: bytes) -> str:
 
 
 def first_words(sql: str) -> str:
-    """Return the first words of a statement, for messages: literals in it may be data."""
+    """Return the first words of a statement for messages, as its literals can be data."""
     return " ".join(re.sub(r"\s+", " ", sql).split(" ")[:4])
 
 
 def _words(sql: bytes, count: int) -> list[str]:
-    """Return the text of the first tokens; where a text is not read with certainty, that place is a sign.
+    """Return the text of the first tokens; "?" marks the position from which the text cannot be read.
 
-    What says nothing is passed in one go, however much there is of it: somebody may log a megabyte of semicolons.
+    Insignificant text is skipped by one match, whatever its length: a log may contain a megabyte of semicolons.
     """
     text, position = sql.decode("latin-1"), 0
     found: list[str] = []
     while len(found) < count:
-        position = SILENT.match(text, position).end()  # type: ignore[union-attr]  # it matches the empty text
+        position = SILENT.match(text, position).end()  # type: ignore[union-attr]  # the pattern matches an empty text
         if position == len(text):
             break
         try:
@@ -128,7 +128,7 @@ def _words(sql: bytes, count: int) -> list[str]:
 
 
 def _readable(sql: bytes) -> Iterator[Token]:
-    """Yield the tokens up to where the text is not read with certainty; that place is a sign."""
+    """Yield the tokens up to the position from which the text cannot be read, which is marked by "?"."""
     try:
         yield from tokens(sql.decode("latin-1"), 0)
     except Unreadable:

@@ -1,6 +1,6 @@
-"""The primary key that MySQL gives to a table without one (sql_generate_invisible_primary_key).
+"""The primary key that MySQL generates for a table without one (sql_generate_invisible_primary_key).
 
-Its log says it as if the statement had. What the log does not say: the key's column stays in front of all others.
+MySQL logs it as if the statement had defined it. One rule is not logged: the key's column stays before all others.
 
     t (my_row_id INVISIBLE, a):  ADD b int FIRST  ─▶  my_row_id, b, a
 """
@@ -19,7 +19,7 @@ _SINCE: Final = (8, 0, 30)
 
 
 def behind_generated_key(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
-    """Return the parts with the generated key's column in front of what is put FIRST, if the table keeps such a key."""
+    """Return the clauses, FIRST replaced by AFTER the generated key's column, if the table keeps a generated key."""
     if server.mariadb or server.version < _SINCE or not _is_generated(table) or any(map(_drops_it, specs)):
         return tuple(specs)
     return tuple(
@@ -32,10 +32,10 @@ def behind_generated_key(server: Server, table: ddl.TableDefinition, specs: Sequ
 
 def _is_generated(table: ddl.TableDefinition) -> bool:
     first = table.columns[0]
-    said = (first.type.name, first.type.unsigned, first.auto_increment, first.invisible)
+    attributes = (first.type.name, first.type.unsigned, first.auto_increment, first.invisible)
     keys = (one for one in table.constraints if isinstance(one, ddl.Key) and one.kind is ddl.KeyKind.PRIMARY)
     over_it_alone = any(one.parts == (ddl.KeyPart(_COLUMN),) for one in keys)
-    return first.name == _COLUMN and said == ("bigint", True, True, True) and over_it_alone
+    return first.name == _COLUMN and attributes == ("bigint", True, True, True) and over_it_alone
 
 
 def _drops_it(spec: ddl.Spec) -> bool:

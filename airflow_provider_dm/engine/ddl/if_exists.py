@@ -1,9 +1,9 @@
-"""Parts of ALTER TABLE that do nothing, because what they add is there or what they change is not.
+"""Clauses of ALTER TABLE that have no effect because of IF EXISTS or IF NOT EXISTS.
 
     t (a):  ALTER TABLE t ADD COLUMN IF NOT EXISTS a int, DROP COLUMN IF EXISTS b, ADD c int  ─▶  ADD c int
 
-MariaDB looks at the table as it was, and for additions at the parts before. A key without a name is looked for by its
-first column's name.
+MariaDB checks the table before the statement and, for additions, the preceding clauses. It identifies a key without a
+name by the name of its first column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.ddl.server import Server
 
 
 def without_needless(server: Server, table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> tuple[ddl.Spec, ...]:
-    """Return the parts that do something."""
+    """Return the clauses that have an effect."""
     kept: list[ddl.Spec] = []
     for spec in specs:
         kept += [one for one in _apart(spec) if not _is_needless(server, table, one, kept)]
@@ -25,7 +25,7 @@ def without_needless(server: Server, table: ddl.TableDefinition, specs: Sequence
 
 
 def _apart(spec: ddl.Spec) -> tuple[ddl.Spec, ...]:
-    """Return a key that is said with a column as a part of its own: IF [NOT] EXISTS asks for the two one by one."""
+    """Split an inline key from its column: IF [NOT] EXISTS is evaluated separately for the two."""
     match spec:
         case ddl.AddColumn(column, _, True) | ddl.ChangeColumn(_, column, _, True) if column.key is not None:
             key = ddl.Key(column.key, (ddl.KeyPart(column.name),))
@@ -61,7 +61,7 @@ def _is_needless(server: Server, table: ddl.TableDefinition, spec: ddl.Spec, bef
 
 
 def _is_constraint(server: Server, table: ddl.TableDefinition, constraint: ddl.Constraint) -> bool:
-    """Tell whether DROP CONSTRAINT IF EXISTS finds it: no plain key, and none that MariaDB keeps a hash for."""
+    """Return True if DROP CONSTRAINT IF EXISTS finds it: MariaDB finds no plain key and no key with a hidden hash."""
     if not isinstance(constraint, ddl.Key):
         return True
     return constraint.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE) and not is_hashed(
@@ -74,16 +74,16 @@ def _names(table: ddl.TableDefinition, *kinds: type[ddl.Constraint]) -> set[str]
 
 
 def _kind(constraint: ddl.Constraint) -> object:
-    """Return what is the same in two constraints of one statement of which MariaDB compares the names."""
+    """Return the group of constraints in which MariaDB compares the names of constraints of one statement."""
     return constraint.kind if isinstance(constraint, ddl.Key) else type(constraint)
 
 
 def _name(constraint: ddl.Constraint) -> str:
-    """Return the name in lower case by which a constraint is looked for; "" for one that has none."""
+    """Return the name in lower case by which a constraint is found; "" if it has none."""
     match constraint:
         case ddl.Key(ddl.KeyKind.PRIMARY):
             return PRIMARY.lower()
-        case ddl.Key(_, parts, name, said):
-            return (name or said or parts[0].column or "").lower()
+        case ddl.Key(_, parts, name, constraint_name):
+            return (name or constraint_name or parts[0].column or "").lower()
     index = constraint.name if isinstance(constraint, ddl.ForeignKey) else None
     return (constraint.constraint or index or "").lower()

@@ -1,12 +1,12 @@
-"""The keys that a server makes of those that a statement names: their names, prefixes and order.
+"""The keys that a server makes of the keys in a statement: their names, prefixes and order.
 
     CREATE TABLE t (a int, b int, KEY (a), UNIQUE (a, b), FOREIGN KEY (b) REFERENCES u (id))
     ─▶ UNIQUE KEY a_2 (a, b), KEY a (a), KEY b (b)
 
-A name is given in the order of the text, and the order changes only then. A foreign key brings an index of its own,
-which goes as soon as another one begins with the same columns. Which index a server has made for a foreign key it does
-not show; one is taken for that if it has the foreign key's columns and a name that the server would give. Whether rows
-are decoded rightly does not depend on it: only PRIMARY and UNIQUE keys do that.
+Names are assigned in the order of the text, before keys are sorted. A foreign key adds an index of its own, which the
+server drops when another key begins with the same columns. A server does not show which index it added: an index counts
+as such if it has the foreign key's columns and a name that the server would choose. The decoding of rows does not
+depend on this, only on PRIMARY and UNIQUE keys.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown, Server
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
 _LONGEST: Final = {"innodb": 3072, "myisam": 1000, "aria": 2000}
-"""How many bytes a key may have, by engine."""
+"""Maximum bytes of a key, by engine."""
 _WITH_HASHES: Final = "memory"
-"""The engine whose indexes are hashes; it keeps none beside them."""
+"""The engine whose indexes are hashes, so it adds no hidden hash."""
 _POINT_BYTES: Final = 25
-"""What MariaDB takes of a POINT."""
+"""Bytes of a POINT in a key of MariaDB."""
 PREFIXED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
-"""Types of which a key may hold the beginning, and that may be in it as a whole."""
+"""Types of which a key may hold a prefix or the whole value."""
 _PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
 
 Columns = Mapping[str, ddl.ColumnDefinition]
@@ -51,7 +51,7 @@ def by_name(columns: Iterable[ddl.ColumnDefinition]) -> Columns:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A key on its way. `generated`: for a foreign key."""
+    """A key and whether it was generated for a foreign key."""
 
     key: ddl.Key
     generated: bool = False
@@ -67,9 +67,9 @@ def settled_keys(
     foreign_keys: Sequence[ddl.ForeignKey] = (),
     shown: bool = False,
 ) -> tuple[ddl.Key, ...]:
-    """Return the keys as the server has them. `old`: the table's; `new`: where a foreign key stands for its index.
+    """Return the keys as the server has them. `old`: the table's keys; `new`: keys, and foreign keys for their indexes.
 
-    `foreign_keys`: the table's; `shown`: the server itself says all this, so nothing is left out. Raises CannotTrack.
+    `foreign_keys`: those of the table; `shown`: the text is the server's own, so no key is dropped. Raises CannotTrack.
     """
     wanted = [_Wanted(_named_as_columns(columns, key), _is_generated(key, foreign_keys, old)) for key in old]
     for one in new:
@@ -85,13 +85,13 @@ def settled_keys(
 
 
 def is_hashed(server: Server, engine: str, key: ddl.Key) -> bool:
-    """Tell whether MariaDB keeps a hidden hash for a UNIQUE key, as it does where an index is not long enough."""
+    """Return True if MariaDB keeps a hidden hash for a UNIQUE key, as it does for keys longer than an index."""
     asked = ("USING", "HASH") in key.options
     return server.mariadb and key.kind is ddl.KeyKind.UNIQUE and asked and engine.lower() != _WITH_HASHES
 
 
 def without_hash(server: Server, key: ddl.Key) -> ddl.Key:
-    """Return the key as MariaDB takes it up in an ALTER: it forgets that USING HASH was asked for."""
+    """Return the key as MariaDB treats it in an ALTER TABLE: without an explicit USING HASH."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE:
         return key
     return replace(key, options=tuple(option for option in key.options if option != ("USING", "HASH")))
@@ -103,7 +103,7 @@ def _index_of(foreign_key: ddl.ForeignKey) -> ddl.Key:
 
 
 def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
-    """Return the key with its columns' names as the columns have them."""
+    """Return the key with the names of its columns in the spelling of the columns."""
     parts = []
     for part in key.parts:
         if part.column is not None:
@@ -115,7 +115,7 @@ def _named_as_columns(columns: Columns, key: ddl.Key) -> ddl.Key:
 
 
 def _is_generated(key: ddl.Key, foreign_keys: Iterable[ddl.ForeignKey], others: Iterable[ddl.Key]) -> bool:
-    """Tell whether a key may go as soon as another one begins with its columns. One that is beside such stays."""
+    """Return True if the server drops the key when another key begins with its columns; False if one already does."""
     own = _columns_of(key)
     if key.kind is not ddl.KeyKind.PLAIN or key.options:
         return False
@@ -134,9 +134,9 @@ def _columns_of(key: ddl.Key) -> list[tuple[str, int | None, bool]]:
 
 
 def _without_needless(wanted: Sequence[_Wanted]) -> list[_Wanted]:
-    """Leave out indexes of foreign keys that another key begins with.
+    """Leave out the indexes of foreign keys with whose columns another key begins.
 
-    As the server does it: each is held against those before it, and the first pair decides.
+    As in the server, each key is compared with the keys before it, and the first matching pair decides.
     """
     kept: list[_Wanted | None] = []
     for one in wanted:
@@ -154,7 +154,7 @@ def _without_needless(wanted: Sequence[_Wanted]) -> list[_Wanted]:
 
 
 def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
-    """Tell whether one of the two is generated and the other begins with it."""
+    """Return True if one of the two is generated and the other begins with its columns."""
     ours, theirs = _columns_of(one.key), _columns_of(other.key)
     return (one.generated and theirs[: len(ours)] == ours) or (other.generated and ours[: len(theirs)] == theirs)
 
@@ -162,8 +162,8 @@ def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
 def _name(key: ddl.Key, taken: set[str]) -> str:
     if key.kind is ddl.KeyKind.PRIMARY:
         return PRIMARY
-    if (said := key.name or key.constraint) is not None:
-        return said
+    if (given := key.name or key.constraint) is not None:
+        return given
     base = key.parts[0].column or _OVER_EXPRESSION
     if base.lower() not in taken and base.upper() != PRIMARY:
         return base
@@ -188,20 +188,20 @@ def _settled(server: Server, columns: Columns, key: ddl.Key, engine: str, *, has
     return replace(key, kind=kind, parts=tuple(parts), options=options)
 
 
-def _prefix(server: Server, column: ddl.ColumnDefinition, said: int | None) -> int | None:
-    """Return the prefix that the server keeps: none over the whole column, and none of what is no string."""
+def _prefix(server: Server, column: ddl.ColumnDefinition, given: int | None) -> int | None:
+    """Return the prefix that the server stores: none for a whole column, and none for types other than strings."""
     kind = column.type
     if kind.name == "point" and server.mariadb:
         return _POINT_BYTES
-    if said is None or kind.name in GEOMETRIES:
-        return said
+    if given is None or kind.name in GEOMETRIES:
+        return given
     if kind.name in PREFIXED:
-        return None if kind.arguments == (str(said),) else said
-    return said if kind.name in TEXTS or kind.name in BLOBS else None
+        return None if kind.arguments == (str(given),) else given
+    return given if kind.name in TEXTS or kind.name in BLOBS else None
 
 
 def _shortened(server: Server, column: ddl.ColumnDefinition, prefix: int | None, longest: int) -> int | None:
-    """Return the prefix of a part that a plain key can hold: a longer one is cut with a warning."""
+    """Return the prefix that fits into a plain key: the server cuts a longer one with a warning."""
     whole = (TEXTS | BLOBS).get(column.type.name, longest)
     most = longest if server.mariadb else min(whole, longest)
     if _part_bytes(column, prefix) <= most:
@@ -209,28 +209,28 @@ def _shortened(server: Server, column: ddl.ColumnDefinition, prefix: int | None,
     return min(whole, most // _character_bytes(column))
 
 
-def _options(server: Server, said: ddl.Options, *, hashed: bool, engine: str) -> ddl.Options:
+def _options(server: Server, given: ddl.Options, *, hashed: bool, engine: str) -> ddl.Options:
     found: dict[str, str] = {"USING": "HASH"} if hashed else {}
-    for name, value in said:
+    for name, value in given:
         if name in _PASSING_OPTIONS or (name == "COMMENT" and not value):
             continue
         if (name, value) == ("USING", "HASH") and not server.mariadb and engine.lower() in _LONGEST:
-            continue  # the engine has none, and MySQL forgets it
+            continue  # the engine has no hash indexes, and MySQL drops the option
         name = {"IGNORED": "INVISIBLE"}.get(name, name) if not server.mariadb else name
         found[name] = "HASH" if hashed and name == "USING" else value
     return tuple(sorted(found.items()))
 
 
 def _is_too_long(server: Server, columns: Columns, key: ddl.Key, engine: str) -> bool:
-    """Tell whether a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
+    """Return True if a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
     if not server.mariadb or key.kind is not ddl.KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
     found = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
     if any(column.type.name in GEOMETRIES - {"point"} for column, _ in found):
-        raise CannotTrack("a unique key over a geometry")
+        raise CannotTrack("a unique key over a geometry is not supported")
     size = sum(_part_bytes(column, prefix) for column, prefix in found)
     if engine.lower() not in _LONGEST and size > min(_LONGEST.values()):
-        raise CannotTrack(f"how long a unique key of the engine {engine} may be is not known")
+        raise CannotTrack(f"the maximum length of a unique key of the engine {engine} is not known")
     return size > _LONGEST.get(engine.lower(), size)
 
 
@@ -241,7 +241,7 @@ def _part_bytes(column: ddl.ColumnDefinition, prefix: int | None) -> int:
     if prefix is not None:
         return prefix * _character_bytes(column)
     if kind.name in TEXTS or kind.name in BLOBS or kind.name in GEOMETRIES:
-        return TEXTS["longtext"]  # however short: it has no length that an index could have
+        return TEXTS["longtext"]  # its declared length does not limit the index
     if kind.name in PREFIXED:
         return int(kind.arguments[0]) * _character_bytes(column)
     return packed_bytes(kind)
@@ -254,7 +254,7 @@ def _character_bytes(column: ddl.ColumnDefinition) -> int:
 
 
 def _rank(columns: Columns, key: ddl.Key, *, hashed: bool) -> tuple[bool, ...]:
-    """Return what servers sort keys by; among equals their order stays."""
+    """Return the sort key by which servers order keys; the sort is stable."""
     unique = key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
     prefixed = any(part.prefix is not None for part in key.parts)
@@ -270,13 +270,14 @@ def _is_virtual(column: ddl.ColumnDefinition) -> bool:
 # Keys whose columns change
 
 Successors = dict[str, tuple[ddl.ColumnDefinition, bool]]
-"""The column that a key's column is now, and whether that is another one, by its former name in lower case."""
+"""(column, whether it is a different column), by the former name in lower case, for each column that a key refers to.
+"""
 
 
 def carried(server: Server, columns: Columns, key: ddl.Key, successors: Successors) -> ddl.Key | None:
-    """Return the key after its columns have changed, or are others of the same name; None: none of them is left.
+    """Return the key after changes of its columns, or after other columns took their names; None if no part is left.
 
-    `columns`: as they were.
+    `columns`: the columns before the statement.
 
         KEY k (a, b(10)):  DROP a, MODIFY b varchar(9)  ─▶  KEY k (b)
     """
@@ -300,14 +301,14 @@ def _prefix_of_another(key: ddl.Key, old: ddl.ColumnDefinition, new: ddl.ColumnD
     if old.type.name in PREFIXED:
         return int(old.type.arguments[0])
     if new.type.name in PREFIXED and key.kind is not ddl.KeyKind.PLAIN:
-        raise CannotTrack(f"how much of the new {new.name} is in the key {key.name}")
+        raise CannotTrack(f"the prefix of the new column {new.name} in the key {key.name} is not known")
     return None
 
 
 def _prefix_left(
     server: Server, old: ddl.ColumnDefinition, new: ddl.ColumnDefinition, prefix: int | None
 ) -> int | None:
-    """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
+    """Return the prefix that a part keeps when its column changes: none if it is as long as the column."""
     kind = new.type
     if kind.name in GEOMETRIES:
         return prefix
@@ -321,10 +322,10 @@ def _prefix_left(
 
 
 def _prefix_of_whole(old: ddl.ColumnType, new: ddl.ColumnType) -> int | None:
-    """Return the prefix that MySQL makes of a whole column in a key: as much as there was, counted in bytes of the key.
+    """Return the prefix by which MySQL replaces a whole column in a key: the same number of bytes as before.
 
-    A CHAR(20) that becomes a TEXT is in the key with 20 characters. An ENUM has one byte there, so what becomes of it
-    is in the key with one character, even where the key is unique.
+    A CHAR(20) that becomes a TEXT is in the key with 20 characters. An ENUM takes one byte in a key, so its successor
+    is in the key with one character, even if the key is unique.
     """
     to_text = new.name in TEXTS or new.name in BLOBS
     if old.name in PREFIXED:

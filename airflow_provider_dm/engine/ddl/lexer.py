@@ -1,11 +1,11 @@
-r"""SQL text cut into tokens, the way a server cuts it under the sql_mode of the session that sent it. The only place.
+r"""The only lexer: SQL text as tokens, as a server splits it under the sql_mode of the session.
 
-Three modes decide where a token ends: under ANSI_QUOTES `"x"` is a name, under MariaDB's MSSQL `[x]` is one as well,
-and under NO_BACKSLASH_ESCAPES a backslash is a character like any other. The two others that matter to a grammar
-(PIPES_AS_CONCAT, IGNORE_SPACE) cut nothing differently.
+Three modes decide where a token ends: under ANSI_QUOTES `"x"` is a name, under MariaDB's MSSQL `[x]` is a name too,
+and under NO_BACKSLASH_ESCAPES a backslash is an ordinary character. The two other modes that affect a grammar
+(PIPES_AS_CONCAT, IGNORE_SPACE) do not change tokens.
 
-Tokens are made one by one, so whoever needs only the head of a statement never meets what stands behind it. Text in
-executable comments (`/*!40101 … */`) is cut like any other: servers blank out what they did not run before they log it.
+Tokens are made one by one, so a caller that needs only the first words of a statement never reads the rest. Text in
+executable comments (`/*!40101 … */`) is read like any other: servers blank out what they did not run before logging.
 
     >>> [token.text for token in tokens('DROP TABLE "a", b -- c', ANSI_QUOTES)]
     ['DROP', 'TABLE', '"a"', ',', 'B']
@@ -24,20 +24,20 @@ ANSI_QUOTES: Final = 1 << 2
 ORACLE: Final = 1 << 9
 MSSQL: Final = 1 << 10
 NO_BACKSLASH_ESCAPES: Final = 1 << 20
-"""Bits of a session's sql_mode, as the log has them."""
+"""Bits of a session's sql_mode, as they are logged."""
 _CUTTING: Final = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
 
 
 class TokenKind(Enum):
-    """The kind of a piece of a text."""
+    """The kind of a token."""
 
     SPACE = "space"
     COMMENT = "comment"
     OPENING = "opening"
-    """The beginning of an executable comment."""
+    """The start of an executable comment."""
     CLOSING = "closing"
     NAME = "name"
-    """A name in quotes."""
+    """A quoted name."""
     STRING = "string"
     NUMBER = "number"
     WORD = "word"
@@ -46,16 +46,16 @@ class TokenKind(Enum):
 
 _KINDS: Final = {str(kind.value): kind for kind in TokenKind}
 _OPENING_GROUP, _CLOSING_GROUP = TokenKind.OPENING.value, TokenKind.CLOSING.value
-_UNSAID: Final = frozenset({TokenKind.SPACE.value, TokenKind.COMMENT.value, _OPENING_GROUP, _CLOSING_GROUP})
+_INSIGNIFICANT: Final = frozenset({TokenKind.SPACE.value, TokenKind.COMMENT.value, _OPENING_GROUP, _CLOSING_GROUP})
 
 
 class Token(NamedTuple):
-    """A piece of a statement; `raw` is what stands there, from `start` on."""
+    """A part of a statement; `raw` is its text as written, which begins at `start`."""
 
     text: str
-    """A word in upper case, a quoted name or a number as it is written, `''` for any string, or one character."""
+    """A word in upper case, a quoted name or a number as written, `''` for any string, or one character."""
     name: str | None
-    """What the token is as an identifier; None for strings and signs."""
+    """The token as an identifier; None for strings and signs."""
     raw: str
     start: int
     kind: TokenKind
@@ -66,14 +66,14 @@ class Token(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A text that is not read with certainty; the argument says why."""
+    """A text that cannot be parsed with certainty; the argument says why."""
 
 
 def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
-    """Yield what is neither space nor comment. Raises Unreadable at a quote or comment that is not closed."""
+    """Yield all tokens except spaces and comments. Raises Unreadable for a quote or comment that is not closed."""
     opened = 0
     for group, match in _cut(sql, sql_mode):
-        if group in _UNSAID:
+        if group in _INSIGNIFICANT:
             opened += (group == _OPENING_GROUP) - (group == _CLOSING_GROUP)
         else:
             yield _token(group, match)
@@ -82,13 +82,13 @@ def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
 
 
 def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
-    """Yield all of the text. Raises Unreadable where a quote or a plain comment is never closed."""
+    """Yield all tokens. Raises Unreadable for a quote or a plain comment that is not closed."""
     for group, match in _cut(sql, sql_mode):
         yield _token(group, match)
 
 
 def _cut(sql: str, sql_mode: int) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield each piece with the name of its group in the pattern, which is its kind."""
+    """Yield each match with its group in the pattern, which is the token's kind."""
     match_next = _pattern(sql_mode & _CUTTING).match
     position, end = 0, len(sql)
     while position < end:
@@ -119,7 +119,7 @@ def _token(group: str, match: re.Match[str]) -> Token:
 
 
 def string_value(raw: str, sql_mode: int) -> str:
-    r"""Return what a string between its quotes says.
+    r"""Return the value of a quoted string.
 
     >>> string_value(r"'it''s \\ \%'", 0), string_value(r"'it''s \\'", NO_BACKSLASH_ESCAPES)
     ("it's \\ \\%", "it's \\\\")
@@ -143,12 +143,12 @@ _IN_WORD: Final = r"0-9A-Za-z_$\u0080-\u009f\u00a1-\U0010ffff"
 _COMMENT: Final = r"--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!)[\s\S]*?\*/"
 _OPENING: Final = r"/\*M?!(?:\d{5,6})?"
 SILENT: Final = re.compile(rf"(?:[ \t-\r;]+|{_COMMENT}|{_OPENING}|\*/)*")
-"""What says nothing in front of a statement or between its words: spaces, comments, semicolons."""
+"""Insignificant text between words or before a statement: spaces, comments, semicolons."""
 
 
 @cache
 def _pattern(modes: int) -> re.Pattern[str]:
-    """Return what cuts a text under these modes. Made when it is asked for: a process meets one or two of the eight."""
+    """Return the pattern of tokens under these modes, built on demand: a process needs one or two of the eight."""
     ansi_quotes, mssql = modes & ANSI_QUOTES, modes & MSSQL
     escape = "" if modes & NO_BACKSLASH_ESCAPES else r"|\\[\s\S]"
     plain = "" if modes & NO_BACKSLASH_ESCAPES else r"\\"

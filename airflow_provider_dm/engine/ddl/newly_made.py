@@ -1,4 +1,4 @@
-"""What a statement makes that may not be there yet: a table, or a column under a name that the table has not got."""
+"""Tables and columns that a statement creates, under names that may not exist before it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ Named: TypeAlias = tuple[TableName, str]
 
 
 def newly_made(statement: ddl.Statement, gone: set[Named]) -> tuple[Named, ...]:
-    """Return what the statement makes. `gone`: what statements in front of it take away, which may come back; what this
-    one takes away is added.
+    """Return the tables and columns that the statement creates, except names in `gone`.
+
+    `gone`: names that earlier statements drop, which may exist again; those that this statement drops are added.
     """
     made: set[Named] = set()
     taken: set[Named] = set()

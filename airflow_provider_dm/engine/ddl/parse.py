@@ -1,14 +1,14 @@
-"""A DDL statement's text made a value, once.
+"""The parser: the text of a DDL statement becomes a value.
 
-What stands behind the head of a statement that is passed over is not even cut into tokens (MySQL's dollar quotes hold
-any text). Everything else is read to its end or it is `NotRead`: an Unreadable that still knows, where that is certain,
-which tables the statement is about.
+After the head of a statement that is passed over, the text is not even split into tokens (MySQL's dollar quotes hold
+any text). Any other statement is read to its end. If that fails, the error is NotRead if it is certain which tables the
+statement changes, otherwise Unreadable.
 
     RENAME TABLE a TO b.c  (in the schema s)  ─▶  RenameTables(((s.a, b.c),))
     ALTER TABLE a FROBNICATE                  ─▶  NotRead("FROBNICATE is not understood", About((s.a,)))
     DROP TABLE a b                            ─▶  Unreadable("its list of tables is not understood")
 
-sqlglot was tried for this and does not carry it: see docs/architecture.md for the figures.
+sqlglot was evaluated for this and rejected: docs/architecture.md has the figures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MODIFIERS: Final = frozenset(
     | {"AGGREGATE", "UNDO"}
 )
 _NO_TABLE_FOLLOWS: Final = {"RENAME": ("COLUMN", "INDEX", "KEY"), "CONVERT": ("TO",), "EXCHANGE": ()}
-"""Words of ALTER TABLE that another table may follow, and those that say that none does."""
+"""Words of ALTER TABLE after which another table may be named, and the words after them that exclude it."""
 _BEFORE_QUERY: Final = frozenset({"IGNORE", "REPLACE"})
 _QUERY: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
 
@@ -47,14 +47,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class About:
-    """All the tables that a statement changes, and whether it is nothing where the one it creates is there."""
+    """All tables that a statement changes, and whether it has no effect if the table that it creates exists."""
 
     tables: tuple[TableName, ...]
     if_not_exists: bool = False
 
 
 class NotRead(Unreadable):
-    """A statement that is not understood to its end. `about`: what is certain of it."""
+    """A statement that could not be read to its end. `about`: the certain part."""
 
     def __init__(self, why: str, about: About) -> None:
         super().__init__(why, about)
@@ -65,7 +65,7 @@ class NotRead(Unreadable):
 
 
 def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
-    """Return what a statement says that ran with this sql_mode and default schema. Raises Unreadable."""
+    """Parse a statement that ran with this sql_mode and default schema. Raises Unreadable."""
     reader = Reader(sql, sql_mode, schema)
     head = reader.word()
     while head == "SET" and reader.skip("STATEMENT"):
@@ -107,18 +107,18 @@ def parse(sql: str, sql_mode: int, schema: str) -> ddl.Statement:
 
 
 def _past_variables(reader: Reader) -> None:
-    """Pass MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
+    """Skip MariaDB's SET STATEMENT a = 1, b = 2 FOR …, up to the inner statement."""
     depth = 0
     while not reader.next_is("FOR") or depth:
         name, text = reader.name() or "", reader.word()
-        if not text or name.upper() == "SQL_MODE":  # another mode may read what follows in another way
+        if not text or name.upper() == "SQL_MODE":  # another sql_mode may change the meaning of the inner statement
             raise Unreadable("the statement inside of SET STATEMENT is not understood")
         depth += {"(": 1, ")": -1}.get(text, 0)
     reader.expect("FOR")
 
 
 def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
-    """Read past DEFINER=…, OR REPLACE and the like to TABLE, VIEW, USER, …; return the modifiers and that word."""
+    """Skip DEFINER=…, OR REPLACE and the like up to TABLE, VIEW, USER, …; return the modifiers and that word."""
     modifiers: set[str] = set()
     while (text := reader.peek()) not in _OBJECTS:
         if text in _MODIFIERS:
@@ -127,7 +127,7 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
             "DEFINER",
             "ALGORITHM",
             "SQL",
-        ):  # = user[@host], = x, SECURITY x: up to a word that says something
+        ):  # = user[@host], = x, SECURITY x: up to a keyword
             reader.word()
             while (text := reader.peek()) not in _OBJECTS | _MODIFIERS | {"ALGORITHM", "SQL"}:
                 if not text:
@@ -140,7 +140,7 @@ def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
 
 @contextmanager
 def _certain(about: About) -> Iterator[None]:
-    """Read the rest of a statement: where it cannot be read, what is certain of it goes with the error."""
+    """Read the rest of a statement; an Unreadable becomes a NotRead with what is certain."""
     try:
         yield
     except AnotherStatement:
@@ -150,7 +150,7 @@ def _certain(about: About) -> Iterator[None]:
 
 
 def _to_the_end(reader: Reader, statement: T) -> T:
-    """Return the statement, of whose last words none matters."""
+    """Return the statement after reading its last words, none of which matters."""
     _past_waiting(reader)
     _ = reader.skip("DROP", "STORAGE") or reader.skip("REUSE", "STORAGE")  # MariaDB's TRUNCATE
     reader.end()
@@ -158,7 +158,7 @@ def _to_the_end(reader: Reader, statement: T) -> T:
 
 
 def _past_waiting(reader: Reader) -> None:
-    """Pass MariaDB's WAIT n or NOWAIT, if it is there."""
+    """Skip MariaDB's optional WAIT n or NOWAIT."""
     if reader.skip("WAIT"):
         reader.number()
     reader.skip("NOWAIT")
@@ -239,7 +239,7 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> ddl.Statemen
 
 
 def _views(head: str, reader: Reader) -> ddl.Views:
-    """Read the names alone: what follows them is a query, of which nothing matters."""
+    """Read only the names: the query that follows does not matter."""
     if head == "CREATE":
         reader.skip("IF", "NOT", "EXISTS")
         return ddl.Views(created=(reader.table(),))

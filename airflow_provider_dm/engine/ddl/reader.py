@@ -1,7 +1,7 @@
-"""A statement's tokens from left to right, made as they are asked for.
+"""A reader over the tokens of a statement, which are made on demand.
 
-Everything that takes a token raises Unreadable where the text is not as expected: a reader never skips what it was not
-told to skip.
+Every method that consumes a token raises Unreadable if the text is not as expected. A reader skips only what a caller
+asks it to skip.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ T = TypeVar("T")
 
 
 class AnotherStatement(Unreadable):
-    """A statement behind the one that is read: of the text as a whole nothing is certain."""
+    """A second statement follows in the text, so nothing about the text is certain."""
 
 
 class Reader:
-    """The statement, and the place in it. `schema`: the default one."""
+    """A position in a statement. `schema`: the default schema."""
 
     def __init__(self, sql: str, sql_mode: int, schema: str) -> None:
         self.sql_mode = sql_mode
         self._sql = sql
         self._schema = schema
         self.home = schema
-        """The schema of the table that the statement is about: what REFERENCES names without one is there."""
+        """The schema of the statement's table: the default for tables in REFERENCES."""
         self._coming = tokens(sql, sql_mode)
         self._broken: Unreadable | None = None
         self._tokens: list[Token] = []
         self.at = 0
-        """The number of tokens that are passed."""
+        """The number of tokens consumed."""
 
     def _has(self, count: int) -> bool:
-        """Tell whether there are as many tokens from the place on. Raises Unreadable."""
+        """Return True if at least this many tokens follow. Raises Unreadable."""
         wanted = self.at + count
         if len(self._tokens) >= wanted:
             return True
         try:
-            self._tokens.extend(islice(self._coming, wanted - len(self._tokens)))  # also those in front of an error
+            self._tokens.extend(islice(self._coming, wanted - len(self._tokens)))  # keeps the tokens before an error
         except Unreadable as error:
             self._broken = error
         if len(self._tokens) >= wanted:
             return True
         if self._broken is not None:
-            raise self._broken  # each time anew: a text that cannot be cut has no end
+            raise self._broken  # raised at every call: such a text has no end
         return False
 
     def token(self, ahead: int = 0) -> Token:
-        """Return a token without passing it. Raises Unreadable at the end."""
+        """Return a token without consuming it. Raises Unreadable at the end."""
         if not self._has(ahead + 1):
             raise Unreadable("it ends too early")
         return self._tokens[self.at + ahead]
@@ -66,31 +66,31 @@ class Reader:
         return all(self._tokens[at].text == word for at, word in enumerate(words[1:], self.at + 1))
 
     def word(self) -> str:
-        """Return the next token's text and pass it; "" at the end."""
+        """Consume the next token and return its text; "" at the end."""
         text = self.peek()
         self.at += bool(text)
         return text
 
     def skip(self, *words: str) -> bool:
-        """Pass these words in a row, if they are next."""
+        """Consume these words if they follow, and return True if they do."""
         found = self.next_is(*words)
         self.at += len(words) * found
         return found
 
     def skip_any(self, words: Collection[str]) -> str:
-        """Pass the next word if it is one of these, and return it; else return ""."""
+        """Consume the next word if it is one of these, and return it; otherwise return ""."""
         return self.word() if self.peek() in words else ""
 
     def skip_charset(self) -> bool:
-        """Pass CHARACTER SET, however it is said."""
+        """Consume CHARACTER SET, in any of its spellings."""
         return self.skip("CHARACTER", "SET") or self.skip("CHAR", "SET") or self.skip("CHARSET")
 
     def expect(self, *words: str) -> None:
         if not self.skip(*words):
-            raise Unreadable(f"there is no {' '.join(words)}")
+            raise Unreadable(f"the text lacks {' '.join(words)}")
 
     def at_end(self) -> bool:
-        """Tell whether nothing follows. Raises AnotherStatement."""
+        """Return True at the end of the statement. Raises AnotherStatement."""
         if self.peek() != ";":
             return not self.peek()
         at = self.at
@@ -105,21 +105,21 @@ class Reader:
         if not self.at_end():
             raise Unreadable(f"{self.token().text} is not understood")
 
-    # What tokens stand for
+    # Tokens as values
 
     def name(self) -> str | None:
-        """Return the next token as an identifier, without passing it; None where it is none."""
+        """Return the next token as an identifier, without consuming it; None if it is not an identifier."""
         return self._tokens[self.at].name if self._has(1) else None
 
     def identifier(self) -> str:
         name = self.name()
         if name is None:
-            raise Unreadable("a name is not where one is expected")
+            raise Unreadable("a name is expected")
         self.at += 1
         return name
 
     def table(self, schema: str | None = None) -> TableName:
-        """Return a table; where it names no schema, it is in the default one or in `schema`."""
+        """Read a table's name; without a schema it is in `schema` or the default schema."""
         first = self.identifier()
         if self.skip("."):
             return TableName(first, self.identifier())
@@ -128,56 +128,56 @@ class Reader:
         return TableName(schema or self._schema, first)
 
     def schema(self) -> str:
-        """Return the default schema, which the statement is about without naming it."""
+        """Return the default schema, for a statement that names none."""
         if not self._schema:
-            raise Unreadable("there is no schema")
+            raise Unreadable("it has no default schema")
         return self._schema
 
     def number(self) -> int:
         token = self.token()
         if token.kind is not TokenKind.NUMBER or not token.raw.isdecimal():
-            raise Unreadable(f"{token.text} is no number")
+            raise Unreadable(f"{token.text} is not a number")
         self.at += 1
         return int(token.raw)
 
     def string(self) -> str:
         token = self.token()
         if token.kind is not TokenKind.STRING:
-            raise Unreadable(f"{token.text} is no string")
+            raise Unreadable(f"{token.text} is not a string")
         self.at += 1
         return string_value(token.raw, self.sql_mode)
 
     def value(self) -> str:
-        """Return what an option is set to: a word, a number or a string without its quotes."""
+        """Read the value of an option: a word, a number, or a string without its quotes."""
         if self.token().kind is TokenKind.STRING:
             return self.string()
         if self.token().kind is TokenKind.SIGN:
-            raise Unreadable(f"{self.token().text} is no value")
+            raise Unreadable(f"{self.token().text} is not a value")
         self.at += 1
         return self._tokens[self.at - 1].name or self._tokens[self.at - 1].raw
 
     def in_parentheses(self, one: Callable[[], T]) -> tuple[T, ...]:
-        """Return what `one` makes of each item of a list in parentheses."""
+        """Read a list in parentheses; return the result of `one` for each item."""
         self.expect("(")
         found = self.listed(one)
         self.expect(")")
         return found
 
     def listed(self, one: Callable[[], T]) -> tuple[T, ...]:
-        """Return what `one` makes of each item of a list."""
+        """Read a list; return the result of `one` for each item."""
         found = [one()]
         while self.skip(","):
             found.append(one())
         return tuple(found)
 
-    # Text as it is written
+    # Source text
 
     def code_from(self, start: int) -> Code:
-        """Return the text from the token number `start` to the one just passed."""
+        """Return the source text from token number `start` to the last consumed token."""
         return self._sql[self._tokens[start].start : self._tokens[self.at - 1].end] if self.at > start else ""
 
     def balanced(self) -> Code:
-        """Pass an expression in parentheses and return it."""
+        """Consume an expression in parentheses and return its text."""
         start, depth = self.at, 0
         while True:
             text = self.token().text
@@ -189,7 +189,7 @@ class Reader:
                 return self.code_from(start)
 
     def up_to(self, stops: Collection[str] = ()) -> Code:
-        """Pass what follows, up to one of these words outside of parentheses or to the end, and return it."""
+        """Consume and return the text up to one of these words outside of parentheses, or to the end."""
         start = self.at
         while not self.at_end() and self.peek() not in stops:
             if self.peek() == ")":

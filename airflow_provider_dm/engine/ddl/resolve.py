@@ -1,15 +1,15 @@
-"""What a server makes of a definition: every column with its charset and collation, every key with its name.
+"""Definitions resolved as a server does it: every column with its charset and collation, every key with its name.
 
     CREATE TABLE t (id SERIAL, name VARCHAR(9), KEY (name)) CHARSET latin1
     ─▶ id bigint unsigned NOT NULL, name varchar(9) latin1 latin1_swedish_ci NULL, UNIQUE KEY id (id),
        KEY name (name); ENGINE=InnoDB, CHARSET=latin1, COLLATE=latin1_swedish_ci
 
-What a statement says of columns (`columns_as_said`) is resolved where it is said; the table as a whole is `settled` at
-the end of CREATE TABLE and of ALTER TABLE alike, as servers do it. What is settled stays as it is when it is settled
-again. Left out is what neither rows nor people need: the next AUTO_INCREMENT, and where a column is stored.
+Columns (`resolved_columns`) are resolved clause by clause; the table as a whole is `settled` at the end of CREATE TABLE
+and of ALTER TABLE, as in servers. Settling a settled table returns the same table. Left out is what neither rows nor
+people need: the next AUTO_INCREMENT, and where a column is stored.
 
-In CREATE TABLE keys that are said with their columns come before the others, wherever those stand: the order decides
-only over names of keys that have none and begin with the same column.
+In CREATE TABLE inline keys precede the other keys, in any order of the text: the order only decides the names of keys
+without a name that begin with the same column.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _NO_MOMENT: Final = "'0000-00-00 00:00:00'"
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
 _UNICODE_OF_TWO_BYTES: Final = frozenset({"utf8mb3", "ucs2"})
 _WITHOUT_LITERALS: Final = LARGE | {"vector"}
-"""Types that have no literal as a default in MySQL."""
+"""Types that cannot have a literal as default in MySQL."""
 _WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
 _INLINE_REFERENCES: Final = (9,)
-"""MySQL heeds REFERENCES behind a column from this release on; MariaDB does."""
+"""MySQL evaluates inline REFERENCES from this release on; MariaDB always does."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Surroundings in which a definition is resolved. `schema`: the default of the schema's tables; None: not known."""
+    """The context in which a definition is resolved. `schema`: the default collation of the schema; None: unknown."""
 
     server: Server
     session: SessionDefaults
@@ -56,11 +56,11 @@ class Context:
 
 
 def table_collation(context: Context, options: ddl.Options, current: Collation | None) -> Collation:
-    """Return a table's default collation. `current`: where the options say none. Raises CannotTrack."""
-    said = {name: value.lower() for name, value in options}
-    charset, name = said.get("CHARSET"), said.get("COLLATE")
+    """Return a table's default collation. `current`: the default if the options name none. Raises CannotTrack."""
+    given = {name: value.lower() for name, value in options}
+    charset, name = given.get("CHARSET"), given.get("COLLATE")
     if "default" in (charset, name):
-        raise CannotTrack("CHARACTER SET DEFAULT is that of the session's schema, or what the server has for it")
+        raise CannotTrack("CHARACTER SET DEFAULT means the default of the session's schema or of the server")
     found = current if charset is None else default_collation(context.server, charset, _chosen(context))
     if name is not None:
         found = collation_named(context.server, name, None if found is None else found.charset)
@@ -70,23 +70,23 @@ def table_collation(context: Context, options: ddl.Options, current: Collation |
 
 
 def kept_options(options: ddl.Options, collation: Collation) -> ddl.Options:
-    """Return the options in one order, the last of each name, without those that say nothing."""
+    """Return the options in canonical order, the last of each name, without those that have no effect."""
     found = {"ENGINE": DEFAULT_ENGINE}
     for name, value in options:
         name = "ENGINE" if name == "TYPE" else name
         found[name] = _ENGINES.get(value.lower(), value) if name == "ENGINE" else value
-    kept = {name: value for name, value in found.items() if name not in _NOT_KEPT and not _says_nothing(name, value)}
+    kept = {name: value for name, value in found.items() if name not in _NOT_KEPT and not _has_no_effect(name, value)}
     engine = {"ENGINE": kept.pop("ENGINE")}
     charset = {"CHARSET": collation.charset, "COLLATE": collation.name}
     return (*engine.items(), *charset.items(), *sorted(kept.items()))
 
 
 def keeps_foreign_keys(table: ddl.TableDefinition) -> bool:
-    """Tell whether the table's engine has foreign keys; of others only the index of each is left."""
+    """Return True if the table's engine has foreign keys; other engines keep only the index of a foreign key."""
     return dict(table.options).get("ENGINE", DEFAULT_ENGINE).lower() in _WITH_FOREIGN_KEYS
 
 
-def _says_nothing(name: str, value: str) -> bool:
+def _has_no_effect(name: str, value: str) -> bool:
     return (name == "COMMENT" and not value) or (name != "COMMENT" and value.upper() == "DEFAULT")
 
 
@@ -97,10 +97,10 @@ def _chosen(context: Context) -> dict[str, str]:
 # Columns
 
 
-def columns_as_said(
+def resolved_columns(
     context: Context, columns: Sequence[ddl.ColumnDefinition], collation: Collation
 ) -> tuple[tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]], ...]:
-    """Return each column resolved, and the keys and constraints that are said with it. Raises CannotTrack."""
+    """Return each column resolved, with its inline keys and constraints. Raises CannotTrack."""
     columns = _with_moments(context, columns)
     return tuple(_column(context, column, collation) for column in columns)
 
@@ -124,7 +124,7 @@ def _column(
         checks = ()
     kind = resolved_type(server, column.type, collation, _chosen(context))
     if not context.session.strict and any(not _fits(kind, member) for member in kind.arguments):
-        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {kind.charset}")
+        raise CannotTrack(f"the members of {kind.name} {kind.arguments} in {kind.charset} are not known")
     resolved = replace(
         column,
         type=kind,
@@ -142,7 +142,7 @@ def _column(
 
 
 def _fits(kind: ddl.ColumnType, member: str) -> bool:
-    """Tell whether a charset certainly has what a member is written with; what it lacks is a question mark in it."""
+    """Return True if a charset certainly has all characters of a member; a missing one would become a question mark."""
     if member.isascii() or kind.charset in _UNICODE:
         return True
     if kind.charset in _UNICODE_OF_TWO_BYTES:
@@ -151,25 +151,25 @@ def _fits(kind: ddl.ColumnType, member: str) -> bool:
 
 
 def _default(server: Server, column: ddl.ColumnDefinition, sql_mode: int) -> ddl.Code | None:
-    """Return the default that the server keeps; None also for NULL."""
+    """Return the default that the server stores; None also for NULL."""
     code = column.default
     if code is None or code.upper() == "NULL":
         return None
     literal = not code.startswith("(")
     if literal and not server.mariadb and column.type.name in _WITHOUT_LITERALS:
-        return None  # a warning, where the server is not strict
+        return None  # dropped with a warning by a session that is not strict
     return without_mode(code, sql_mode)
 
 
 def _with_moments(context: Context, columns: Sequence[ddl.ColumnDefinition]) -> list[ddl.ColumnDefinition]:
-    """Say what a TIMESTAMP does not say itself, where the session has explicit_defaults_for_timestamp off."""
+    """Add the implicit attributes of TIMESTAMP columns, if the session has explicit_defaults_for_timestamp off."""
     explicit = context.session.explicit_timestamp_defaults
     found: list[ddl.ColumnDefinition] = []
     first = True
     for column in columns:
         if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
             if explicit is None and column.nullable is None and column.key is not ddl.KeyKind.PRIMARY:
-                raise CannotTrack(f"whether the timestamp {column.name} may be NULL is not said")
+                raise CannotTrack(f"the timestamp {column.name} has neither NULL nor NOT NULL")
             if explicit is False and column.nullable is not True:
                 column = _implicit_timestamp(column, first=first)
             first = False
@@ -190,28 +190,28 @@ def _implicit_timestamp(column: ddl.ColumnDefinition, *, first: bool) -> ddl.Col
 # Tables
 
 
-def created(context: Context, said: ddl.TableDefinition, *, shown: bool = False) -> ddl.TableDefinition:
-    """Return the table that a CREATE TABLE makes. `shown`: it is a server's own text, so it makes no more keys.
+def created(context: Context, given: ddl.TableDefinition, *, shown: bool = False) -> ddl.TableDefinition:
+    """Return the table that a CREATE TABLE makes. `shown`: the text is a server's own, which lists all keys.
 
     Raises CannotTrack.
     """
-    collation = table_collation(context, said.options, context.schema)
-    resolved = columns_as_said(context, said.columns, collation)
+    collation = table_collation(context, given.options, context.schema)
+    resolved = resolved_columns(context, given.columns, collation)
     columns = tuple(column for column, _ in resolved)
     constraints = [one for _, inline in resolved for one in inline]
-    constraints += [constraint_as_said(context, one) for one in said.constraints]
-    options = kept_options(said.options, collation)
+    constraints += [resolved_constraint(context, one) for one in given.constraints]
+    options = kept_options(given.options, collation)
     old = tuple(one for one in constraints if isinstance(one, ddl.ForeignKey)) if shown else ()
     new = [one for one in constraints if one not in old]
-    return settled(context, ddl.TableDefinition(columns, old, options, said.partitioning), new, shown=shown)
+    return settled(context, ddl.TableDefinition(columns, old, options, given.partitioning), new, shown=shown)
 
 
 def settled(
     context: Context, table: ddl.TableDefinition, new: Sequence[ddl.Constraint], *, shown: bool = False
 ) -> ddl.TableDefinition:
-    """Return the table with further constraints, named and in order. Its columns are resolved, its options kept.
+    """Return the table with additional constraints, named and sorted. Its columns and options are already resolved.
 
-    `new`: in the order of the text; `shown`: the server itself says what it has. Raises CannotTrack.
+    `new`: in the order of the text; `shown`: the text is a server's own. Raises CannotTrack.
     """
     server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
     primary = {
@@ -247,8 +247,8 @@ def settled(
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 
 
-def constraint_as_said(context: Context, constraint: ddl.Constraint) -> ddl.Constraint:
-    """Return a constraint with its expressions as a session without sql_mode reads them."""
+def resolved_constraint(context: Context, constraint: ddl.Constraint) -> ddl.Constraint:
+    """Return a constraint with its expressions rewritten for an empty sql_mode."""
     mode = context.session.sql_mode
     match constraint:
         case ddl.Check():

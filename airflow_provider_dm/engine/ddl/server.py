@@ -1,4 +1,4 @@
-"""What decides, besides its text, how a DDL statement is understood: the server, and the session that ran it."""
+"""The context that decides the meaning of a DDL statement besides its text: the server and the session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRICT_ALL_TABLES: Final = 1 << 22
 
 
 class CannotTrack(Exception):
-    """A statement after which nobody is certain of a table's form; the argument says why."""
+    """A statement after which the definition of a table is not certain; the argument says why."""
 
 
 class NotKnown(CannotTrack):
@@ -22,7 +22,7 @@ class NotKnown(CannotTrack):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Traits of an upstream server by which a definition is resolved."""
+    """The properties of an upstream server by which a definition is resolved."""
 
     flavour: Flavour
     version: tuple[int, ...]
@@ -34,22 +34,22 @@ class Server:
 
     @property
     def shows_widths(self) -> bool:
-        """Tell whether integers and YEAR are shown with the width that nothing depends on: `int(11)`."""
+        """Return True if the server shows integers and YEAR with a display width: `int(11)`."""
         return self.mariadb or self.version < (8, 0, 19)
 
     @property
     def keeps_checks(self) -> bool:
-        """Tell whether CHECK is more than passed over."""
+        """Return True if the server stores CHECK constraints instead of ignoring them."""
         return self.mariadb or self.version >= (8, 0, 16)
 
     @property
     def keeps_descending(self) -> bool:
-        """Tell whether DESC in a key is more than passed over."""
+        """Return True if the server stores DESC in a key instead of ignoring it."""
         return self.version >= ((10, 8) if self.mariadb else (8,))
 
 
 def server_of(connection: Connection) -> Server:
-    """Return what of a server decides how its statements are understood."""
+    """Read the properties of a server by which its statements are resolved."""
     info = server_info(connection)
     ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
     return Server(info.flavour, info.version_number, int(number))
@@ -57,17 +57,17 @@ def server_of(connection: Connection) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """Variables of a session by which it is resolved; what the log does not say is what most sessions have."""
+    """Variables of a session by which a definition is resolved; a variable that is not logged has the usual value."""
 
     sql_mode: int = 0
     server_collation: str | None = None
-    """collation_server, which a new schema gets."""
+    """collation_server, the default of a new schema."""
     explicit_timestamp_defaults: bool | None = None
-    """explicit_defaults_for_timestamp; None: nobody knows, so a TIMESTAMP must say itself whether it may be NULL."""
+    """explicit_defaults_for_timestamp; None: unknown, so a TIMESTAMP must declare NULL or NOT NULL."""
     default_collations: tuple[tuple[str, str], ...] = ()
-    """(charset, collation) of each charset that has another default here."""
+    """(charset, collation) of each charset whose default differs in this session."""
 
     @property
     def strict(self) -> bool:
-        """Tell whether what does not fit is refused; else it is changed so that it does."""
+        """Return True if the session rejects values that do not fit; otherwise the server adjusts them."""
         return bool(self.sql_mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES))

@@ -1,15 +1,15 @@
-"""DDL statements as frozen values: all that a statement says, and nothing of how it was written.
+"""DDL statements as frozen values: the content of a statement, independent of its spelling.
 
-`tables` of a statement are those whose definition, name, rows or existence it changes, in the order of its text. What
-it only looks at (LIKE, a query, REFERENCES, UNION) is a field where it is told. Names are as written, without quotes; a
-table is always schema-qualified.
+`tables` of a statement are the tables whose definition, name, rows or existence it changes, in the order of its text.
+Tables that it only reads (LIKE, a query, REFERENCES, UNION) are fields. Names are as written, without quotes; a table
+is always schema-qualified.
 
-`Code` is SQL as it stands in the statement, to be read under the sql_mode of that statement: expressions, defaults,
-partitions, queries. Whoever applies a statement to a model of the tables needs none of it to know how rows are encoded.
+`Code` is SQL as written in the statement, to be read under the sql_mode of that statement: expressions, defaults,
+partitions, queries. To apply a statement to a model of the tables, none of it is needed to know how rows are encoded.
 
-Two values are equal if the statements say the same in the same order: `INT(11)` is `integer(11)`, and `BOOL` is
-`tinyint(1)`, as both servers replace them at once. What a server decides later (the charset of a column that names
-none, the name of an index that has none) is None here.
+Two values are equal if the statements mean the same in the same order: `INT(11)` equals `integer(11)`, and `BOOL`
+equals `tinyint(1)`, as both servers replace them when parsing. What a server decides later (the charset of a column
+without one, the name of an index without one) is None here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Options: TypeAlias = tuple[tuple[str, str], ...]
 """(name in upper case, value) in the order of the text. CHARACTER SET is CHARSET; strings are without quotes."""
 
 
-# What tables consist of
+# Components of tables
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A type by the name that the catalogue shows, `int` or `varchar`. `arguments`: lengths, or an ENUM's members.
+    """A type under the name in the catalogue, `int` or `varchar`. `arguments`: lengths, or an ENUM's members.
 
-    Not decided here, as charset and flavour decide it: which size BLOB(n) and TEXT(n) become, and that MariaDB has JSON
-    as `longtext`.
+    Two decisions depend on charset and flavour and are made later: the size of BLOB(n) and TEXT(n), and that JSON of
+    MariaDB is `longtext`.
     """
 
     name: str
@@ -59,7 +59,7 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """A part of a key: a column, or the expression that stands in its place."""
+    """A part of a key: a column, or an expression instead of it."""
 
     column: str | None
     prefix: int | None = None
@@ -69,7 +69,7 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a table. `constraint`: what CONSTRAINT names it; the server's choice if `name` is None."""
+    """A key of a table. `constraint`: the name after CONSTRAINT, which the server uses if `name` is None."""
 
     kind: KeyKind
     parts: tuple[KeyPart, ...]
@@ -80,7 +80,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The table and columns that a foreign key points to. `actions`: ("ON DELETE", "CASCADE") and the like."""
+    """The table and columns that a foreign key refers to. `actions`: ("ON DELETE", "CASCADE") and the like."""
 
     table: TableName
     columns: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """A foreign key. `name`: of its index, where that is said."""
+    """A foreign key. `name`: the name of its index, if given."""
 
     columns: tuple[str, ...]
     references: Reference
@@ -111,7 +111,7 @@ Constraint: TypeAlias = Key | ForeignKey | Check
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column as a statement defines it; None is what the statement does not say."""
+    """A column as a statement defines it; None is an attribute that the statement does not define."""
 
     name: str
     type: ColumnType
@@ -120,7 +120,7 @@ class ColumnDefinition:
     on_update: Code | None = None
     auto_increment: bool = False
     key: KeyKind | None = None
-    """A key over this column alone, said with it: PRIMARY or UNIQUE."""
+    """An inline key over this column alone: PRIMARY or UNIQUE."""
     generated: Code | None = None
     stored: bool = False
     invisible: bool = False
@@ -128,7 +128,7 @@ class ColumnDefinition:
     checks: tuple[Check, ...] = ()
     references: Reference | None = None
     options: Options = ()
-    """SRID, COMPRESSED, COLUMN_FORMAT and other ways to store it."""
+    """SRID, COMPRESSED, COLUMN_FORMAT and other storage options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +141,23 @@ class TableDefinition:
     partitioning: Code | None = None
 
 
-# What ALTER TABLE does
+# Clauses of ALTER TABLE
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The place in front of all columns."""
+    """The position before all columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """The place behind a column."""
+    """The position after a column."""
 
     column: str
 
 
 Place: TypeAlias = First | After | None
-"""None: behind all others, or where the column is."""
+"""None: after all others or, for an existing column, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class DropColumn(_Dropped):
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """CHANGE or, if the name stays, MODIFY."""
+    """CHANGE or, if the name stays the same, MODIFY."""
 
     name: str
     column: ColumnDefinition
@@ -195,12 +195,12 @@ class ChangeColumn:
 
 
 class RenameColumn(_Renamed):
-    """A column that gets another name."""
+    """RENAME COLUMN."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT where `default` is None."""
+    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT if `default` is None."""
 
     name: str
     default: Code | None
@@ -220,7 +220,7 @@ class AddConstraint:
 
 
 class DropKey(_Dropped):
-    """A key that is dropped; the primary one is called PRIMARY."""
+    """A key that is dropped; the name of the primary key is PRIMARY."""
 
 
 class DropForeignKey(_Dropped):
@@ -228,11 +228,11 @@ class DropForeignKey(_Dropped):
 
 
 class DropConstraint(_Dropped):
-    """A constraint of whatever kind: a CHECK, a foreign key or a unique key."""
+    """A constraint of any kind that is dropped: a CHECK, a foreign key or a unique key."""
 
 
 class RenameKey(_Renamed):
-    """A key that gets another name."""
+    """RENAME KEY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class RenameTo:
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """All text columns are converted; `charset` None: to the schema's default."""
+    """CONVERT TO CHARACTER SET, which converts all text columns; `charset` None: the schema's default."""
 
     charset: str | None
     collation: str | None = None
@@ -267,7 +267,7 @@ class SetOptions:
 
 @dataclass(frozen=True, slots=True)
 class DropPartitions:
-    """Partitions that go with their rows."""
+    """Partitions that are dropped with their rows."""
 
     names: tuple[str, ...]
     if_exists: bool = False
@@ -275,14 +275,14 @@ class DropPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TruncatePartitions:
-    """Partitions that lose their rows; no name: all."""
+    """Partitions whose rows are deleted; no name: all partitions."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangePartition:
-    """Rows that change places with those of another table."""
+    """Rows that are exchanged with those of another table."""
 
     partition: str
     table: TableName
@@ -306,7 +306,7 @@ class TableToPartition:
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """Partitions that are made, merged, moved or looked after: all rows stay."""
+    """Partitions that are created, merged, moved or maintained without a change of rows."""
 
     what: Code
 
@@ -320,7 +320,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class SwapTablespace:
-    """DISCARD or IMPORT TABLESPACE: rows go, or come, without a trace in the log."""
+    """DISCARD or IMPORT TABLESPACE: rows disappear or appear without being logged."""
 
     what: Code
 
@@ -362,7 +362,7 @@ class CreateTableLike(_OfOneTable):
 
 @dataclass(frozen=True, slots=True)
 class CreateTableSelect(_OfOneTable):
-    """A table whose columns are those defined and those of a query, which only the source can tell."""
+    """A table with the defined columns and those of a query, which only the source knows."""
 
     definition: TableDefinition
     query: Code
@@ -372,7 +372,7 @@ class CreateTableSelect(_OfOneTable):
 
 @dataclass(frozen=True, slots=True)
 class CreateSequence(_OfOneTable):
-    """MariaDB's sequence, a table of one row. `options`: as written."""
+    """MariaDB's CREATE SEQUENCE, which makes a table of one row. `options`: as written."""
 
     options: Code = ""
     if_not_exists: bool = False
@@ -419,7 +419,7 @@ class DropTables:
 
 @dataclass(frozen=True, slots=True)
 class RenameTables:
-    """Renames one after the other: (old, new) of each."""
+    """RENAME TABLE: pairs (old, new), renamed one after the other."""
 
     pairs: tuple[tuple[TableName, TableName], ...]
     if_exists: bool = False
@@ -431,7 +431,7 @@ class RenameTables:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable(_OfOneTable):
-    """A table that loses its rows."""
+    """TRUNCATE TABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +445,7 @@ class CreateDatabase:
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase:
-    """New defaults for tables to come."""
+    """New defaults for future tables."""
 
     name: str
     options: Options = ()
@@ -454,7 +454,7 @@ class AlterDatabase:
 
 @dataclass(frozen=True, slots=True)
 class DropDatabase:
-    """A schema that goes with all its tables, which the statement does not name."""
+    """A schema that is dropped with all its tables, which the statement does not name."""
 
     name: str
     if_exists: bool = False
@@ -463,7 +463,7 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """CREATE VIEW or DROP VIEW. Views share their names with tables, so a table of such a name does not exist."""
+    """CREATE VIEW or DROP VIEW. Views and tables share one namespace, so no table has the name of a view."""
 
     created: tuple[TableName, ...] = ()
     dropped: tuple[TableName, ...] = ()
@@ -472,7 +472,7 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A statement of a kind that changes no table, no row and no view's name: triggers, accounts, …"""
+    """A statement that changes no table, no row and no view's name: triggers, accounts, …"""
 
     what: str
     tables: ClassVar[tuple[TableName, ...]] = ()
@@ -486,7 +486,7 @@ Statement: TypeAlias = (
 
 
 def further_tables(spec: Spec) -> tuple[TableName, ...]:
-    """Return the tables that a part of ALTER TABLE changes besides the one that is altered."""
+    """Return the tables that a clause of ALTER TABLE changes besides the altered table."""
     match spec:
         case RenameTo(table) | ExchangePartition(_, table) | PartitionToTable(_, table) | TableToPartition(table, _):
             return (table,)

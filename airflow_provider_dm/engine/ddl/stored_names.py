@@ -1,4 +1,4 @@
-"""Names of schemas and tables as a server keeps them, where its log has them as they were typed."""
+"""Names of schemas and tables as a server stores them; the log has them as they were typed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
 def stored_name(name: TableName, server: Server) -> TableName:
-    """Return a name as the server keeps it."""
+    """Return a name as the server stores it."""
     return TableName(name.schema.lower(), name.table.lower()) if server.lower_case_table_names == 1 else name
 
 
 def as_stored(statement: ddl.Statement, server: Server) -> ddl.Statement:
-    """Return the statement with the names of schemas and tables as the server keeps them.
+    """Return the statement with the names of schemas and tables as the server stores them.
 
-    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
+    With lower_case_table_names=1 they are stored in lower case, but logged as typed.
     """
     if server.lower_case_table_names != 1:
         return statement

@@ -1,13 +1,13 @@
-"""TiDB's TableInfo, as DM's checkpoint holds it for each table, read as a definition: all that it says, or refused.
+"""TiDB's TableInfo, as DM's checkpoint holds it for each table, converted to a definition or refused.
 
     {"name": {"O": "orders"}, "cols": [{"name": {"O": "id"}, "type": {"Tp": 3, "Flag": 4099, …}}], "index_info": […]}
                                          ─▶  CREATE TABLE `orders` ( `id` int ( 11 ) NOT NULL , PRIMARY KEY ( `id` ) )
 
-TiDB's model is that of the source's table, as DM has followed it. It tells a table's rows: names, types, members,
-charsets, keys. What TiDB does not have (CHECKs before 7.2, many collations, SPATIAL keys) it does not say either.
+TiDB's model describes the source's table, as DM has tracked it. It has all that rows depend on: names, types, members,
+charsets, keys. Features that TiDB lacks (CHECKs before 7.2, many collations, SPATIAL keys) are missing in it.
 
-A field that is not known here, or is not mapped, may only say "nothing" (null, 0, false, "" or empty): TiDB's model
-grows with every release, and what a new field means nobody here knows.
+A field that is unknown here, or not mapped, must be empty (null, 0, false, "" or an empty list): TiDB's model grows
+with every release, and the meaning of a new field is not known here.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.write import string_sql
 
 PUBLIC: Final = 5
-"""The state of a column or an index that is there for everybody."""
-UNSAID: Final = -1
-"""A length that was not said."""
+"""The state of a column or an index that is visible to all sessions."""
+UNSPECIFIED: Final = -1
+"""A length that the statement did not specify."""
 
 
 class NotMapped(Exception):
-    """A TableInfo says something that is not understood. The message says what."""
+    """A TableInfo has content that is not understood; the argument names it."""
 
 
 class Flag(IntFlag):
-    """The bits of a column's type that say something of its definition."""
+    """The bits of a column's type that are part of its definition."""
 
     NOT_NULL = 1
     PRIMARY = 2
@@ -52,7 +52,7 @@ DATE, YEAR, VARCHAR, BIT, JSON, DECIMAL, VARSTRING, STRING = 10, 13, 15, 16, 245
 
 _OF_TABLE: Final = frozenset(
     {"id", "name", "charset", "collate", "cols", "index_info", "constraint_info", "fk_info", "state", "comment"}
-    # How TiDB would store it, which no row of the source depends on.
+    # Storage options of TiDB, on which no row of the source depends.
     | {"pk_is_handle", "is_common_handle", "common_handle_version", "auto_inc_id", "auto_id_cache", "auto_rand_id"}
     | {"auto_inc_id_extra", "max_col_id", "max_idx_id", "max_fk_id", "max_cst_id", "update_timestamp", "old_schema_id"}
     | {"ShardRowIDBits", "max_shard_row_id_bits", "pre_split_regions", "compression", "version", "revision", "Lock"}
@@ -69,16 +69,16 @@ _OF_INDEX: Final = frozenset(
 )
 _OF_PART: Final = frozenset({"name", "offset", "length"})
 _ROW_TREES: Final = frozenset({0, 1, 2})
-"""Index types that say how, not what: unsaid, BTREE, HASH."""
+"""Index types that do not change the meaning of an index: unspecified, BTREE, HASH."""
 _LITERAL_MOMENT: Final = "CURRENT_TIMESTAMP"
 
 
 def definition_of(info: Mapping[str, Any]) -> ddl.TableDefinition:
-    """Return the definition that a TableInfo says. Raises NotMapped."""
+    """Convert a TableInfo to a definition. Raises NotMapped."""
     try:
         return _definition(info)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotMapped(f"its form is another one ({type(error).__name__}: {error})") from None
+        raise NotMapped(f"its structure is different ({type(error).__name__}: {error})") from None
 
 
 def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
@@ -97,8 +97,8 @@ def _definition(info: Mapping[str, Any]) -> ddl.TableDefinition:
             raise NotMapped("its primary key has no index")
         keys.insert(0, ddl.Key(ddl.KeyKind.PRIMARY, (ddl.KeyPart(primary[0]),)))
     constraints: list[ddl.Constraint] = [*sorted(keys, key=lambda key: key.kind is not ddl.KeyKind.PRIMARY)]
-    said = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
-    options = [("ENGINE", "InnoDB"), *((name, str(value)) for name, value in said.items() if value)]
+    given = {"CHARSET": info.get("charset"), "COLLATE": info.get("collate"), "COMMENT": info.get("comment")}
+    options = [("ENGINE", "InnoDB"), *((name, str(value)) for name, value in given.items() if value)]
     return ddl.TableDefinition(tuple(map(_column, columns)), tuple(constraints), tuple(options))
 
 
@@ -157,29 +157,29 @@ def _default(column: Mapping[str, Any], kind: ddl.ColumnType, fraction: str, whe
     return string_sql(value)
 
 
-def _type(said: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
-    number, length, decimals = int(said["Tp"]), int(said["Flen"]), int(said["Decimal"])
-    charset, collation = str(said.get("Charset") or ""), str(said.get("Collate") or "")
+def _type(info: Mapping[str, Any], flags: Flag, where: str) -> ddl.ColumnType:
+    number, length, decimals = int(info["Tp"]), int(info["Flen"]), int(info["Decimal"])
+    charset, collation = str(info.get("Charset") or ""), str(info.get("Collate") or "")
     unsigned, zerofill = bool(flags & Flag.UNSIGNED), bool(flags & Flag.ZEROFILL)
     characters = charset not in ("", "binary")
 
     def text(name: str, arguments: tuple[str, ...] = ()) -> ddl.ColumnType:
         return ddl.ColumnType(name, arguments, charset=charset, collation=collation or None)
 
-    width = () if length == UNSAID else (str(length),)
+    width = () if length == UNSPECIFIED else (str(length),)
     if number in INTEGERS:
         return ddl.ColumnType(INTEGERS[number], width, unsigned, zerofill)
     if number in FLOATS:
-        precise = length != UNSAID and decimals != UNSAID
+        precise = length != UNSPECIFIED and decimals != UNSPECIFIED
         return ddl.ColumnType(FLOATS[number], (str(length), str(decimals)) if precise else (), unsigned, zerofill)
     if number == DECIMAL:
         return ddl.ColumnType("decimal", (*width, str(max(decimals, 0))) if width else (), unsigned, zerofill)
     if number in MOMENTS:
         return ddl.ColumnType(MOMENTS[number], (str(decimals),) if decimals > 0 else ())
     if number in MEMBERS:
-        if any(said.get("ElemsIsBinaryLit") or ()):
+        if any(info.get("ElemsIsBinaryLit") or ()):
             raise NotMapped(f"{where} has members in bytes")
-        members = tuple(map(str, said["Elems"]))
+        members = tuple(map(str, info["Elems"]))
         return (
             text(MEMBERS[number], members) if characters else ddl.ColumnType(MEMBERS[number], members, charset="binary")
         )
@@ -211,22 +211,22 @@ def _key(index: Mapping[str, Any]) -> ddl.Key:
     for part in index["idx_cols"]:
         _only(part, _OF_PART, where)
         prefix = int(part["length"])
-        parts.append(ddl.KeyPart(str(part["name"]["O"]), None if prefix == UNSAID else prefix))
+        parts.append(ddl.KeyPart(str(part["name"]["O"]), None if prefix == UNSPECIFIED else prefix))
     if index.get("is_primary"):
         return ddl.Key(ddl.KeyKind.PRIMARY, tuple(parts))
     return ddl.Key(ddl.KeyKind.UNIQUE if index.get("is_unique") else ddl.KeyKind.PLAIN, tuple(parts), name)
 
 
-# What is not known
+# Unknown content
 
 
-def _public(said: Mapping[str, Any], where: str) -> None:
-    if int(said.get("state", PUBLIC)) != PUBLIC:
-        raise NotMapped(f"{where} is in the middle of a change (state {said['state']})")
+def _public(info: Mapping[str, Any], where: str) -> None:
+    if int(info.get("state", PUBLIC)) != PUBLIC:
+        raise NotMapped(f"{where} is being changed by a DDL (state {info['state']})")
 
 
-def _only(said: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    """Check that fields which are not known say nothing. Raises NotMapped."""
-    saying: Sequence[str] = sorted(name for name in said.keys() - known if said[name])
-    if saying:
-        raise NotMapped(f"{where} says {', '.join(saying)}, which is not known here")
+def _only(info: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    """Check that unknown fields are empty. Raises NotMapped."""
+    unknown: Sequence[str] = sorted(name for name in info.keys() - known if info[name])
+    if unknown:
+        raise NotMapped(f"{where} has values in the unknown fields {', '.join(unknown)}")

@@ -1,4 +1,4 @@
-"""A resolved definition as the table that a server's catalogue would show: what rows are decoded with.
+"""A resolved definition as the table in a server's catalogue, by which rows are decoded.
 
 varchar(10), utf8mb4 ─▶ Column(data_type="varchar", column_type="varchar(10)", octet_length=40, …)
 """
@@ -20,7 +20,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\0": r"\0", "\n": r"\n", "\r": r"
 
 
 def table_of(server: Server, name: TableName, definition: ddl.TableDefinition) -> Table:
-    """Return the table as `schema.catalogue.read_tables` finds it."""
+    """Return the table as `schema.catalogue.read_tables` reads it."""
     keys = [one for one in definition.constraints if isinstance(one, ddl.Key)]
     engine = dict(definition.options)["ENGINE"]
     unique = [_index(key) for key in keys if key.kind in (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)]
@@ -36,7 +36,7 @@ def table_of(server: Server, name: TableName, definition: ddl.TableDefinition) -
 def _column(server: Server, position: int, column: ddl.ColumnDefinition) -> Column:
     kind = column.type
     charset, collation = kind.charset, kind.collation
-    if charset == BINARY and not server.mariadb:  # an ENUM's: MySQL shows none
+    if charset == BINARY and not server.mariadb:  # for an ENUM: MySQL shows no charset
         charset = collation = None
     precision, scale = _numeric(server, kind)
     return Column(
@@ -74,7 +74,7 @@ def _column_type(server: Server, column: ddl.ColumnDefinition) -> str:
 
 
 def _numeric(server: Server, kind: ddl.ColumnType) -> tuple[int | None, int | None]:
-    """Return (precision, scale) of a number."""
+    """Return (precision, scale) of a numeric type."""
     numbers = [int(one) for one in kind.arguments if kind.name in ("decimal", "float", "double", "bit")]
     match kind.name, numbers:
         case "bit", [bits]:
@@ -92,7 +92,7 @@ def _numeric(server: Server, kind: ddl.ColumnType) -> tuple[int | None, int | No
 
 
 def _fraction(kind: ddl.ColumnType) -> int | None:
-    """Return how many digits of a second a moment has; None for what is none."""
+    """Return the fractional digits of a temporal type; None for other types."""
     return int((*kind.arguments, "0")[0]) if kind.name in ("time", "datetime", "timestamp") else None
 
 

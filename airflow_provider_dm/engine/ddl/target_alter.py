@@ -1,12 +1,13 @@
-"""The parts of ALTER TABLE for a target's table: what is left of them, and each on its own where that is asked for.
+"""The clauses of ALTER TABLE for a target's table, in one statement or, if required, each in its own.
 
     ADD COLUMN c text, DROP KEY k, ENGINE=InnoDB, LOCK=NONE
     ─▶ ADD COLUMN c text CHARACTER SET … COLLATE …, DROP KEY k
-    ─▶ each on its own: DROP KEY k · ADD COLUMN c text …
+    ─▶ one by one: DROP KEY k · ADD COLUMN c text …
 
-Left out is what changes neither rows nor definitions. Refused is, beside what `Carrier` refuses, what moves rows
-without a trace in the log (tablespaces, partitions that change places with tables), and an AUTO_INCREMENT that numbers
-rows in an order that only the source knows: that of a primary key is the same on both sides, within a family.
+Clauses that change neither rows nor definitions are left out. Refused are, besides what `Carrier` refuses, clauses that
+move rows without logging them (tablespaces, exchange of partitions with tables), and an AUTO_INCREMENT that numbers
+existing rows in an order that only the source knows: the order of a primary key is the same on both sides, within a
+family.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
 _CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
-"""What is done to partitions without a change."""
+"""Maintenance of partitions that changes nothing."""
 _DROPS: Final = (ddl.DropKey, ddl.DropForeignKey, ddl.DropConstraint)
 _COLUMNS: Final = (
     ddl.AddColumn,
@@ -37,15 +38,16 @@ _COLUMNS: Final = (
 
 
 def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]:
-    """Return the parts for the target's table; none if nothing changes. Raises NotCopyable."""
+    """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
     found = (_spec(spec, carrier) for spec in _with_their_defaults(statement.specs))
     return tuple(spec for spec in found if spec is not None)
 
 
 def _with_their_defaults(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
-    """Return the parts with a default that is set for a column which the same statement changes said with the column.
+    """Merge each SET DEFAULT for a column that the same statement changes into the clause that changes it.
 
-    MariaDB takes the two where the column gets a place, and finds it by its new name; MySQL does not.
+    MariaDB accepts the two clauses if the column gets a position, and finds the column by its new name; MySQL rejects
+    them.
     """
     changed = {spec.column.name.lower() for spec in specs if isinstance(spec, ddl.ChangeColumn)}
     defaults = {
@@ -74,14 +76,14 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             return replace(spec, column=carrier.column(column))
         case ddl.ChangeColumn(_, column):
             if column.type.name == "json" and not one_family:
-                raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which each flavour writes anew")
+                raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which flavours format differently")
             return replace(spec, column=carrier.column(column))
         case ddl.SetDefault(name, default):
             return replace(spec, default=carrier.changed_default(name, default))
         case ddl.SetColumnVisibility(name):
             if way.target is Flavour.MYSQL:
                 return spec
-            carrier.note(f"whether {quote(name)} is visible stays as it is")
+            carrier.note(f"the visibility of {quote(name)} is not changed")
             return None
         case ddl.AddConstraint(constraint):
             made = carrier.constraint(constraint)
@@ -101,18 +103,18 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
         case ddl.ConvertCharset(charset, collation):
             known = collation or way.collation(source)
             if known is None:
-                raise NotCopyable(f"the collation that it converts to, of the character set {charset or 'DEFAULT'}")
+                raise NotCopyable(f"the default collation of CONVERT TO CHARACTER SET {charset or 'DEFAULT'}")
             becomes = carrier.collation(known)
             return ddl.ConvertCharset(charset_of(becomes), becomes)
         case ddl.SetOptions(options):
-            said = carrier.changed_options(options)
-            kept = tuple(one for one in carrier.options(said) if one[0] != "ENGINE")  # it is InnoDB already
+            changed = carrier.changed_options(options)
+            kept = tuple(one for one in carrier.options(changed) if one[0] != "ENGINE")  # it is InnoDB already
             return ddl.SetOptions(kept) if kept else None
         case ddl.Repartition(what):
             return None if what.upper().startswith(_CARE) else ddl.Repartition(carrier.partitions(what))
         case ddl.DropPartitions() | ddl.TruncatePartitions():
             if not one_family:
-                raise NotCopyable("partitions, which the other flavour may have in another way")
+                raise NotCopyable("partitions, which may differ in the other flavour")
             return spec
         case ddl.ExchangePartition(partition, other) | ddl.PartitionToTable(partition, other):
             raise NotCopyable(f"rows that move between the partition {partition} and the table {other}")
@@ -123,7 +125,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
 
 
 def unconditional(spec: ddl.Spec) -> ddl.Spec:
-    """Return the part without IF EXISTS and IF NOT EXISTS."""
+    """Return the clause without IF EXISTS and IF NOT EXISTS."""
     match spec:
         case ddl.AddColumn() | ddl.AddConstraint():
             return replace(spec, if_not_exists=False)
@@ -136,11 +138,11 @@ def unconditional(spec: ddl.Spec) -> ddl.Spec:
 
 
 def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
-    """Return the parts in an order in which each may run on its own. Raises NotCopyable.
+    """Return the clauses in an order in which each can run as a statement of its own. Raises NotCopyable.
 
-    In one statement what is dropped is what was there before, and keys are over the columns that are there afterwards:
-    so drops come first, then keys that are renamed and columns as they are told, then new keys and all else, and the
-    table's new name at the end. Where one takes a name that another has in the same statement, no order is right.
+    In one statement, drops refer to the table before it and keys to the columns after it. So drops come first, then
+    renamed keys and changed columns in the order of the text, then new keys and all else, and the table's new name
+    last. If a clause uses a name that another clause of the statement frees or takes, no order is right.
 
     >>> specs = [ddl.RenameKey("a", "b"), ddl.DropColumn("c"), ddl.DropKey("k")]
     >>> [type(one).__name__ for one in one_by_one(specs)]
@@ -154,7 +156,7 @@ def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
         named = (of_key, _named(spec).lower())
         changes_value = isinstance(spec, ddl.SetDefault | ddl.SetColumnVisibility)
         if named in made or (changes_value and named in left):
-            raise NotCopyable(f"the name {quote(_named(spec))}, which stands for two things in the same statement")
+            raise NotCopyable(f"the name {quote(_named(spec))}, which has two meanings in the same statement")
         if (new := _new_name(spec)) is not None:
             made.add((of_key, new.lower()))
             left.add(named)
@@ -172,7 +174,7 @@ def _rank(spec: ddl.Spec) -> int:
 
 
 def _named(spec: ddl.Spec) -> str:
-    """Return what a part calls a column or key that is there; "" for others."""
+    """Return the name by which a clause refers to an existing column or key; "" for other clauses."""
     match spec:
         case ddl.DropColumn(name) | ddl.ChangeColumn(name) | ddl.RenameColumn(name) | ddl.RenameKey(name):
             return name
@@ -183,7 +185,7 @@ def _named(spec: ddl.Spec) -> str:
 
 
 def _new_name(spec: ddl.Spec) -> str | None:
-    """Return the name that a part gives to a column or key, if that is new."""
+    """Return the new name that a clause gives to a column or key; None if it gives none."""
     match spec:
         case ddl.AddColumn(column):
             return column.name

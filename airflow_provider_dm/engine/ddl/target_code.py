@@ -1,15 +1,15 @@
-r"""Which Code of a statement may run in a target: defaults, expressions and partitions, all of which is known.
+r"""Which Code of a statement may run in a target: defaults, expressions and partitions, all of whose tokens are known.
 
-The statement runs in the target under its own sql_mode, so Code that is not changed means there what it meant at the
-source, if it calls only what computes (`copyable`) and asks neither for the time, nor for chance, nor for who is there.
-The moment of the statement is the exception: whoever runs it sets the session's clock to it.
+The statement runs in the target under its own sql_mode, so unchanged Code has the same meaning as at the source, if it
+calls only functions that compute (`copyable`) and reads neither the time, nor random numbers, nor the session's user.
+The current time is the exception: the session that runs the statement sets its clock to the statement's time.
 
-    DEFAULT now(3), DEFAULT -1.5, DEFAULT _latin1 x'e9', AS (a + 1)    are known
+    DEFAULT now(3), DEFAULT -1.5, DEFAULT _latin1 x'e9', AS (a + 1)    are accepted
     DEFAULT (uuid()), DEFAULT f(1), CHECK (a < rand()), AS (@x)        are not
     DEFAULT _latin1'é'                                                 is not: its bytes depend on the client's charset
 
-Comments are dropped, and so are the marks of those that were executed, as `*/` may stand in a Code whose beginning
-`/*!50100` does not.
+Comments are dropped, and so are the delimiters of executable comments, as `*/` may be part of a Code that lacks its
+beginning `/*!50100`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, p
 from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
-_UNSAID: Final = frozenset({TokenKind.COMMENT, TokenKind.OPENING, TokenKind.CLOSING})
+_DROPPED: Final = frozenset({TokenKind.COMMENT, TokenKind.OPENING, TokenKind.CLOSING})
 _MOMENTS: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 _ASKING: Final = _MOMENTS | {
     "CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "CURRENT_ROLE", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "SYSDATE",
     "NEXT", "PREVIOUS", "SELECT", "ROWNUM", "SQLCODE", "SQLERRM", "MATCH", "EXISTS",
 }  # fmt: skip
-"""Words that call something without parentheses, or may."""
+"""Words that call, or may call, a function without parentheses."""
 _CONSTANTS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _LITERAL_TYPES: Final = frozenset({"DATE", "TIME", "TIMESTAMP"})
 _MARKED: Final = frozenset({"N", "X", "B"})
@@ -37,9 +37,9 @@ _MARKED: Final = frozenset({"N", "X", "B"})
 _OF_PARTITIONS: Final = frozenset(
     "partition subpartition hash key range list columns than in values into maxvalue and".upper().split()
 )
-"""Words of partition clauses that parentheses follow."""
+"""Words of partition clauses that parentheses may follow."""
 _CALLED_IN_PARTITIONS: Final = _OF_PARTITIONS | {"UNIX_TIMESTAMP"}
-"""Its session has the time zone of the source's (`zones`)."""
+"""Its session has the time zone of the source's session (`zones`)."""
 _PLACES: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
 
@@ -49,16 +49,16 @@ def plain(code: Code, sql_mode: int) -> Code:
     >>> plain("PARTITION BY HASH (a) */ PARTITIONS 4", 0)
     'PARTITION BY HASH (a)   PARTITIONS 4'
     """
-    return "".join(" " if piece.kind in _UNSAID else piece.raw for piece in _read(pieces, code, sql_mode))
+    return "".join(" " if piece.kind in _DROPPED else piece.raw for piece in _read(pieces, code, sql_mode))
 
 
 def checked_default(code: Code, sql_mode: int, *, of: str, expressions: bool) -> Code:
-    """Return what may be a column's default. `expressions`: also one that is computed. Raises NotCopyable."""
+    """Return a valid default of a column. `expressions`: computed defaults are accepted too. Raises NotCopyable."""
     code = plain(code, sql_mode)
-    if is_moment(code, sql_mode) or _is_literal(_said(code, sql_mode)):
+    if is_moment(code, sql_mode) or _is_literal(_significant_tokens(code, sql_mode)):
         return code
     if not expressions:
-        raise NotCopyable(f"the default {code} of {of}, which the other flavour may compute in another way")
+        raise NotCopyable(f"the default {code} of {of}, which the other flavour may compute differently")
     try:
         return checked_expression(code, sql_mode)
     except NotCopyable as error:
@@ -66,15 +66,15 @@ def checked_default(code: Code, sql_mode: int, *, of: str, expressions: bool) ->
 
 
 def is_moment(code: Code, sql_mode: int) -> bool:
-    """Tell whether it is the moment of the statement, as ON UPDATE has it."""
-    found = [token.text for token in _said(code, sql_mode)]
+    """Return True if the code is the current time, as in ON UPDATE."""
+    found = [token.text for token in _significant_tokens(code, sql_mode)]
     return bool(found) and found[0] in _MOMENTS and all(text in ("(", ")") or text.isdecimal() for text in found[1:])
 
 
 def checked_expression(code: Code, sql_mode: int) -> Code:
-    """Return an expression that only computes, from literals and columns. Raises NotCopyable."""
+    """Return an expression that only computes, over literals and columns. Raises NotCopyable."""
     code = plain(code, sql_mode)
-    found = _said(code, sql_mode)
+    found = _significant_tokens(code, sql_mode)
     for token, following in zip(found, [*found[1:], None], strict=True):
         calls = following is not None and following.text == "("
         match token.kind:
@@ -92,9 +92,9 @@ def checked_expression(code: Code, sql_mode: int) -> Code:
 
 
 def checked_partitions(code: Code, sql_mode: int) -> Code:
-    """Return a partition clause that says nothing but which row goes where. Raises NotCopyable."""
+    """Return a partition clause that only assigns rows to partitions. Raises NotCopyable."""
     code = plain(code, sql_mode)
-    found = _said(code, sql_mode)
+    found = _significant_tokens(code, sql_mode)
     before = ""
     for at, token in enumerate(found):
         calls = at + 1 < len(found) and found[at + 1].text == "("
@@ -120,7 +120,7 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
 
 
 def _is_literal(found: list[Token]) -> bool:
-    """Tell whether it is a literal: -1, .5, 'a' 'b', N'x', x'41', 0x41, _utf8mb4'x', DATE '2020-01-01', TRUE."""
+    """Return True for a literal: -1, .5, 'a' 'b', N'x', x'41', 0x41, _utf8mb4'x', DATE '2020-01-01', TRUE."""
     texts = [token.text for token in found]
     if texts and texts[0] in ("-", "+"):
         found, texts = found[1:], texts[1:]
@@ -137,8 +137,8 @@ def _is_literal(found: list[Token]) -> bool:
     return bool(found) and all(kind is TokenKind.STRING for kind in kinds)
 
 
-def _said(code: Code, sql_mode: int) -> list[Token]:
-    """Return the tokens. Raises NotCopyable."""
+def _significant_tokens(code: Code, sql_mode: int) -> list[Token]:
+    """Return the tokens without comments. Raises NotCopyable."""
     found = _read(tokens, code, sql_mode)
     for introducer, literal in pairwise(found):
         introduces = introducer.raw[:1] == "_" and literal.kind is TokenKind.STRING

@@ -1,19 +1,19 @@
 """Columns, keys, constraints and options of a statement, as the target's table gets them.
 
-The source's server has filled in what a statement does not say: which collation a text column has, whether a TIMESTAMP
-may be NULL. Another server would fill it in differently, so it is said here, from `Way.resolve`; where that knows
-nothing, and the statement does not say it, NotCopyable. Between flavours the rules are those of a full migration
-(`dialects`, the tables of collations), and beyond them:
+The source's server fills in what a statement leaves out: the collation of a text column, whether a TIMESTAMP may be
+NULL. Another server would fill it in differently, so the target's statement has it explicitly, from `Way.resolve`; if
+neither that nor the statement has it, NotCopyable is raised. Between flavours the rules of a full migration apply
+(`dialects`, the tables of collations), and in addition:
 
-    CHECK            within a family it goes along if all of it is known; between families it is left out, with a note:
-                     the rows have passed it at the source
-    FOREIGN KEY      within a family it goes along, to where its parent is routed; between families, and where the
-                     rules exclude the parent, it is left out with a note. One that changes rows by itself (CASCADE, SET
-                     NULL, SET DEFAULT) is refused, unless the source logs those rows
-    REFERENCES       said with a column is left out with a note, as old servers ignore it and new ones do not
-    how it is stored KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … is left out, with a note where a person chose it
-    where and sealed DATA DIRECTORY, ENCRYPTION, … is refused: somebody has to decide about it
-    ENGINE           other than InnoDB is refused: what is written has to be a transaction
+    CHECK            within a family it is copied if all of it is known; between families it is left out with a note:
+                     the rows have satisfied it at the source
+    FOREIGN KEY      within a family it is copied and refers to the target table of its parent; between families, and if
+                     the rules exclude the parent, it is left out with a note. One that changes rows by itself (CASCADE,
+                     SET NULL, SET DEFAULT) is refused, unless the source logs those rows
+    REFERENCES       inline, it is left out with a note, as old servers ignore it and new ones do not
+    storage          KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … are left out, with a note if a person chose them
+    location, keys   DATA DIRECTORY, ENCRYPTION, … are refused: a person has to decide about them
+    ENGINE           other than InnoDB is refused: writes must be transactional
 """
 
 from __future__ import annotations
@@ -44,22 +44,23 @@ _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "IGNORED", "M", "DISTANCE", "WITH PARSER"})
 _TABLE_OPTIONS: Final = frozenset({"COMMENT", "ROW_FORMAT"})
-_UNSAID: Final = frozenset(
+_SILENTLY_DROPPED: Final = frozenset(
     {"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "START TRANSACTION", "STORAGE"}
     | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
 )
-"""Options that are left out without a note: they say nothing, or what each server counts or chooses for itself."""
+"""Options that are left out without a note: they have no effect, or each server counts or chooses them itself."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """What is between a source and its target: who they are, the rules, and what only a server or the tracker knows.
+    """The context of a source and its target: servers, rules, and functions for what only a server or the tracker
+    knows.
 
-    `sql_mode`: the statement's, and that of who will run it. `resolve`: a column as the source has it behind the
-    statement, by the table's name before it; `collation`: that table's default. `numbers_alike`: whether a new
-    AUTO_INCREMENT gives its rows the same numbers: it has a primary key before the statement, and just these rows.
-    `cascades_are_logged`: the source's log has the rows that its foreign keys change. `strict_collations`:
-    one that the target's family does not have stops (`collation_compatible`).
+    `sql_mode`: the statement's, which the session that runs it has too. `resolve`: a column after the statement, as the
+    source has it, by the table's name before it; `collation`: that table's default. `numbers_alike`: whether a new
+    AUTO_INCREMENT assigns the same numbers to rows: the table has a primary key before the statement, and exactly the
+    source's rows. `cascades_are_logged`: the source's log has the rows that its foreign keys change.
+    `strict_collations`: a collation that the target's family lacks raises an error (`collation_compatible`).
     """
 
     sql_mode: int
@@ -84,7 +85,7 @@ class Way:
 
 @dataclass
 class Carrier:
-    """Makes the target's definitions of one table of the source, and notes what a person may want to know."""
+    """Converts the definitions of one table of the source for the target, and collects notes for a person."""
 
     way: Way
     table: TableName
@@ -97,7 +98,7 @@ class Carrier:
     # Tables
 
     def renamed(self, new: TableName) -> tuple[TableName, TableName] | None:
-        """Return the table's old and new name at the target; None where nothing changes. Raises NotCopyable."""
+        """Return the table's old and new name in the target; None if nothing changes. Raises NotCopyable."""
         allowed = self.way.allows(self.table), self.way.allows(new)
         if allowed == (False, False):
             return None
@@ -105,12 +106,12 @@ class Carrier:
             raise NotCopyable(f"the new name {new} of {self.table}: the rules exclude one of them")
         pair = self.way.route(self.table), self.way.route(new)
         if pair[0] == pair[1]:
-            self.note(f"{self.table} and {new} are both {pair[0]}")
+            self.note(f"{self.table} and {new} have the same target table {pair[0]}")
             return None
         return pair
 
     def definition(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
-        """Return a new table's definition. Raises NotCopyable."""
+        """Return the definition of a new table. Raises NotCopyable."""
         constraints = [self.constraint(one) for one in table.constraints]
         return ddl.TableDefinition(
             tuple(self.column(column) for column in table.columns),
@@ -121,7 +122,7 @@ class Carrier:
 
     def partitions(self, code: str) -> str:
         if not self.way.one_family:
-            raise NotCopyable("partitions, which the other flavour may have in another way")
+            raise NotCopyable("partitions, which may differ in the other flavour")
         return checked_partitions(code, self.way.sql_mode)
 
     def _with_default(self, options: ddl.Options) -> ddl.Options:
@@ -132,11 +133,11 @@ class Carrier:
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
 
     def changed_options(self, options: ddl.Options) -> ddl.Options:
-        """Return options that a table gets which is there: with a charset its collation, whose default differs."""
+        """Return new options of an existing table; a charset gets its collation, whose default differs by server."""
         return self._with_default(options) if any(name == "CHARSET" for name, _ in options) else options
 
     def options(self, options: ddl.Options) -> ddl.Options:
-        """Return those options of a table that go along. Raises NotCopyable."""
+        """Return the options of a table that are copied. Raises NotCopyable."""
         kept: list[tuple[str, str]] = []
         for name, value in options:
             if name in ("ENGINE", "TYPE"):
@@ -154,7 +155,7 @@ class Carrier:
         return tuple(kept)
 
     def collation(self, name: str) -> str:
-        """Return what the target's family calls the collation, or its nearest one. Raises NotCopyable."""
+        """Return the collation in the target's family, or its replacement. Raises NotCopyable."""
         self.charset(charset_of(name))
         becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
         if becomes != name:
@@ -171,15 +172,15 @@ class Carrier:
         return name
 
     def _is_left_out(self, name: str, value: str, of: str) -> bool:
-        """Tell whether an option is left out, which is noted where a person chose it."""
+        """Return True if an option is left out, which is noted if a person chose it."""
         if name in STORING and value.upper() not in ("", "DEFAULT", "NULL"):
             self.note(f"{name} of {of} is left out")
-        return name in _UNSAID or name in STORING or (name == "ENCRYPTION" and value.upper() == "N")
+        return name in _SILENTLY_DROPPED or name in STORING or (name == "ENCRYPTION" and value.upper() == "N")
 
     # Columns
 
     def column(self, column: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
-        """Return the column with all that another server might fill in differently. Raises NotCopyable."""
+        """Return the column with all attributes that another server might fill in differently. Raises NotCopyable."""
         name = quote(column.name)
         column = self._resolved(column)
         options = tuple(one for one in column.options if one[0] in _COLUMN_OPTIONS)
@@ -219,20 +220,20 @@ class Carrier:
         return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
 
     def changed_default(self, name: str, code: str | None) -> str | None:
-        """Return the default that a column gets which is there. Raises NotCopyable."""
+        """Return the new default of an existing column. Raises NotCopyable."""
         default, known = self.default(code, quote(name)), self.way.resolve(self.table, name)
         if known is not None:
             self._stop_at_defaults_of_mariadb(replace(known, default=default, on_update=None), quote(name))
         return default
 
     def _stop_at_defaults_of_mariadb(self, column: ddl.ColumnDefinition, name: str) -> None:
-        """Check what MariaDB lets be a default, and the other family does not."""
+        """Refuse defaults that MariaDB accepts and the other family does not."""
         if self.way.one_family or self.way.target is Flavour.MARIADB:
             return
         default, kind = column.default, column.type
         if (
             default is not None and default.upper() != "NULL" and kind.name in LARGE
-        ):  # whose literals MariaDB alone takes
+        ):  # only MariaDB accepts their literals
             raise NotCopyable(f"the default {default} of {name}, a {kind.name}")
         for moment in (default, column.on_update):
             if moment is None or not is_moment(moment, self.way.sql_mode):
@@ -242,19 +243,17 @@ class Carrier:
                 raise NotCopyable(f"the default {moment} of {name}, whose type has another precision")
 
     def _resolved(self, column: ddl.ColumnDefinition) -> ddl.ColumnDefinition:
-        """Return the column with what the source's server has filled in."""
+        """Return the column with the attributes that the source's server has filled in."""
         known = self.way.resolve(self.table, column.name)
         if known is not None:
             kind = column.type if column.type.name == "json" else known.type
             column = replace(column, type=kind)
-            if column.nullable is None and column.generated is None:  # MariaDB lets no one say it of a generated column
+            if column.nullable is None and column.generated is None:  # MariaDB rejects NULL for generated columns
                 column = replace(column, nullable=known.nullable)
             if kind.name == "timestamp" and column.default is None and column.on_update is None:
                 column = replace(column, default=known.default, on_update=known.on_update)
         if column.type.name == "timestamp" and column.nullable is None and column.generated is None:
-            raise NotCopyable(
-                f"{quote(column.name)}, a timestamp of which the statement does not say if it may be NULL"
-            )
+            raise NotCopyable(f"{quote(column.name)}, a timestamp with neither NULL nor NOT NULL in the statement")
         return column
 
     def _type(self, column: ddl.ColumnDefinition) -> ddl.ColumnType:
@@ -270,14 +269,15 @@ class Carrier:
         if collation is None and kind.charset is not None and (kind.binary or kind.charset == "binary"):
             collation = kind.charset if kind.charset == "binary" else f"{kind.charset}_bin"
         if collation is None:
-            raise NotCopyable(f"the collation of {name}, which the statement does not say")
+            raise NotCopyable(f"the collation of {name}, which the statement does not name")
         charset = (kind.charset or charset_of(collation)).lower()
         if charset not in CHARSETS | {"binary"}:
             raise NotCopyable(f"the character set of {name}, which has the collation {collation}")
         return replace(kind, charset=self.charset(charset), collation=self.collation(collation), binary=False)
 
     def _generated(self, code: str) -> str:
-        return checked_expression(code, self.way.sql_mode) if self.way.one_family else code  # which `adapted` refuses
+        # Between families `adapted` refuses generated columns.
+        return checked_expression(code, self.way.sql_mode) if self.way.one_family else code
 
     # Keys and constraints
 
@@ -302,7 +302,7 @@ class Carrier:
             elif option == "WITH PARSER" and not (value.lower() == "ngram" and self.way.source is self.way.target):
                 self.note(f"{option} {value} of {name} is left out")
             elif option == "USING" and value != "BTREE" and key.kind is not ddl.KeyKind.UNIQUE:
-                pass  # InnoDB has no other; of a UNIQUE key HASH may say that it is longer than an index (`dialects`)
+                pass  # InnoDB has only BTREE; HASH marks a UNIQUE key longer than an index (`dialects`)
             elif option == "IGNORED" and self.way.target is not Flavour.MARIADB:
                 options.append(("INVISIBLE", ""))
             else:
@@ -312,7 +312,7 @@ class Carrier:
         return next((one for one in made if isinstance(one, ddl.Key)), None)
 
     def _part(self, part: ddl.KeyPart) -> ddl.KeyPart:
-        if part.expression is None or not self.way.one_family:  # which `adapted` refuses
+        if part.expression is None or not self.way.one_family:  # `adapted` refuses key expressions
             return part
         return replace(part, expression=checked_expression(part.expression, self.way.sql_mode))
 

@@ -1,24 +1,23 @@
-"""What the target has to run for a statement of the source: nothing, or one or several statements about its own tables.
+"""The target's statements for a statement of the source: none, one or several, about the target's tables.
 
     DROP TABLE a, x.b             ─▶ DROP TABLE IF EXISTS one.a · DROP TABLE IF EXISTS one.b
-    RENAME TABLE a TO b, b TO c   ─▶ as it is: what hangs together changes at once; other pairs each on their own
+    RENAME TABLE a TO b, b TO c   ─▶ unchanged: dependent pairs change at once; other pairs run one by one
     RENAME TABLE a TO x, b TO a, x TO b
                                   ─▶ RENAME TABLE one.a TO one.x · RENAME TABLE one.b TO one.a, one.x TO one.b
     ALTER TABLE a ADD c text, ALGORITHM=INSTANT
                                   ─▶ ALTER TABLE one.a ADD COLUMN c text CHARACTER SET … COLLATE …
-    ALTER TABLE a ENGINE=InnoDB   ─▶ nothing: neither rows nor definitions change
+    ALTER TABLE a ENGINE=InnoDB   ─▶ none: neither rows nor definitions change
 
-Pure: nothing is asked of a server, so what only a server or the tracker knows comes in as functions (`Way`). The
-statements are meant for a session that has the statement's sql_mode, foreign_key_checks=0,
-explicit_defaults_for_timestamp=1 and the clock, time zone and auto_increment_increment/offset of the source's session;
-`statement_sql` writes them.
+Pure: no server is queried; what only a server or the tracker knows is passed as functions (`Way`). The statements are
+for a session that has the statement's sql_mode, foreign_key_checks=0, explicit_defaults_for_timestamp=1, and the clock,
+time zone and auto_increment_increment/offset of the source's session; `statement_sql` renders them.
 
-What comes here is what is left of a statement for the tables that are migrated: a table that is created comes as the
-tracker has it, however it was created, and DROP DATABASE as the tables that it drops.
+The input is the part of a statement that is about migrated tables: a created table is given as the tracker has it,
+however it was created, and DROP DATABASE as the tables that it drops.
 
-Who runs them decides about merged tables: to a shard's DROP, TRUNCATE or RENAME of a table that others write to as well
-this answers as if it were alone. Where the target has no IF EXISTS in ALTER TABLE, each part of a conditional one is a
-statement of its own, of which the target's "exists already" or "is missing" is an answer, and no error.
+The caller decides about merged tables: for a shard's DROP, TRUNCATE or RENAME of a shared table the answer is the same
+as for a table of its own. If the target has no IF EXISTS in ALTER TABLE, each clause of a conditional one becomes a
+statement, for which the target's errors "exists already" and "is missing" mean success.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class ForTarget:
 
 
 def for_target(statement: ddl.Statement, way: Way) -> ForTarget:
-    """Return what the target has to run. Raises NotCopyable, whose text names what cannot be carried over."""
+    """Return the statements that the target has to run. Raises NotCopyable, which names what cannot be converted."""
     notes: list[str] = []
     return ForTarget(tuple(_Maker(way, notes).of(statement)), tuple(notes))
 
@@ -86,7 +85,7 @@ class _Maker:
     def _renames(self, statement: ddl.RenameTables) -> list[ddl.Statement]:
         found = [self._carrier(old).renamed(new) for old, new in statement.pairs]
         ours = [pair for pair in found if pair is not None]
-        return [ddl.RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
+        return [ddl.RenameTables(some) for group in _dependent_pairs(ours) for some in _in_visible_steps(group)]
 
     def _index(self, statement: ddl.CreateIndex, table: TableName) -> list[ddl.Statement]:
         key = self._carrier(statement.table).key(statement.key)
@@ -99,29 +98,29 @@ class _Maker:
 
     def _alters(self, statement: ddl.AlterTable) -> list[ddl.Statement]:
         if not self.way.allows(statement.table):
-            self._stop_if_it_comes_to_us(statement)
+            self._refuse_if_it_fills_a_migrated_table(statement)
             return []
         table = self.way.route(statement.table)
         specs = altered(statement, self._carrier(statement.table))
         conditional = statement.if_exists and self.way.target_can.conditional_alters
-        said = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
-        if self.way.target_can.alters_one_change_at_a_time or said != specs:
-            return [ddl.AlterTable(table, (spec,), conditional) for spec in one_by_one(said)]
+        written = specs if self.way.target_can.conditional_alters else tuple(map(unconditional, specs))
+        if self.way.target_can.alters_one_change_at_a_time or written != specs:
+            return [ddl.AlterTable(table, (spec,), conditional) for spec in one_by_one(written)]
         return [ddl.AlterTable(table, specs, conditional)] if specs else []
 
-    def _stop_if_it_comes_to_us(self, statement: ddl.AlterTable) -> None:
-        comes = next((table for table in statement.tables[1:] if self.way.allows(table)), None)
-        if comes is not None:
-            raise NotCopyable(f"{statement.table}, which the rules exclude, and which is to become or fill {comes}")
+    def _refuse_if_it_fills_a_migrated_table(self, statement: ddl.AlterTable) -> None:
+        migrated = next((table for table in statement.tables[1:] if self.way.allows(table)), None)
+        if migrated is not None:
+            raise NotCopyable(f"{statement.table}, which the rules exclude, and which becomes or fills {migrated}")
 
 
-def _that_hang_together(
+def _dependent_pairs(
     pairs: Iterable[tuple[TableName, TableName]],
 ) -> list[tuple[tuple[TableName, TableName], ...]]:
-    """Return the pairs in groups that share no name, each in its order: a swap changes at once or not at all.
+    """Group pairs that share a name, each group in its order: a swap of names has to change at once.
 
     >>> a, b, c, d, e = (TableName("s", name) for name in "abcde")
-    >>> [len(group) for group in _that_hang_together([(a, b), (d, e), (c, a)])]
+    >>> [len(group) for group in _dependent_pairs([(a, b), (d, e), (c, a)])]
     [2, 1]
     """
     groups: list[list[tuple[int, tuple[TableName, TableName]]]] = []
@@ -133,19 +132,19 @@ def _that_hang_together(
     return [tuple(pair for _, pair in group) for group in sorted(groups)]
 
 
-def _in_steps_that_show(
+def _in_visible_steps(
     pairs: tuple[tuple[TableName, TableName], ...],
 ) -> list[tuple[tuple[TableName, TableName], ...]]:
-    """Return the pairs as statements after each of which other names are there than before it.
+    """Split the pairs into statements that each change the set of existing names.
 
-    Whoever finds a statement begun tells by the names, and by how the tables look, whether it was executed. Of a swap
-    of two tables alike nothing would tell, and to do it again is to undo it: so its first pair goes alone, and for a
-    moment readers of the target miss a table.
+    After a crash, the names and the tables' definitions show whether a statement was executed. A swap of two identical
+    tables would leave no trace, and repeating it would undo it. So its first pair is a statement of its own, and for a
+    moment a table is missing for readers of the target.
 
     >>> a, b, c = (TableName("s", name) for name in "abc")
-    >>> [len(some) for some in _in_steps_that_show(((a, c), (b, a), (c, b)))]
+    >>> [len(some) for some in _in_visible_steps(((a, c), (b, a), (c, b)))]
     [1, 2]
-    >>> [len(some) for some in _in_steps_that_show(((a, c), (b, a)))]
+    >>> [len(some) for some in _in_visible_steps(((a, c), (b, a)))]
     [2]
     """
     before: set[TableName] = set()

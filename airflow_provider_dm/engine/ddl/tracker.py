@@ -1,14 +1,14 @@
-"""The tables of an upstream at one place of its log, to which DDL statements are applied: a value, never changed.
+"""An immutable model of an upstream's tables at one location of its log, to which DDL statements are applied.
 
     tracker = Tracker.of(server, {t: "CREATE TABLE `t` (…)"}, {"shop": "utf8mb4_bin"})
     tracker.after(parse("ALTER TABLE t ADD a INT FIRST", 0, "shop"), session).table(t)  ─▶  a is the first column
 
-What a statement makes of rows' form is either certain or refused (CannotTrack); never guessed. Not followed, as no row
-depends on it: partitions one by one, the next AUTO_INCREMENT, privileges. Of views only the names are known, as a table
-of such a name does not exist.
+The effect of a statement on the format of rows is either certain or refused (CannotTrack); never guessed. Not tracked,
+as no row depends on it: single partitions, the next AUTO_INCREMENT, privileges. Of views only the names are tracked, as
+no table has the name of a view.
 
-Names of schemas and tables are compared as the server does it (lower_case_table_names), those of columns and keys
-without case.
+Names of schemas and tables are compared as in the server (lower_case_table_names), names of columns and keys
+case-insensitively.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
 _Tables: TypeAlias = dict[TableName, tuple[TableName, ddl.TableDefinition]]
-"""Name and definition of each table, by the name as it is compared."""
+"""Name and definition of each table, by its folded name."""
 AS_SHOWN: Final = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
-"""The session of a server's own text, which says all that a session could decide."""
+"""The session for a server's own SHOW CREATE TABLE text, which has explicitly all that a session could decide."""
 
 
 def _new_names(specs: Iterable[ddl.Spec]) -> dict[str, str]:
-    """Return the columns that get other names, by their old ones in lower case."""
+    """Return the new names of renamed columns, by their old names in lower case."""
     found: dict[str, str] = {}
     for spec in specs:
         match spec:
@@ -51,14 +51,14 @@ def _new_names(specs: Iterable[ddl.Spec]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Tracker:
-    """The tables, and what their schemas give to new ones."""
+    """The tables, and the default collations of their schemas."""
 
     server: Server
     _tables: _Tables = field(default_factory=dict)
     _collations: dict[str, str] = field(default_factory=dict)
-    """The default collation of each schema, by its name as it is compared."""
+    """The default collation of each schema, by its folded name."""
     _views: frozenset[TableName] = frozenset()
-    """The views, by their names as they are compared."""
+    """The views, by their folded names."""
 
     @classmethod
     def of(
@@ -70,7 +70,7 @@ class Tracker:
     ) -> Tracker:
         """Return the tables of these SHOW CREATE TABLE texts. `collations`: the default of each schema.
 
-        Raises CannotTrack for a text that is not understood.
+        Raises CannotTrack for a text that cannot be parsed.
         """
         found = cls(server)
         found = replace(
@@ -82,14 +82,14 @@ class Tracker:
             found = found.with_table(name, text)
         return found
 
-    # What is there
+    # Content
 
     def names(self) -> frozenset[TableName]:
-        """Return the tables' names as the server keeps them."""
+        """Return the tables' names as the server stores them."""
         return frozenset(name for name, _ in self._tables.values())
 
     def definition(self, name: TableName) -> ddl.TableDefinition:
-        """Return the definition with all that the server decided. Raises KeyError."""
+        """Return the resolved definition. Raises KeyError."""
         return self._tables[self._key(name)][1]
 
     def table(self, name: TableName) -> Table:
@@ -101,11 +101,11 @@ class Tracker:
         return create_table_sql(*self._tables[self._key(name)])
 
     def collations(self) -> dict[str, str]:
-        """Return the default collation of each schema that is known, for `of`."""
+        """Return the known default collation of each schema, for `of`."""
         return dict(self._collations)
 
     def views(self) -> frozenset[TableName]:
-        """Return the views that are known, for `of`."""
+        """Return the known views, for `of`."""
         return self._views
 
     def is_view(self, name: TableName) -> bool:
@@ -114,25 +114,25 @@ class Tracker:
     # Other tables
 
     def with_table(self, name: TableName, create_sql: str) -> Tracker:
-        """Return the tables and this one, in the place of another of its name. Raises CannotTrack."""
+        """Return the tables with this one added or replaced. Raises CannotTrack."""
         try:
             statement = parse(create_sql, 0, name.schema)
         except Unreadable as error:
             raise CannotTrack(f"the definition of {name} is not understood: {error}") from error
         if not isinstance(statement, ddl.CreateTable):
-            raise CannotTrack(f"the definition of {name} is no CREATE TABLE")
+            raise CannotTrack(f"the definition of {name} is not a CREATE TABLE")
         context = self._context(name, AS_SHOWN)
         return self._with(name, created(context, statement.definition, shown=True))
 
     def without(self, names: Collection[TableName]) -> Tracker:
-        """Return the other tables; names that are not there do not matter."""
+        """Return the tables without these; unknown names are ignored."""
         gone = {self._key(name) for name in names}
         return replace(self, _tables={key: one for key, one in self._tables.items() if key not in gone})
 
     # Statements
 
     def after(self, statement: ddl.Statement, session: SessionDefaults) -> Tracker:
-        """Return the tables after a statement that the server has run. Raises CannotTrack."""
+        """Return the tables after a statement that the server has executed. Raises CannotTrack."""
         match statement:
             case ddl.CreateTable() | ddl.CreateTableLike() | ddl.CreateTableSelect():
                 return self._after_create(statement, session)
@@ -174,17 +174,17 @@ class Tracker:
         if statement.if_not_exists and (self._has(name) or self.is_view(name)):
             return self
         if self._has(name) and not statement.or_replace:
-            raise CannotTrack(f"{name} is created, and is known already")
+            raise CannotTrack(f"{name} is created, but exists already")
         match statement:
-            case ddl.CreateTable(_, said):
-                return self._with(name, created(self._context(name, session), said))
+            case ddl.CreateTable(_, given):
+                return self._with(name, created(self._context(name, session), given))
             case ddl.CreateTableLike(_, like):
                 return self._with(name, self._like(like, name))
             case ddl.CreateTableSelect():
-                raise CannotTrack(f"the columns of {name} are those of a query")
+                raise CannotTrack(f"the columns of {name} come from a query")
 
     def _like(self, like: TableName, name: TableName) -> ddl.TableDefinition:
-        """Return the table without foreign keys and with keys made anew; MySQL gives all CHECKs new names."""
+        """Return the table without foreign keys and with keys settled again; MySQL gives all CHECKs new names."""
         _, definition = self._known(like)
         keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, ddl.Key))
         checks = [one for one in definition.constraints if isinstance(one, ddl.Check)]
@@ -233,27 +233,27 @@ class Tracker:
     def _schema_collation(
         self, statement: ddl.CreateDatabase | ddl.AlterDatabase, session: SessionDefaults, current: str | None
     ) -> str | None:
-        """Return the schema's default after the statement; None: not known, which matters where a table needs it."""
-        said = tuple(option for option in statement.options if option[0] in ("CHARSET", "COLLATE"))
+        """Return the schema's default after the statement; None if unknown."""
+        given = tuple(option for option in statement.options if option[0] in ("CHARSET", "COLLATE"))
         named = None if current is None else collation_named(self.server, current)
         of_server = session.server_collation
         default = None if of_server is None else collation_named(self.server, of_server)
-        if not said:
+        if not given:
             return current
         context = Context(self.server, session, TableName(statement.name, ""), default)
-        return table_collation(context, said, named).name
+        return table_collation(context, given, named).name
 
     def _renamed(self, old: TableName, new: TableName) -> Tracker:
         if self.is_view(old):
             return self.after(ddl.Views(created=(new,), dropped=(old,)), AS_SHOWN)
         name, definition = self._known(old)
         if self._has(new) and self._key(new) != self._key(old):
-            raise CannotTrack(f"{old} is renamed to {new}, which is known already")
+            raise CannotTrack(f"{old} is renamed to {new}, which exists already")
         moved = self.without([old])._with(new, with_table_name(self.server, definition, name, new))
         return moved._pointing(name, self._stored(new), {})
 
     def _pointing(self, table: TableName, renamed: TableName, columns: Mapping[str, str]) -> Tracker:
-        """Return the tables whose foreign keys point to another one of them under its new names."""
+        """Return the tables with the foreign keys that refer to a renamed table or column updated."""
         if table == renamed and not columns:
             return self
         pointing = {
@@ -275,7 +275,7 @@ class Tracker:
         return replace(self, _tables=tables, _views=self._views - {key})
 
     def _without_schema(self, schema: str) -> Tracker:
-        """Return what is not in the schema, which is named as it is compared."""
+        """Return the tracker without a schema, given by its folded name."""
         tables = {key: one for key, one in self._tables.items() if key.schema != schema}
         return replace(self, _tables=tables, _views=frozenset(one for one in self._views if one.schema != schema))
 
@@ -294,5 +294,5 @@ class Tracker:
         return TableName(*map(self._folded, name))
 
     def _stored(self, name: TableName) -> TableName:
-        """Return the name as the server keeps it: in lower case only where lower_case_table_names is 1."""
+        """Return the name as the server stores it: in lower case only if lower_case_table_names is 1."""
         return self._key(name) if self.server.lower_case_table_names == 1 else name

@@ -1,12 +1,12 @@
-r"""What tables consist of as SQL again, in the order in which servers show it; and statements, as far as they are run.
+r"""Definitions as SQL, in the order in which servers show them; and the statements that are run in a target.
 
     parse(text, mode, schema) ─▶ statement ─▶ statement_sql(statement, mode, flavour) ─▶ parse ─▶ the same statement
 
-Names stand in back-quotes, which every sql_mode takes for names, and strings in single quotes, which are strings under
-every one. Whether a backslash escapes depends on the mode of the session that runs the text, so it is a parameter; the
-default is our own session's, in which it does. `Code` stands there as it was cut: it means the same only under the
-sql_mode of its statement. Tables that a statement names are always written with their schema. Written is what may be
-meant for a target (target_statements): schemas, sequences, and tables made like others or by a query are not.
+Names are in back-quotes, which are names under every sql_mode, and strings in single quotes, which are strings under
+every sql_mode. Whether a backslash escapes depends on the sql_mode of the session that runs the text, so it is a
+parameter; the default is that of the program's own sessions, in which it does. `Code` is written unchanged: it has its
+meaning only under the sql_mode of its statement. Tables in a statement always have their schema. Only statements that
+can be meant for a target are supported (target_statements): not schemas, sequences, CREATE TABLE … LIKE or … SELECT.
 
     >>> kind = ddl.ColumnType("enum", ("x", "C:\\"))
     >>> column = ddl.ColumnDefinition("a", kind, nullable=False, default="'x'", comment="it's")
@@ -31,28 +31,27 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 _MEMBERS: Final = frozenset({"enum", "set"})
 _KINDS: Final = {kind: f"{kind.name} KEY" for kind in ddl.KeyKind} | {ddl.KeyKind.PLAIN: "KEY"}
 _OF_TYPE: Final = ("COMPRESSED", "REF_SYSTEM_ID")
-"""Options of columns that stand directly behind the type."""
+"""Options of columns that follow the type directly."""
 _STRINGS: Final = frozenset(
     {"COMMENT", "COMPRESSION", "CONNECTION", "DATA DIRECTORY", "INDEX DIRECTORY", "ENCRYPTION", "PASSWORD"}
     | {"ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
 )
-"""Options whose values are strings, also where they look like words."""
+"""Options whose values are strings, even if they look like words."""
 _NAMES: Final = frozenset({"TABLESPACE", "WITH PARSER"})
 _AS_WRITTEN: Final = frozenset({"UNION"})
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")
 
 _WITHOUT_COMMA: Final = ("PARTITION BY ", "REMOVE PARTITIONING")
-"""Both grammars have these behind the list of parts, and not in it."""
+"""In both grammars these follow the list of clauses without a comma."""
 
 
 # Tables
 
 
 def create_table_sql(name: TableName, table: ddl.TableDefinition) -> str:
-    """Return a resolved definition as CREATE TABLE: canonical, read back without sql_mode as an equal definition.
+    """Return a resolved definition as canonical CREATE TABLE, which is parsed back, without sql_mode, as an equal one.
 
-    It is what the model of a source's tables is kept as, and what people see of it. The table is named without its
-    schema, as servers show it.
+    The model of a source's tables is stored and shown in this form. The table's name has no schema, as servers show it.
     """
     columns = [one if one.type.name == "timestamp" or not one.nullable else replace(one, nullable=None)
                for one in table.columns]  # fmt: skip
@@ -63,7 +62,7 @@ def create_table_sql(name: TableName, table: ddl.TableDefinition) -> str:
 
 
 def definition_sql(table: ddl.TableDefinition, sql_mode: int = 0) -> str:
-    """Return what follows a new table's name."""
+    """Return the text after a new table's name."""
     elements = [
         *(column_sql(column, sql_mode) for column in table.columns),
         *(constraint_sql(constraint, sql_mode) for constraint in table.constraints),
@@ -75,14 +74,14 @@ def definition_sql(table: ddl.TableDefinition, sql_mode: int = 0) -> str:
 
 
 def options_sql(options: ddl.Options, sql_mode: int = 0) -> str:
-    """Return options of a table or a schema."""
+    """Return the options of a table or a schema."""
     return " ".join(
         _setting("DEFAULT CHARSET" if name == "CHARSET" else name, value, sql_mode) for name, value in options
     )
 
 
 def _setting(name: str, value: str, sql_mode: int) -> str:
-    """Return an option and its value, if it takes one, as a word where it can be one."""
+    """Return an option and its value, if it has one, as a word if possible."""
     if name in _NAMES:
         return f"{name} {quote(value)}"
     if name == "STORAGE":
@@ -111,8 +110,8 @@ def column_sql(column: ddl.ColumnDefinition, sql_mode: int = 0) -> str:
     words += ["AUTO_INCREMENT"] * column.auto_increment
     words += [_KINDS[column.key]] if column.key is not None else []
     words += ["COMMENT", string_sql(column.comment, sql_mode)] if column.comment is not None else []
-    words += [check_sql(check) for check in column.checks]  # MariaDB takes them only behind all else
-    words += [reference_sql(column.references)] if column.references is not None else []  # and MySQL this
+    words += [check_sql(check) for check in column.checks]  # MariaDB accepts them only after all others
+    words += [reference_sql(column.references)] if column.references is not None else []  # MySQL: only last
     return " ".join(words)
 
 
@@ -163,14 +162,14 @@ def key_parts_sql(key: ddl.Key, sql_mode: int = 0) -> str:
 
 
 def check_sql(check: ddl.Check, *, if_not_exists: bool = False) -> str:
-    """Return a CHECK, of a column or a table."""
+    """Return a CHECK of a column or a table."""
     called = _called(check.constraint)
     words = [*called[:1], *_unless(if_not_exists and bool(called)), *called[1:], "CHECK", check.expression]
     return " ".join([*words, *(["NOT ENFORCED"] if not check.enforced else [])])
 
 
 def reference_sql(reference: ddl.Reference) -> str:
-    """Return REFERENCES, with the table's schema always said."""
+    """Return REFERENCES, always with the table's schema."""
     words = ["REFERENCES", reference.table.quoted()]
     words += [_listed(map(quote, reference.columns))] if reference.columns else []
     return " ".join([*words, *(f"{when} {action}" for when, action in reference.actions)])
@@ -213,7 +212,7 @@ def string_sql(text: str, sql_mode: int = 0) -> str:
 
 
 def word_sql(value: str, sql_mode: int = 0) -> str:
-    """Return a value as a word where it is one, else as the string that it must have been."""
+    """Return a value as a word if it is one, otherwise as a string."""
     return value if _WORD.fullmatch(value) else string_sql(value, sql_mode)
 
 
@@ -225,13 +224,13 @@ def _listed(items: Iterable[str]) -> str:
 
 
 class NotWritten(Exception):
-    """A statement of a kind that is not written anew; the argument names it."""
+    """A statement of a kind that is not supported here; the argument names it."""
 
 
 def statement_sql(statement: ddl.Statement, sql_mode: int, flavour: Flavour) -> str:
     """Return the statement for a session with this sql_mode. Raises NotWritten.
 
-    `flavour`: whose words are used where the families have different ones for the same (ALTER INDEX … IGNORED).
+    `flavour`: decides between the families' different words (ALTER INDEX … IGNORED).
 
     >>> from airflow_provider_dm.engine.ddl.parse import parse
     >>> print(statement_sql(parse("create index i on t (a(9))", 0, "shop"), 0, Flavour.MYSQL))
@@ -264,11 +263,11 @@ def _create(what: str, *, or_replace: bool, if_not_exists: bool) -> str:
     return f"CREATE {'OR REPLACE ' * or_replace}{what} {'IF NOT EXISTS ' * if_not_exists}"
 
 
-# Parts of ALTER TABLE
+# Clauses of ALTER TABLE
 
 
 def _specs_sql(specs: tuple[ddl.Spec, ...], sql_mode: int, flavour: Flavour) -> str:
-    """Return all parts, with what separates them."""
+    """Return all clauses with their separators."""
     text = ""
     for spec in specs:
         last = isinstance(spec, ddl.Repartition) and spec.what.upper().startswith(_WITHOUT_COMMA)

@@ -1,8 +1,8 @@
 """A resolved definition as TiDB's TableInfo, by which DM reads the rows of a table. The reverse is table_info.py.
 
-Only what both say alike is written. A table with more than that (a type, default or key that TiDB's model does not
-have, or that it writes in a way not known here) has none: DM then takes the target's table for it, as it does where it
-knows nothing.
+Only what both models express alike is written. A table with more (a type, default or key that TiDB's model lacks, or
+that it represents in an unknown way) has no TableInfo: DM then uses the target's table, as it does without any
+information.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.ddl.table_info import (
     MOMENTS,
     PUBLIC,
     STRING,
-    UNSAID,
+    UNSPECIFIED,
     VARCHAR,
     YEAR,
     Flag,
@@ -35,8 +35,8 @@ from airflow_provider_dm.engine.ddl.table_info import (
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _NO_DEFAULT: Final = 4096
-_FIXED: Final = {"year": (4, 0), "date": (10, 0), "enum": (UNSAID, UNSAID), "set": (UNSAID, UNSAID)}
-"""Flen and Decimal of types without arguments that are sizes."""
+_FIXED: Final = {"year": (4, 0), "date": (10, 0), "enum": (UNSPECIFIED, UNSPECIFIED), "set": (UNSPECIFIED, UNSPECIFIED)}
+"""Flen and Decimal of types whose arguments are not sizes."""
 _MOMENT_LENGTHS: Final = {"timestamp": 19, "datetime": 19, "time": 10}
 _TYPE_OF: Final = (
     {name: number for number, name in (INTEGERS | FLOATS | MOMENTS | MEMBERS).items()}
@@ -48,7 +48,7 @@ _BTREE: Final = 1
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _NOW: Final = re.compile(r"(CURRENT_TIMESTAMP|NOW)(\s*\(\s*\d*\s*\))?", re.IGNORECASE)
 _LITERAL_TYPES: Final = frozenset({*INTEGERS.values(), "decimal", "date", "year", *MOMENTS.values(), "char", "varchar"})
-"""Types whose defaults TiDB keeps as the text that they have here."""
+"""Types whose defaults TiDB stores as the same text."""
 
 
 def table_info(name: TableName, definition: TableDefinition) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _flags(column: ColumnDefinition, keys: Sequence[Key]) -> int:
     first = [key for key in keys if key.parts and str(key.parts[0].column).lower() == name]
     primary = any(key.kind is KeyKind.PRIMARY and name in _columns_of(key) for key in keys)
     unique = any(key.kind is KeyKind.UNIQUE and len(key.parts) == 1 for key in first)
-    said = {
+    flags = {
         Flag.NOT_NULL: not column.nullable,
         Flag.PRIMARY: primary,
         Flag.UNIQUE: unique,
@@ -126,7 +126,7 @@ def _flags(column: ColumnDefinition, keys: Sequence[Key]) -> int:
         Flag.AUTO_INCREMENT: column.auto_increment,
         Flag.ON_UPDATE_NOW: column.on_update is not None,
     }
-    return sum(int(flag) for flag, holds in said.items() if holds)
+    return sum(int(flag) for flag, holds in flags.items() if holds)
 
 
 def _columns_of(key: Key) -> set[str]:
@@ -152,7 +152,7 @@ def _type(kind: ColumnType, flags: int) -> dict[str, Any]:
 
 
 def _sizes(kind: ColumnType) -> tuple[int, int]:
-    """Return Flen and Decimal."""
+    """Return (Flen, Decimal)."""
     if kind.name in _FIXED:
         return _FIXED[kind.name]
     numbers = [int(one) for one in kind.arguments]
@@ -163,36 +163,36 @@ def _sizes(kind: ColumnType) -> tuple[int, int]:
         return _MOMENT_LENGTHS[kind.name] + (fraction + 1 if fraction else 0), fraction
     match numbers:
         case [length]:
-            return length, UNSAID
+            return length, UNSPECIFIED
         case [length, decimals]:
             return length, decimals
-    return UNSAID, UNSAID
+    return UNSPECIFIED, UNSPECIFIED
 
 
 def _default(column: ColumnDefinition) -> str | None:
-    said = column.default
-    if said is None or said.upper() == "NULL":
+    default = column.default
+    if default is None or default.upper() == "NULL":
         return None
-    if column.type.name in MOMENTS.values() and _NOW.fullmatch(said):
+    if column.type.name in MOMENTS.values() and _NOW.fullmatch(default):
         return "CURRENT_TIMESTAMP"
     if column.type.name in _LITERAL_TYPES or column.type.name == "enum":
-        if _NUMBER.fullmatch(said):
-            return said
-        if said.startswith("'") and said.endswith("'"):
-            return string_value(said, 0)
-    raise NotMapped(f"the default of {column.name} is {said}")
+        if _NUMBER.fullmatch(default):
+            return default
+        if default.startswith("'") and default.endswith("'"):
+            return string_value(default, 0)
+    raise NotMapped(f"the default of {column.name} is {default}")
 
 
 def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[str, Any]:
     offsets: Mapping[str, int] = {column.name.lower(): place for place, column in enumerate(columns)}
-    if any(part.column is None or part.descending for part in key.parts) or _says_more(key):
+    if any(part.column is None or part.descending for part in key.parts) or _has_options(key):
         raise NotMapped(f"key {key.name} has expressions, a direction or options")
     primary = key.kind is KeyKind.PRIMARY
     parts = [
         {
             "name": _name(str(part.column)),
             "offset": offsets[str(part.column).lower()],
-            "length": UNSAID if part.prefix is None else part.prefix,
+            "length": UNSPECIFIED if part.prefix is None else part.prefix,
         }
         for part in key.parts
     ]
@@ -211,5 +211,5 @@ def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[s
     }
 
 
-def _says_more(key: Key) -> bool:
+def _has_options(key: Key) -> bool:
     return any((name, value.upper()) != ("USING", "BTREE") for name, value in key.options)

@@ -1,8 +1,8 @@
-"""What a statement needs to know of its session's time zone, so that it makes the same rows elsewhere.
+"""Which part of its session's time zone a statement depends on, so that it makes the same rows in the target.
 
 ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
 ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
-MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has a local time of its own
+MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has its own local time
 MODIFY t timestamp(3), ADD i int, ADD KEY (t)     nothing
 """
 
@@ -28,10 +28,10 @@ _DAYS: Final = frozenset({"date", "datetime"})
 
 @dataclass(frozen=True)
 class ZoneNeed:
-    """The part of a time zone that a statement depends on. A need that is false does not depend on the zone.
+    """The part of a time zone that a statement depends on; false if it depends on none.
 
-    `rules`: texts that name what depends on all of the zone's rules. `moment`: it needs the offset at the second of the
-    statement. `local_times`: it needs the offsets at these.
+    `rules`: descriptions of what depends on all rules of the zone. `moment`: it depends on the offset at the second of
+    the statement. `local_times`: it depends on the offsets at these local times.
     """
 
     rules: tuple[str, ...] = ()
@@ -49,16 +49,16 @@ NO_ZONE: Final = ZoneNeed()
 AT_ITS_SECOND: Final = ZoneNeed(moment=True)
 
 
-def need_of_alter(before: TableDefinition, behind: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
-    """Return what an ALTER TABLE of these parts needs. `before`, `behind`: the table as it is around it."""
+def need_of_alter(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
+    """Return what an ALTER TABLE with these clauses needs. `before`, `after`: the table around it."""
     parts = [_of_partitions(spec.what) for spec in specs if isinstance(spec, Repartition)]
-    stamps = [one.name for one in behind.columns if one.type.name == "timestamp"]
-    columns = (_of_column(pair, stamps, sql_mode) for pair in columns_of(before, behind, specs))
+    stamps = [one.name for one in after.columns if one.type.name == "timestamp"]
+    columns = (_of_column(pair, stamps, sql_mode) for pair in columns_of(before, after, specs))
     return reduce(ZoneNeed.__or__, (*columns, *parts), NO_ZONE)
 
 
 def need_of_create(table: TableDefinition, sql_mode: int) -> ZoneNeed:
-    """Return what a CREATE TABLE needs: it has no rows."""
+    """Return what a CREATE TABLE needs: there are no rows yet."""
     parts = _of_partitions(table.partitioning or "")
     return reduce(ZoneNeed.__or__, (_of_default(column, sql_mode) for column in table.columns), parts)
 
@@ -81,7 +81,7 @@ def _of_column(pair: Pair, stamps: Sequence[str], sql_mode: int) -> ZoneNeed:
 
 
 def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
-    """Return what the default of a column needs: that of a TIMESTAMP is a local time."""
+    """Return what the default of a column needs: the default of a TIMESTAMP is a local time."""
     default = column.default
     if column.type.name != "timestamp" or default is None or is_moment(default, sql_mode):
         return NO_ZONE
@@ -94,8 +94,8 @@ def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
 
 
 def _of_partitions(code: str) -> ZoneNeed:
-    said = [one.strip().replace('"', "'") for one in _IN_PARTITIONS.findall(code)]
-    found = [_LOCAL_TIME.fullmatch(one) for one in said if not _COLUMN.fullmatch(one)]
+    arguments = [one.strip().replace('"', "'") for one in _IN_PARTITIONS.findall(code)]
+    found = [_LOCAL_TIME.fullmatch(one) for one in arguments if not _COLUMN.fullmatch(one)]
     if not all(found):
         return ZoneNeed(("partitions begin at a local time",))
     return ZoneNeed(local_times=frozenset(one[1] for one in found if one is not None))

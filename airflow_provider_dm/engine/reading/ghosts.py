@@ -13,7 +13,7 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.difference import NotTold, alter_between
+from airflow_provider_dm.engine.ddl.difference import NotDerivable, alter_between
 from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
 from airflow_provider_dm.engine.ddl.statements import AlterTable
 from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker
@@ -73,7 +73,7 @@ def remembered(
         try:
             tracker = nothing.with_table(ghost, texts[ghost]).with_table(real, texts[real])
             found[real] = alter_between(tracker, real, ghost)
-        except (CannotTrack, NotTold) as error:
+        except (CannotTrack, NotDerivable) as error:
             why = f"{_BEFORE}, and {error}"
     if alike := tuple(real for real, alter in found.items() if alter is None):
         return Remembered(alike)

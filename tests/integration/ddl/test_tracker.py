@@ -34,7 +34,7 @@ REFUSED: Final = (
     "a column is changed twice in one statement",
     "a unique key over a geometry",
     "how much of the new .* is in the key .*",
-    "how long a unique key of the engine .* may be is not known",
+    "the maximum length of a unique key of the engine .* is not known",
 )
 """What the model refuses of random DDL, and why; all else it must follow."""
 MOST_REFUSED: Final = 0.06

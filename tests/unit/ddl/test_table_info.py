@@ -152,7 +152,7 @@ def of_index(**changes: Any) -> dict[str, Any]:
         (plain(constraint_info=[{}]), "constraint_info"),
         (plain(state=2), "state 2"),
         (plain(cols=None), "no columns"),
-        (plain(cols=[{}]), "another one"),
+        (plain(cols=[{}]), "structure is different"),
         (of_column(hidden=True), "hidden"),
         (of_column(state=1), "state 1"),
         (of_column(default=7), "default of column v is 7"),

@@ -60,7 +60,7 @@ def test_defaults_that_a_family_computes(code: str) -> None:
             f"ALTER TABLE one.a ADD COLUMN c int DEFAULT {code}"
         ]
     for way in ACROSS:
-        with pytest.raises(NotCopyable, match="which the other flavour may compute in another way"):
+        with pytest.raises(NotCopyable, match="which the other flavour may compute differently"):
             carried(f"ALTER TABLE a ADD c int DEFAULT {code}", way)
 
 
@@ -88,10 +88,10 @@ def test_what_may_call_anything_is_refused(code: str, way: Way) -> None:
 @pytest.mark.parametrize(
     ("column", "because"),
     [
-        ("c text", "the collation of `c`, which the statement does not say"),
+        ("c text", "the collation of `c`, which the statement does not name"),
         ("c text CHARACTER SET utf8mb4", "the collation of `c`"),
         ("c text COLLATE uca1400_ai_ci", "the character set of `c`, which has the collation uca1400_ai_ci"),
-        ("c timestamp", "`c`, a timestamp of which the statement does not say if it may be NULL"),
+        ("c timestamp", "`c`, a timestamp with neither NULL nor NOT NULL"),
         ("c int REFERENCES u (id) ON DELETE CASCADE", "ON DELETE CASCADE of `c`: the rows that it changes are not in"),
     ],
 )
@@ -119,7 +119,7 @@ def test_columns_that_are_refused(column: str, because: str) -> None:
         ((MYSQL, TIDB), "c int INVISIBLE", "c int", "`c` is visible"),
         ((MYSQL, TIDB), "c varbinary(9) DEFAULT 'a'", "c varbinary (9) DEFAULT 'a'", None),
         ((MYSQL, MARIADB), "c int INVISIBLE", "c int INVISIBLE", None),
-        ((MYSQL, MARIADB), "c point SRID 4326", "c point", "`c` takes any SRID"),
+        ((MYSQL, MARIADB), "c point SRID 4326", "c point", "`c` accepts any SRID"),
         ((MARIADB, MYSQL), "c varbinary(9) COMPRESSED", "c varbinary (9)", "`c` is not compressed"),
         ((MYSQL, MYSQL), "c int ENGINE_ATTRIBUTE '{}'", "c int", "ENGINE_ATTRIBUTE of `c` is left out"),
     ],

@@ -32,8 +32,8 @@ VIEW = "CREATE VIEW x AS SELECT 1"
         ({T: OF, LIKE: MADE}, (LIKE,), ""),
         ({T: OF, LIKE: OTHER}, (T,), ""),
         ({T: OF, LIKE: OF}, (), "may replace s.t or s._t"),
-        ({T: OTHER}, (), "column v has the values of w"),
-        ({T: VIEW}, (), "is no CREATE TABLE"),
+        ({T: OTHER}, (), "column v may be w under a new name"),
+        ({T: VIEW}, (), "is not a CREATE TABLE"),
         ({}, (), "the task has no table"),
     ],
 )

@@ -1,16 +1,16 @@
-"""What becomes of keys in an ALTER TABLE, said for a target of the other flavour, which does not do it unasked.
+"""Changes of keys that one flavour makes implicitly in an ALTER TABLE, made explicit for a target of the other flavour.
 
-MariaDB cuts a plain key's part by itself where the column becomes a text, or longer than an index. MySQL refuses that
-(1170, 1071). A UNIQUE key has a hash then, which MySQL cannot have.
+MariaDB shortens a plain key's part if its column becomes a text, or longer than an index. MySQL rejects that (1170,
+1071). A UNIQUE key gets a hash instead, which MySQL does not have.
 
     KEY k (b):            MODIFY b text  ─▶  DROP KEY k, ADD KEY k (b(768)), MODIFY b text
 
-MySQL leaves a column that is dropped out of a unique key over several. MariaDB refuses that (1072), as fewer rows may
-be distinct then.
+MySQL removes a dropped column from a unique key over several columns. MariaDB rejects that (1072), as fewer rows may be
+distinct afterwards.
 
     UNIQUE KEY k (a, b):  DROP COLUMN b  ─▶  DROP KEY k, ADD UNIQUE KEY k (a), DROP COLUMN b
 
-So are the unique keys behind it, as their order may decide which of them tells rows apart.
+The unique keys after it are added again too, as their order may decide which of them identifies rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl import statements as ddl
 
 
 def with_cut_keys(statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition) -> ddl.AlterTable:
-    """Return the statement for a MySQL. `before`, `after`: the table of its MariaDB source around it."""
+    """Return the statement for MySQL. `before`, `after`: the table of its MariaDB source."""
     kept = _kept(statement, before, after, ddl.KeyKind.PLAIN)
     return _with_keys_anew(statement, [becomes for key, becomes in kept if _is_cut(key, becomes)])
 
@@ -30,7 +30,7 @@ def with_cut_keys(statement: ddl.AlterTable, before: ddl.TableDefinition, after:
 def with_shrunk_keys(
     statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition
 ) -> ddl.AlterTable:
-    """Return the statement for a MariaDB. `before`, `after`: the table of its MySQL source around it."""
+    """Return the statement for MariaDB. `before`, `after`: the table of its MySQL source."""
     gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
     again: list[ddl.Key] = []
     for key, becomes in _kept(statement, before, after, ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE):
@@ -44,7 +44,7 @@ def with_shrunk_keys(
 def _kept(
     statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition, *kinds: ddl.KeyKind
 ) -> Iterator[tuple[ddl.Key, ddl.Key]]:
-    """Yield the keys of these kinds that the statement does not drop: as they were, and as they are then."""
+    """Yield (before, after) of each key of these kinds that the statement does not drop."""
     dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
     known = {one.name: one for one in before.constraints if isinstance(one, ddl.Key) and one.kind in kinds}
     for key in after.constraints:
@@ -64,7 +64,7 @@ def _is_cut(key: ddl.Key, becomes: ddl.Key) -> bool:
 
 
 def _with_keys_anew(statement: ddl.AlterTable, keys: Sequence[ddl.Key]) -> ddl.AlterTable:
-    """Return the statement with these keys dropped, and added as they are then, before all else."""
+    """Return the statement with these keys dropped and added in their new form, before all other clauses."""
     drops = [ddl.DropKey(str(key.name)) for key in keys]
     adds = [ddl.AddConstraint(replace(key, name=None) if key.kind is ddl.KeyKind.PRIMARY else key) for key in keys]
     return replace(statement, specs=(*drops, *adds, *statement.specs))

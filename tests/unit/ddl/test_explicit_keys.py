@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterTable, TableDefinition
-from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
