@@ -1,1 +1,1 @@
-"""Whether a task can run, asked before it does: every reason at once, each with its remedy, and nothing is changed."""
+"""Checks whether a task can run, before it runs: all reasons at once, each with its remedy. Nothing is changed."""

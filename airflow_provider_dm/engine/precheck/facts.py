@@ -1,4 +1,4 @@
-"""What the checks look at: one source, or the target, asked once and shared by all checks on it."""
+"""The facts of one source, or of the target: read once and shared by all checks of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema, load_tab
 
 @dataclass
 class ServerFacts:
-    """The facts that both sides have."""
+    """The facts of either side."""
 
     endpoint: Endpoint
     connection: Connection
@@ -42,13 +42,13 @@ class ServerFacts:
 
     @cached_property
     def account(self) -> str:
-        """The account we have on the server, as a GRANT names it: 'dm'@'10.0.%' is another account than 'dm'@'%'."""
+        """The account of the connection, as a GRANT names it: 'dm'@'10.0.%' is not 'dm'@'%'."""
         user, _, host = text(query(self.connection, "SELECT CURRENT_USER()")[0][0]).rpartition("@")
         return "@".join(quote_utf8(part.encode()).decode() for part in (user, host))
 
     @cached_property
     def grants(self) -> Grants:
-        """The grants of the account that we are, with the roles that are active."""
+        """The grants of the account, including its active roles."""
         statement = "SHOW GRANTS"
         if self.info.capabilities.grants_name_roles:
             active = text(query(self.connection, "SELECT CURRENT_ROLE()")[0][0])
@@ -57,7 +57,7 @@ class ServerFacts:
         return Grants.parse(text(row[0]) for row in query(self.connection, statement))
 
     def setting(self, name: str) -> str:
-        """Return a global variable; "" where the server has none of that name."""
+        """Return a global variable; "" if the server has none of that name."""
         rows = query(self.connection, "SHOW GLOBAL VARIABLES WHERE Variable_name = %s", (name,))
         return text(rows[0][1]) if rows else ""
 
@@ -66,7 +66,7 @@ class ServerFacts:
 class SourceFacts(ServerFacts):
     config: SourceConfig
     known: Subtask | None = None
-    """What the target knows of this source in this task."""
+    """The state of this source's subtask in the target; None if it has not started."""
     relay_dir: Path | None = None
     """The directory of the source's shared relay log on this machine."""
 
@@ -98,7 +98,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def begins_in_past(self) -> bool:
-        """True if the task begins in front of the end of the log: the source's tables may have been others there."""
+        """True if the task starts before the end of the log: tables may have had other definitions there."""
         start = noted_place(self.known, self.subtask.start)
         if self.copies or start is None:
             return False
@@ -107,7 +107,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def selected(self) -> list[TableName]:
-        """The tables that the block-allow list leaves of those that the account sees."""
+        """The visible tables that the block-allow list selects."""
         return select(list_tables(self.connection), self.rules.block_allow)
 
     @cached_property
@@ -116,32 +116,32 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def routed(self) -> dict[TableName, TableName]:
-        """The map selected table -> where its rows go."""
+        """The map selected table -> target table."""
         return {name: self.rules.router.route(name) for name in self.selected}
 
 
 @dataclass(frozen=True)
 class Begun:
-    """The schemas that a source of the task has begun with, as the target knows them."""
+    """The schemas with which a source of the task has started, as recorded in the target."""
 
     loading: bool
     """The full load is not complete yet."""
     schemas: list[TableSchema]
     altering: frozenset[TableName] = frozenset()
-    """The source tables that look otherwise than their targets because a DDL is on its way, which the sync ends."""
+    """The source tables that differ from their target tables because of a pending DDL, which the sync executes."""
     held: Mapping[TableName, Table] = field(default_factory=dict)
-    """Those of these that are held back until all shards have made a DDL, as they are where their rows are applied."""
+    """Those of these that are held until all shards have executed a DDL, with the definition of their applied rows."""
 
 
 @dataclass
 class TargetFacts(ServerFacts):
-    """The downstream and the sources that could be reached."""
+    """The target, and the sources that could be reached."""
 
     sources: tuple[SourceFacts, ...]
 
     @cached_property
     def begun(self) -> dict[str, Begun]:
-        """The map source-id -> what it has begun with, of those that have."""
+        """The map source-id -> `Begun`, of the sources that have started."""
         task, connection = self.task, self.connection
         found = begun_subtasks(connection, task.meta_schema, task.name, (source.id for source in self.sources))
         begun: dict[str, Begun] = {}
@@ -154,8 +154,8 @@ class TargetFacts(ServerFacts):
         return begun
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
-        """Return the tables of a source that the task reads, as it reads them, and where their rows go: what it has
-        begun with, or else what is there now.
+        """Return the tables of a source, as the task reads them, with their target tables: those at the start of the
+        subtask or, if it has not started, the current ones.
         """
         begun = self.begun.get(source.id)
         if begun is None:
@@ -164,7 +164,7 @@ class TargetFacts(ServerFacts):
         return [(one.table, one.target) for one in begun.schemas if allows(one.table.name)]
 
     def settled(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
-        """Return those of `of_task` that their target tables can be held against: no DDL of theirs is on its way."""
+        """Return those of `of_task` that can be compared with their target tables: no DDL of theirs is pending."""
         begun = self.begun.get(source.id)
         altering = begun.altering if begun is not None else frozenset()
         return [(table, target) for table, target in self.of_task(source) if table.name not in altering]
@@ -180,7 +180,7 @@ class TargetFacts(ServerFacts):
 
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:
-    """Return the tables whose targets a DDL behind the frontier alters."""
+    """Return the tables whose target tables a DDL after the frontier alters."""
     stands = read_all_stands(connection, ref)
     targets = tables_under_way(connection, ref, extent(stands)[0]) if stands else frozenset()
     return frozenset(one.table.name for one in schemas if one.target in targets)

@@ -1,8 +1,8 @@
-r"""SHOW GRANTS as a value that answers: may this account do that, there? Pure text in, answers out.
+r"""SHOW GRANTS as a value that answers whether the account has a privilege on an object. Pure.
 
-A line is `GRANT privileges ON object TO account …`; a role's line has no ON and is left out, as the statement that
-asked has resolved the roles already. Schema names in grants are patterns (`shop\_%`). MariaDB calls REPLICATION CLIENT
-BINLOG MONITOR; ALL covers everything but PROXY; SUPER covers what it was split into."""
+A line is `GRANT privileges ON object TO account …`; a role's line has no ON and is ignored, as the query has resolved
+the roles. Schema names in grants are patterns (`shop\_%`). MariaDB's name of REPLICATION CLIENT is BINLOG MONITOR; ALL
+includes everything except PROXY; SUPER includes the privileges into which it was split."""
 
 from __future__ import annotations
 
@@ -35,14 +35,12 @@ class Grant:
     revoked: bool = False
 
     def names(self, privilege: str) -> bool:
-        """Return True if the line is about this privilege, wherever it holds."""
+        """Return True if the line includes this privilege, on any object."""
         wanted = {privilege} | _ALSO_BY.get(privilege, frozenset()) | _EVERYTHING
         return bool(wanted & self.privileges)
 
     def covers(self, privilege: str, schema: str | None, table: str | None) -> bool:
-        """Tell whether this line gives (or takes) the privilege on all of `schema`.`table`; None asks for
-        everything.
-        """
+        """Return True if this line grants (or revokes) the privilege on all of `schema`.`table`; None means all."""
         if not self.names(privilege):
             return False
         if self.schema is not None and (schema is None or not _pattern(self.schema).fullmatch(schema)):
@@ -56,7 +54,7 @@ class Grants:
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Grants:
-        """Parse the lines of SHOW GRANTS; those that are no grants on objects are left out.
+        """Parse the lines of SHOW GRANTS; lines that are not grants on objects are ignored.
 
         >>> Grants.parse(["GRANT SELECT ON `shop`.* TO `dm`@`%`"]).allow("SELECT", "shop", "orders")
         True
@@ -64,7 +62,7 @@ class Grants:
         return cls(tuple(grant for line in lines if (grant := _parse(line)) is not None))
 
     def allow(self, privilege: str, schema: str | None = None, table: str | None = None) -> bool:
-        """Tell whether the account has `privilege` on that table, on that whole schema, or (None) on everything."""
+        """Return True if the account has `privilege` on the table, on the whole schema, or (None) on everything."""
         given = any(line.covers(privilege, schema, table) for line in self.lines if not line.revoked)
         taken = any(line.covers(privilege, schema, table) for line in self.lines if line.revoked)
         return given and not taken
@@ -83,7 +81,7 @@ def _parse(line: str) -> Grant | None:
     match = _LINE.match(line.strip())
     if match is None:
         return None
-    # A privilege on some columns, SELECT (a, b), is not the privilege.
+    # A privilege on single columns, SELECT (a, b), does not count.
     privileges = frozenset(name.strip().upper() for name in _SPLIT.split(match["privileges"]) if "(" not in name)
     return Grant(privileges, _name(match["schema"]), _name(match["table"]), match["verb"].upper() == "REVOKE")
 

@@ -1,4 +1,4 @@
-"""What a check says, and what all of them come to."""
+"""The result of a check, and the report of all checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class State(StrEnum):
 
 
 Finding: TypeAlias = tuple[State, str, str]
-"""What a check has found: how bad it is, what it is, and the remedy."""
+"""A finding of a check: state, message, remedy."""
 Findings: TypeAlias = Iterable[Finding]
 
 
@@ -39,7 +39,7 @@ class CheckResult:
     @classmethod
     def failed(cls, name: str, where: str, error: DmError) -> CheckResult:
         """Return the failure of a check by an error, with the error's remedy."""
-        return cls(name, where, State.FAIL, *said(error))
+        return cls(name, where, State.FAIL, *message_and_remedy(error))
 
     def __str__(self) -> str:
         end = "" if not self.remedy or self.message.endswith((".", "!", "?")) else "."
@@ -47,14 +47,14 @@ class CheckResult:
 
 
 class PrecheckFailed(DmError):
-    """The failure of at least one check: the task cannot run. `remedies`: what to do about each, in the same order."""
+    """At least one check failed: the task cannot run. `remedies`: the remedy of each failure, in the same order."""
 
     task: str
     failures: tuple[str, ...]
     remedies: tuple[str, ...] = ()
 
     code = "DM-7401"
-    what = "the precheck of task {task} found what must be changed first"
+    what = "the precheck of task {task} failed"
     hint = "`dmctl check-task` shows all results. Nothing was changed."
 
     def happened(self) -> str:
@@ -85,7 +85,7 @@ class PrecheckReport:
         return tuple(one for one in self.results if one.state is State.WARN)
 
     def require_passed(self) -> None:
-        """Raise PrecheckFailed where a check has failed."""
+        """Raise PrecheckFailed if a check failed."""
         if not self.passed:
             failures = tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures)
             raise PrecheckFailed(self.task, failures, tuple(one.remedy for one in self.failures))
@@ -101,10 +101,10 @@ class PrecheckReport:
         return "\n".join(map(str, self.results))
 
 
-def named(items: Sequence[str]) -> str:
-    """Return a list for a message, not longer than a person reads.
+def short_list(items: Sequence[str]) -> str:
+    """Return a list for a message, cut after the first items.
 
-    >>> named(["a", "b"])
+    >>> short_list(["a", "b"])
     'a, b'
     """
     more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
@@ -112,10 +112,10 @@ def named(items: Sequence[str]) -> str:
 
 
 def verdict(wrong: object, state: State, message: str, remedy: str, *, fine: str) -> Findings:
-    """Return the one finding of a check: what is wrong, or what is fine."""
+    """Return the only finding of a check: `message` if something is wrong, otherwise `fine`."""
     return [(state, message, remedy) if wrong else (State.OK, fine, "")]
 
 
-def said(error: DmError) -> tuple[str, str]:
-    """Return an error's words as (message, remedy)."""
+def message_and_remedy(error: DmError) -> tuple[str, str]:
+    """Return the texts of an error as (message, remedy)."""
     return error.happened(), error.workaround()

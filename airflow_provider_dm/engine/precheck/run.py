@@ -1,8 +1,8 @@
-"""Running all checks: sources first, then the target with what the sources have told. Reads only, needs no Spark.
+"""Runs all checks: first of the sources, then of the target, with facts of the sources. Reads only, without Spark.
 
-A server that cannot be reached is one failed result, `connection`, with the typed error's words; the checks on it are
-left out. A check that cannot find out fails with the reason. `ignore-checking-items` leaves out checks by DM's names
-or by those that are shown (`all`: everything but the connections and the configuration)."""
+A server that cannot be reached is one failed result, `connection`, with the error's text, and its other checks are left
+out. A check that cannot be completed fails with the reason. `ignore-checking-items` leaves out checks by DM's names or
+by the shown names (`all`: everything except the connections and the configuration)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, 
 from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, Findings, PrecheckReport, State
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
-_GRANT: Final = "Grant what the privilege checks ask for, then check again."
+_GRANT: Final = "Grant the privileges that the privilege checks name, then check again."
 FactsT = TypeVar("FactsT", bound=ServerFacts)
 
 
 @dataclass(frozen=True)
 class Check(Generic[FactsT]):
-    """A check to run. `item` is what `ignore-checking-items` calls it; `name` is shown. `only`: for which tasks it
-    matters.
+    """A check to run. `item`: its name in `ignore-checking-items`; `name` is shown. `only`: the tasks for which it is
+    run.
     """
 
     name: str
@@ -92,11 +92,11 @@ OF_A_SERVER: Final = frozenset(
         "replication_privilege",
     }
 )
-"""The checks of a source that need no task."""
+"""The checks of a source that do not need a task."""
 
 
 def check_source(config: SourceConfig, endpoint: Endpoint) -> tuple[CheckResult, ...]:
-    """Check whether a server and its account can be a source of some task. Never raises for what it finds."""
+    """Check whether a server and its account can be the source of a task. Findings are never raised."""
     instances = [{"source-id": config.source_id}]
     any_task = TaskConfig.model_validate({"name": "any", "task-mode": "all", "mysql-instances": instances})
     with ExitStack() as open_connections:
@@ -115,8 +115,8 @@ def run_precheck(
     target: Endpoint,
     relay_dirs: Mapping[str, Path] = MappingProxyType({}),
 ) -> PrecheckReport:
-    """Run every check on every source and on the target; none of them where the configuration's check fails. Never
-    raises for what it finds. `relay_dirs`: the shared relay logs of this machine, by source.
+    """Run every check of every source and of the target; none of them if the check of the configuration fails. Findings
+    are never raised. `relay_dirs`: the shared relay logs of this machine, by source.
     """
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
@@ -143,7 +143,7 @@ def run_precheck(
 
 
 def _known(task: TaskConfig, target: Endpoint) -> Mapping[str, Subtask]:
-    """Return what the target knows of the task; what is wrong with the target stands in its own results."""
+    """Return the subtasks that the target has of the task; problems of the target are in its own results."""
     try:
         with connected(target) as connection:
             return known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
@@ -173,8 +173,8 @@ def _checked(where: str, facts: FactsT, checks: Sequence[Check[FactsT]]) -> Iter
             yield CheckResult.failed(check.name, where, error)
         except pymysql.err.Error as error:
             number, reason = (*error.args, "", "")[:2]
-            remedy = _GRANT if number in ACCESS_DENIED else f"The server's manual says what its error {number} means."
-            yield CheckResult(check.name, where, State.FAIL, f"the server answers {number} {reason}", remedy)
+            remedy = _GRANT if number in ACCESS_DENIED else f"See the server's manual for its error {number}."
+            yield CheckResult(check.name, where, State.FAIL, f"the server returned error {number}: {reason}", remedy)
 
 
 def _named(name: str, where: str, findings: Findings) -> Iterator[CheckResult]:
@@ -182,11 +182,11 @@ def _named(name: str, where: str, findings: Findings) -> Iterator[CheckResult]:
 
 
 def _usable(reached: Sequence[SourceFacts]) -> tuple[SourceFacts, ...]:
-    """Return the sources whose tables could be read; what is wrong with the others stands in their own results."""
+    """Return the sources whose tables could be read; problems of the others are in their own results."""
     usable = []
     for facts in reached:
         try:
-            if len(facts.tables) == len(facts.routed):  # both are asked for here, and kept
+            if len(facts.tables) == len(facts.routed):  # both are read here and cached
                 usable.append(facts)
         except (DmError, pymysql.err.Error):
             continue

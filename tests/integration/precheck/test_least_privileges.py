@@ -35,7 +35,7 @@ def test_accounts_with_just_what_is_asked_for_can_copy(
         assert report.passed, report
 
         (warning,) = [one.message for one in report.results if one.name == "replication_privilege"]
-        assert "the result cannot name the location" in warning
+        assert "the result cannot name the start location" in warning
 
         result = migration.finish()
 

@@ -119,7 +119,7 @@ def test_missing_grants_are_named_with_the_statement_that_gives_them(
             target.sql(one.remedy)
     cured = check(source, target, [schema, "elsewhere"], account=("poor", "pw"))
     assert cured.passed, cured
-    assert "nothing is to be seen of elsewhere" in result(cured, "dump_privilege", state=State.WARN).message
+    assert "the account sees no table of elsewhere" in result(cured, "dump_privilege", state=State.WARN).message
 
     # With one table alone nobody knows of the others: a copy would leave them out without a word.
     source.sql(
@@ -355,8 +355,8 @@ def test_shards_that_do_not_begin_alike(
     assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
     warnings = [one.message for one in warned.results if (one.name, one.state) == ("shard_tables", State.WARN)]
     assert len(warnings) == 2
-    assert "safe-mode: true, so that rows of the same key" in warnings[0]
-    assert "no shard-mode is set" in warnings[1]
+    assert "safe-mode: true, so rows with the same key" in warnings[0]
+    assert "shard-mode is not set" in warnings[1]
     held = check(
         mariadb_source, mysql_target, [schema], task={**safe, **PESSIMISTIC, "mysql-instances": safe["mysql-instances"]}
     )

@@ -31,7 +31,7 @@ def test_ddl_since_a_start_in_the_past(source: Server, target: Server, fresh_sch
 
     assert past.passed, past
     assert "missing there: w int" in result(past, "table_columns", "target", State.WARN).message
-    assert "leave the target's as it was" in result(past, "table_columns", "target", State.WARN).remedy
+    assert "leave the target's table as it was" in result(past, "table_columns", "target", State.WARN).remedy
     assert f"{schema}.made does not exist" in result(past, "table_creation", "target", State.WARN).message
     assert {one.name for one in now.failures} == {"table_columns", "table_creation"}
 

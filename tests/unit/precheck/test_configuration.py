@@ -21,7 +21,7 @@ def test_all_keys_of_a_syncer_have_an_effect() -> None:
 
 def test_many_workers_for_transactions_one_by_one_are_named() -> None:
     said = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
-    assert said.startswith("no effect has: worker-count; ")
+    assert said.startswith("without effect: worker-count; ")
     assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
 
 
@@ -43,7 +43,7 @@ def test_keys_of_dump_files_are_named() -> None:
     )
     files, checkpoint = (said for state, said, _ in check_configuration(task, ()) if state is State.WARN)
 
-    assert files.startswith("no effect has: chunk-filesize, clean-dump-file, dir;")
+    assert files.startswith("without effect: chunk-filesize, clean-dump-file, dir;")
     assert "async-checkpoint-flush" in checkpoint
 
 

@@ -1,1 +1,1 @@
-"""One file for each thing that is checked: a function from the facts to results, and its remedy beside it."""
+"""One file for each subject of checks: a check is a function from facts to findings with their remedies."""

@@ -1,6 +1,6 @@
-"""The files ask for nothing that this release would have to leave out, and for little that it passes over.
+"""The configuration contains no unsupported key; keys without an effect are reported.
 
-`ignore-checking-items` may name DM's items, besides the names that our own checks are shown under."""
+`ignore-checking-items` may contain DM's names of checks and the names that this project shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DM_ITEMS: Final = frozenset(
         *("all", "dump_privilege", "replication_privilege", "target_privilege", "version", "server_id"),
         *("binlog_enable", "binlog_format", "binlog_row_image", "binlog_db", "meta_position", "online_ddl"),
         *("table_schema", "schema_of_shard_tables", "auto_increment_ID", "conn_number", "primary_key"),
-        # of the physical import alone: nothing here checks them
+        # only for physical import, which is not checked here
         *("empty_region", "region_distribution", "downstream_version", "free_space"),
         *("downstream_mutex_features", "downstream_table_empty"),
     }
@@ -33,22 +33,22 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> Fi
         return
     yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
     if task.remove_meta:
-        what = "remove-meta in the task file has no effect, as in DM: what the task has done already is not done again"
-        yield State.WARN, what, "Leave it out. To begin anew: `dmctl start-task --remove-meta`, or another name."
+        what = "remove-meta in the task file has no effect, as in DM: a task never repeats what it has done"
+        yield State.WARN, what, "Remove it. To start again: `dmctl start-task --remove-meta`, or another name."
     for key, instead in passed_over(task):
-        yield State.WARN, f"no effect has: {key}; {instead}", "Leave it out, if you need nothing of it."
+        yield State.WARN, f"without effect: {key}; {instead}", "Remove it, unless you need the same file for DM."
 
 
 def unknown_items(given: Iterable[str], ours: Iterable[str]) -> list[Finding]:
-    """Return a warning for each item that is no check's name. DM refuses them; here the check meant is just not left
-    out.
+    """Return a warning for each item that is not the name of a check. DM refuses such items; here they only leave out
+    nothing.
 
     >>> unknown_items(["table_schema", "table_keyz"], ["table_keys"])
-    [(<State.WARN: 'warn'>, "ignore-checking-items names 'table_keyz', which is no check", "Write 'table_keys'.")]
+    [(<State.WARN: 'warn'>, "ignore-checking-items names 'table_keyz', which is not a check", "Write 'table_keys'.")]
     """
     known = sorted({*DM_ITEMS, *ours})
     return [
-        (State.WARN, f"ignore-checking-items names {name!r}, which is no check", _way_out(name, known))
+        (State.WARN, f"ignore-checking-items names {name!r}, which is not a check", _way_out(name, known))
         for name in given
         if name not in known
     ]

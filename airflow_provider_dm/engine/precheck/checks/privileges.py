@@ -1,4 +1,4 @@
-"""The accounts may do what the task needs, and the remedy is the GRANT to type."""
+"""The accounts have the privileges that the task needs; each remedy is a GRANT statement."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from airflow_provider_dm.engine.copy.gather import LOCKLESS
 from airflow_provider_dm.engine.copy.snapshot import SourceLock, locks_of
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
+from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 DDL = ("CREATE", "ALTER", "DROP", "INDEX")
-"""What following the source's DDL may take, beside what writing rows does."""
+"""Privileges for executing the source's DDL, in addition to those for writing rows."""
 
 
 def check_dump(facts: SourceFacts) -> Findings:
-    """Check SELECT on what is copied, and the lock under which it is read (copy/snapshot.py)."""
+    """Check SELECT on the copied tables, and the privileges of the lock for consistent snapshots (copy/snapshot.py)."""
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
         grants = _grants(facts, ("SELECT",), {name.schema for name in missing})
-        yield State.FAIL, f"SELECT is missing on {named([str(name) for name in missing])}", grants
+        yield State.FAIL, f"SELECT is missing on {short_list([str(name) for name in missing])}", grants
     elif not facts.selected:
         remedy = "Check do-dbs and do-tables; tables without any privilege on them are invisible. GRANT SELECT on them."
-        state = State.WARN if facts.follows else State.FAIL  # tables that are created later come by the log
+        state = State.WARN if facts.follows else State.FAIL  # tables that are created later arrive by the log
         yield state, "the account sees none of the tables that the block-allow-list selects", remedy
     hidden = _hidden(facts) - {name.schema for name in missing}
     if hidden:
-        what = f"SELECT on all of {named(sorted(hidden))} is missing: tables of which the account may see nothing"
+        what = f"SELECT on all of {short_list(sorted(hidden))} is missing: tables on which the account has no privilege"
         grants = _grants(facts, ("SELECT",), hidden)
-        yield State.FAIL, f"{what} would be left out without a word", f"{grants} or name each table in do-tables."
+        yield State.FAIL, f"{what} would be left out silently", f"{grants} or name each table in do-tables."
     unseen = _unseen(facts)
     if unseen and facts.selected:
-        what = f"nothing is to be seen of {named(unseen)}, which do-dbs names"
-        yield State.WARN, what, "Where this source has it, grant SELECT on it, else it is left out."
+        what = f"the account sees no table of {short_list(unseen)}, which do-dbs names"
+        yield State.WARN, what, "If this source has the schema, grant SELECT on it; otherwise it is left out."
     if facts.copies and facts.info.capabilities.writes_binlog:
         yield from _locks(facts)
     if not missing and not hidden and facts.selected:
@@ -48,21 +48,21 @@ def _grants(facts: ServerFacts, privileges: Iterable[str], schemas: Iterable[str
 
 
 def _hidden(facts: SourceFacts) -> set[str]:
-    """Return the schemas that are seen in part at most, and of which tables come in that nobody has named."""
+    """Return the schemas that the account sees only in part, and whose tables are selected without being named."""
     seen = {name.schema for name in facts.selected}
     rules = facts.rules.block_allow
     return {one for one in seen if not facts.grants.allow("SELECT", one) and not rules.names_all_of(one)}
 
 
 def _unseen(facts: SourceFacts) -> list[str]:
-    """Return the schemas that are asked for by name and not seen: another source's, or hidden from the account."""
+    """Return the schemas that are named and not visible: they belong to another source, or privileges are missing."""
     seen = {name.schema.lower() for name in facts.selected}
     named_ones = facts.rules.block_allow.named_schemas()
     return [one for one in named_ones if one.lower() not in seen and not facts.grants.allow("SELECT", one)]
 
 
 def _locks(facts: SourceFacts) -> Findings:
-    """Check the momentary lock under which snapshots are opened, as `consistency` chooses it."""
+    """Check the privileges of the momentary lock under which snapshots are opened, which `consistency` chooses."""
     consistency, server = facts.subtask.mydumper.consistency, facts.info.capabilities
     if consistency in LOCKLESS:
         if not server.snapshots_are_located:
@@ -75,50 +75,48 @@ def _locks(facts: SourceFacts) -> Findings:
         return
     what = f"snapshots are opened under a momentary lock: {' or '.join(what for what, _ in missing)} is missing"
     if consistency is Consistency.AUTO and server.snapshots_are_located:
-        what = f"{what}. Without it, few readers copy while the source is written to"
+        what = f"{what}. Without it, only few readers can copy while the source is written to"
         yield State.WARN, what, missing[-1][1]
     else:
         yield State.FAIL, what, missing[0][1]
 
 
 def _missing(facts: SourceFacts, lock: SourceLock) -> tuple[str, str] | None:
-    """Return the privileges that the lock takes and the account lacks, and the statements that grant them."""
+    """Return the privileges that the lock needs and the account lacks, and the statements that grant them."""
     if lock is SourceLock.TABLES:
         schemas = {name.schema for name in facts.selected if not facts.grants.allow("LOCK TABLES", name.schema)}
-        what = f"LOCK TABLES on {named(sorted(schemas))}"
+        what = f"LOCK TABLES on {short_list(sorted(schemas))}"
         return (what, _grants(facts, ("LOCK TABLES",), schemas)) if schemas else None
     lacking = [one for one in lock.privileges(facts.info.flavour) if not facts.grants.allow(one)]
     return (" and ".join(lacking), f"GRANT {', '.join(lacking)} ON *.* TO {facts.account};") if lacking else None
 
 
 def check_replication(facts: SourceFacts) -> Findings:
-    """Check the privileges to read the binlog, and to ask where it ends. A full load only reports where it ended."""
+    """Check the privileges to read the binlog and its end. A full load only reports the end."""
     wanted = {"REPLICATION CLIENT": facts.info.capabilities.monitor_privilege}
     if facts.follows:
         wanted["REPLICATION SLAVE"] = "REPLICATION SLAVE"
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
     remedy = f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"
     if facts.follows:
-        state, what = State.FAIL, f"{named(missing)} is missing"
+        state, what = State.FAIL, f"{short_list(missing)} is missing"
     else:
         state = State.WARN
-        what = (
-            f"{named(missing)} is missing: the result cannot name the location that an incremental task could start at"
-        )
+        what = f"{short_list(missing)} is missing: the result cannot name the start location for an incremental task"
     return verdict(missing, state, what, remedy, fine=", ".join(wanted.values()))
 
 
 def check_select(facts: SourceFacts) -> Findings:
-    """Check SELECT on any table at all: which tables a task reads is not known here."""
+    """Check SELECT on any table: without a task it is not known which tables will be read."""
     remedy = f"GRANT SELECT ON `SCHEMA`.* TO {facts.account}; for each schema that a task reads."
-    scopes = [named([str(one) for one in facts.grants.schemas("SELECT")])]
+    scopes = [short_list([str(one) for one in facts.grants.schemas("SELECT")])]
     return verdict(
         not any(scopes), State.FAIL, "SELECT is missing on all schemas", remedy, fine=f"SELECT on {scopes[0]}"
     )
 
 
 def check_target(facts: TargetFacts) -> Findings:
-    """Check the privileges to write rows and progress, and to create what is not there."""
+    """Check the privileges to write rows and progress, and to create missing tables."""
     schemas = {name.schema for name in facts.wanted}
     creating = {name.schema for name in facts.wanted if name not in facts.tables} | {facts.task.meta_schema}
     failures = 0
@@ -127,20 +125,20 @@ def check_target(facts: TargetFacts) -> Findings:
         missing = [privilege for privilege in wanted if not _on_all(facts, privilege, schema)]
         if missing:
             failures += 1
-            yield State.FAIL, f"{named(missing)} is missing on {schema}", _grants(facts, wanted, {schema})
+            yield State.FAIL, f"{short_list(missing)} is missing on {schema}", _grants(facts, wanted, {schema})
     if any(source.follows for source in facts.sources):
         ddl = (*DDL, *facts.info.capabilities.foreign_keys_need)
         for schema in sorted(schemas):
             missing = [privilege for privilege in ddl if not facts.grants.allow(privilege, schema)]
             if missing and not failures:
-                what = f"{named(missing)} is missing on {schema}: DDL of the source would stop the sync"
+                what = f"{short_list(missing)} is missing on {schema}: DDL of the source would stop the sync"
                 yield State.WARN, what, _grants(facts, (*ROWS, *ddl), {schema})
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
 
 
 def _on_all(facts: TargetFacts, privilege: str, schema: str) -> bool:
-    """Tell whether the account has it on the whole schema, or on each of its tables that is wanted."""
+    """Return True if the account has the privilege on the whole schema, or on each wanted table of it."""
     if facts.grants.allow(privilege, schema):
         return True
     tables = [name for name in facts.wanted if name.schema == schema]

@@ -1,4 +1,4 @@
-"""The server itself: its release, its id, and how many connections it takes."""
+"""The server itself: its release, its id, and its limit of connections."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from airflow_provider_dm.engine.precheck.result import Findings, State, verdict
 
 
 def check_version(facts: ServerFacts) -> Findings:
-    """Check that the release is one that this engine knows how to read or write."""
+    """Check that this release of the server was tested with this engine."""
     oldest = facts.info.capabilities.oldest
     found, before = f"{facts.info.flavour.value} {facts.info.version}", ".".join(map(str, oldest))
-    remedy = f"It was never tried with releases before {before}: upgrade, or test your data well."
+    remedy = f"Releases before {before} were never tested: upgrade, or test with your data."
     return verdict(facts.info.version_number < oldest, State.WARN, found, remedy, fine=found)
 
 
@@ -24,18 +24,18 @@ def check_source_flavour(facts: ServerFacts) -> Findings:
 
 
 def check_server_id(facts: SourceFacts) -> Findings:
-    """Check that the source has a server id, as a replica cannot connect to one without, and that ours differs."""
+    """Check that the source has a server id, as a replica cannot connect without one, and that the task's differs."""
     server_id = facts.info.server_id
     if server_id == 0:
         remedy = "Set server_id to a number that no other server of this replication has."
         return [(State.FAIL, "server_id is 0", remedy)]
-    message = f"our replica connection has the server-id {server_id}, which is the source's own"
-    remedy = "Give another server-id in source.yaml, or none."
+    message = f"server-id {server_id} of source.yaml is the source's own server_id"
+    remedy = "Set another server-id in source.yaml, or none."
     return verdict(facts.config.server_id == server_id, State.FAIL, message, remedy, fine=f"server_id is {server_id}")
 
 
 def check_source_connections(facts: SourceFacts) -> Findings:
-    # One to read with for each thread, one for the relay, some for questions.
+    # One connection for each thread, one for the relay, some for queries.
     return _enough(facts, facts.subtask.mydumper.threads + 4)
 
 
@@ -45,7 +45,7 @@ def check_target_connections(facts: TargetFacts) -> Findings:
 
 def _enough(facts: ServerFacts, wanted: int) -> Findings:
     most = facts.setting("max_connections")
-    message = f"max_connections is {most}, the task may open {wanted}"
+    message = f"max_connections is {most}, the task may open {wanted} connections"
     few = most.isdigit() and 0 < int(most) < wanted
     fine = f"max_connections is {most or 'not limited'}"
     return verdict(few, State.WARN, message, "Raise it, or lower the threads.", fine=fine)

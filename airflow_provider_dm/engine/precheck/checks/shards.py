@@ -1,4 +1,4 @@
-"""Tables that are merged: whether their shards begin alike, and what becomes of DDL on them."""
+"""Merged tables: whether their shards have the same definition at the start, and how their DDL is treated."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import Findings, State, named, said
+from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list
 from airflow_provider_dm.engine.schema.model import Table
 
 _WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int(?:eger)?|year)\s*\(\d+\)", re.IGNORECASE)
 _DOCUMENTS: Final = frozenset({"json", "longtext"})
-"""What one flavour calls JSON is LONGTEXT of the other."""
+"""Data types that the two flavours use for JSON."""
 
 _Form: TypeAlias = tuple[str, bool, bool]
-"""A column's type, whether it may be NULL, and whether it is computed."""
+"""A column's type, whether it may be NULL, and its generation expression."""
 
 
 class ShardsDiffer(DmError):
@@ -31,21 +31,21 @@ class ShardsDiffer(DmError):
     code = "DM-7402"
     scope = Scope.UPSTREAM
     what = (
-        "the shards of {target} do not begin alike, as DDL that all of them make has to find them: {one} and {other} "
-        "differ in {what_differs}."
+        "the shards of {target} differ at the start, but DDL of all shards requires the same definition: {one} and "
+        "{other} differ in {what_differs}."
     )
     hint = (
         "Execute the same DDL on all shards before the task begins, or before a source joins it. If it is being "
-        "executed now, wait until all shards have it. `ignore-checking-items: [shard_tables]` begins all the same, if "
+        "executed now, wait until all shards have it. `ignore-checking-items: [shard_tables]` starts nevertheless, if "
         "the columns have the same names. Then a DDL that one source has executed before, and another source executes "
-        "later, waits for the first source with the rows behind it, until `dmctl shard-ddl-lock unlock ID "
+        "later, waits for the first source and holds the rows after it, until `dmctl shard-ddl-lock unlock ID "
         "--force-remove`."
     )
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """A table with the source that it is in."""
+    """A table and its source."""
 
     source: SourceFacts
     table: Table
@@ -55,20 +55,21 @@ class _Shard:
 
 
 def merges(facts: TargetFacts) -> bool:
-    """Tell whether the task follows the log of tables that it merges."""
+    """Return True if the task replicates the log of tables that it merges."""
     return any(source.follows for source in facts.sources) and bool(_merged(facts))
 
 
 def check_shards(facts: TargetFacts) -> Findings:
-    """Check that all shards of each merged table begin alike; without shard-mode, say what becomes of their DDL.
+    """Check that all shards of each merged table have the same definition at the start; without shard-mode, warn about
+    DDL.
 
-    A source that joins a task has to begin like the others where their rows are applied. Where a task begins in the
-    past, its log may hold the DDL in which they differ now: that is a warning.
+    A source that joins a task is compared with the others as of their applied rows. If a task starts in the past, its
+    log may contain the DDL by which shards differ now: that is a warning.
     """
     merged = _merged(facts)
     yield from _check_safe_mode(merged)
     if facts.task.sharding is ShardMode.NONE:
-        what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
+        what = f"several tables are merged into {short_list([str(one) for one in merged])}, but shard-mode is not set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
         return
     found = 0
@@ -78,10 +79,10 @@ def check_shards(facts: TargetFacts) -> Findings:
         first, *others = [*begun[:1], *fresh]
         for other in others:
             flavours = {one.source.info.flavour for one in (first, other)}
-            if differs := difference(first.table, other.table, one_flavour=len(flavours) == 1):
+            if differs := shard_difference(first.table, other.table, one_flavour=len(flavours) == 1):
                 found += 1
                 state = State.FAIL if other.source.copies else State.WARN
-                yield state, *said(ShardsDiffer(str(target), str(first), str(other), differs))
+                yield state, *message_and_remedy(ShardsDiffer(str(target), str(first), str(other), differs))
     if not found:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
@@ -89,22 +90,22 @@ def check_shards(facts: TargetFacts) -> Findings:
 def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Findings:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
     if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
-        what = f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several"
-        yield State.FAIL, f"{what}, and not for others", "Set it for all of them, or for none."
+        what = f"safe-mode: true for some of the sources of {short_list(mixed)}, which merge several"
+        yield State.FAIL, f"{what}, but not for others", "Set it for all of them, or for none."
     loose = [str(target) for target, found in safe.items() if found == {True}]
     if loose:
-        what = f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)}"
+        what = f"safe-mode: true, so rows with the same key in several source tables of {short_list(loose)}"
         way_out = (
-            "Leave safe-mode out if they should not: restarts are exact without it, and a collision stops the task. "
-            "query-status counts them (docs/how-to/safe-mode.md)."
+            "Remove safe-mode unless this is wanted: restarts are exact without it, and a collision stops the task. "
+            "query-status counts collisions (docs/how-to/safe-mode.md)."
         )
         yield State.WARN, f"{what} overwrite each other", way_out
 
 
-def difference(one: Table, other: Table, *, one_flavour: bool) -> str:
-    """Return in what two shards differ that a DDL of both would find; "": in nothing.
+def shard_difference(one: Table, other: Table, *, one_flavour: bool) -> str:
+    """Return the difference of two shards that matters to DDL of both; "" if there is none.
 
-    Charsets and collations do not count: those of two flavours have different names.
+    Charsets and collations are not compared: their names differ between flavours.
     """
     mine, theirs = _columns(one), _columns(other)
     if mine.keys() != theirs.keys():
@@ -120,7 +121,7 @@ def difference(one: Table, other: Table, *, one_flavour: bool) -> str:
 
 
 def plain_type(column_type: str) -> str:
-    """Return a type as both flavours would write it.
+    """Return a type in the notation that both flavours share.
 
     >>> plain_type("int(10) unsigned"), plain_type("TINYINT(1)"), plain_type("varchar(10)"), plain_type("enum('A')")
     ('int unsigned', 'tinyint', 'varchar(10)', "enum('A')")
@@ -137,7 +138,7 @@ def _merged(facts: TargetFacts) -> dict[TableName, list[_Shard]]:
 
 
 def _applied(facts: TargetFacts, shard: _Shard) -> _Shard:
-    """Return a shard of a source that has begun as it is where its rows are applied, whatever DDL it has made since."""
+    """Return a shard of a started source with its definition as of the applied rows, before any later DDL."""
     held = facts.begun[shard.source.id].held
     return replace(shard, table=held.get(shard.table.name, shard.table))
 

@@ -1,4 +1,4 @@
-"""What a server changes by itself when a row is written: triggers of the target, cascades of the source."""
+"""Changes that a server makes by itself when a row is written: triggers of the target, cascades of the source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import Findings, State, named, verdict
+from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
 from airflow_provider_dm.engine.schema.catalogue import create_statement, stored_names
 
 TRIGGERS: Final = "target_triggers"
@@ -26,11 +26,11 @@ _CHANGES_ROWS: Final = re.compile(r"CASCADE|SET NULL|SET DEFAULT")
 
 
 def check_triggers(facts: TargetFacts) -> Findings:
-    """Check that the target tables have no triggers. What the source's did is in its binlog and in its rows: the
-    target's would do it again, or more.
+    """Check that the target tables have no triggers. The changes of the source's triggers are in its binlog and its
+    rows: triggers of the target would repeat them, or make other changes.
 
-    Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it
-    none is seen, and this check passes."""
+    Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it no
+    trigger is visible, and this check passes."""
     wanted = set(stored_names(facts.connection, facts.wanted).values())
     found = sorted(
         f"{TableName(text(schema), text(trigger))} on {table}"
@@ -38,38 +38,37 @@ def check_triggers(facts: TargetFacts) -> Findings:
         for table in [TableName(text(table_schema), text(table_name))]
         if table in wanted
     )
-    what = f"triggers would run for every row that is written: {named(found)}"
+    what = f"triggers would run for every row that is written: {short_list(found)}"
     remedy = (
-        f"Drop or disable them for the time of the migration, or name {TRIGGERS} in ignore-checking-items if they do "
-        "no harm."
+        f"Drop or disable them during the migration, or name {TRIGGERS} in ignore-checking-items if they do no harm."
     )
-    return verdict(found, State.FAIL, what, remedy, fine=f"no triggers to be seen on {len(wanted)} target tables")
+    return verdict(found, State.FAIL, what, remedy, fine=f"no visible triggers on {len(wanted)} target tables")
 
 
 def check_cascades(facts: SourceFacts) -> Findings:
-    """Check for cascades: one that InnoDB executes changes rows of the child table that its binlog does not tell of.
+    """Check for cascading foreign keys: if InnoDB executes a cascade, the changed rows of the child are not logged.
 
-    MySQL 9.6 took cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` brings the old ways back. It is
-    the child that matters: its parent may be outside of the selection."""
+    MySQL 9.6 moved cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` restores the old behaviour. Only
+    the child table matters: its parent may be outside of the selection."""
     logs = facts.info.capabilities.cascades_can_be_logged
     found = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
     if not found:
         yield State.OK, "no foreign keys that change rows of the selected tables", ""
     elif logs and facts.setting("innodb_native_foreign_keys") == "OFF":
-        yield State.OK, f"{len(found)} foreign keys change rows of the selected tables, and the binlog tells of it", ""
+        yield State.OK, f"{len(found)} foreign keys change rows of the selected tables, and the binlog has them", ""
     else:
         remedy = (
-            "Rows that a cascade deletes or changes would stay as they were in the target. Have the application or "
+            "Rows that a cascade deletes or changes would stay unchanged in the target. Let the application or "
             "triggers of the source change the child rows instead, leave these tables out, or name "
-            f"{CASCADES} in ignore-checking-items if no parent row is deleted or gets another key meanwhile."
+            f"{CASCADES} in ignore-checking-items if no parent row is deleted or changes its key during the migration."
         )
         who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if logs else "MariaDB's binlog"
-        what = f"foreign keys change rows of their tables and {who} does not tell of it: {named(found)}"
+        what = f"foreign keys change rows of their tables and {who} does not have these changes: {short_list(found)}"
         yield State.FAIL, what, remedy
 
 
 def _cascades(facts: SourceFacts, table: TableName) -> Iterator[str]:
-    # Not information_schema.referential_constraints: MariaDB shows no row of it to an account that may only SELECT.
+    # Not information_schema.referential_constraints: MariaDB shows it only with more privileges than SELECT.
     for found in _FOREIGN_KEY.finditer(create_statement(facts.connection, table)):
         if _CHANGES_ROWS.search(found["actions"]):
             yield f"{found['name'].strip('`')} ({found['actions'].strip()})"

@@ -1,4 +1,4 @@
-"""The tables have types, keys and engines that can be carried, on both sides."""
+"""The tables' types, keys and engines are supported, on both sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
-from airflow_provider_dm.engine.precheck.result import Findings, State, named, said, verdict
+from airflow_provider_dm.engine.precheck.result import Findings, State, message_and_remedy, short_list, verdict
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
@@ -27,8 +27,8 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
 
 _ALTERED_SINCE: Final = (
-    "If the source's table was altered since the start (`meta`), leave the target's as it was then: the sync follows "
-    "the DDL. Else alter the target's."
+    "If the source's table was altered since the start (`meta`), leave the target's table as it was at the start: the "
+    "sync executes the DDL. Otherwise alter the target's table."
 )
 
 
@@ -40,7 +40,7 @@ def check_types(facts: SourceFacts) -> Findings:
                 codec_for(table.name, column)
             except UnsupportedColumnType as error:
                 found.append(error)
-    columns = named([f"{error.table}.{error.column} {error.type}" for error in found])
+    columns = short_list([f"{error.table}.{error.column} {error.type}" for error in found])
     remedy = found[0].way_out if found else ""
     fine = f"all columns of {len(facts.tables)} tables have supported types"
     return verdict(found, State.FAIL, f"column types that are not supported yet: {columns}", remedy, fine=fine)
@@ -48,35 +48,37 @@ def check_types(facts: SourceFacts) -> Findings:
 
 def check_keys(facts: SourceFacts) -> Findings:
     keyless = [str(table.name) for table in facts.tables if table.identity is None]
-    what = f"tables without a primary or not-null unique key: {named(keyless)}"
-    remedy = "They are copied in one transaction each and replayed by whole rows, which is slow; add a primary key."
+    what = f"tables without a primary or not-null unique key: {short_list(keyless)}"
+    remedy = "Each is copied in one transaction and its changes match whole rows, which is slow; add a primary key."
     return verdict(keyless, State.WARN, what, remedy, fine="every table has a key")
 
 
 def check_foreign_keys(facts: SourceFacts) -> Findings:
     tables = [str(table.name) for table in facts.tables if table.has_foreign_keys]
     remedy = "Rows are written with foreign_key_checks=0. Create such target tables by hand, without the constraint."
-    return verdict(tables, State.WARN, f"tables with foreign keys: {named(tables)}", remedy, fine="no foreign keys")
+    return verdict(
+        tables, State.WARN, f"tables with foreign keys: {short_list(tables)}", remedy, fine="no foreign keys"
+    )
 
 
 def check_online_ddl(facts: SourceFacts) -> Findings:
-    """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
+    """Check that no online DDL is running at the start, and report the tables that count as an online DDL tool's."""
     kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
     ghosts = {name: "" for name, kind in kinds.items() if kind is TableKind.GHOST}
     trash = [str(name) for name, kind in kinds.items() if kind is TableKind.TRASH]
     if ghosts and facts.follows and facts.known is None:
-        told = ghosts_there(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
-        ghosts = {name: told[name].flaw if name in told else "nobody knows what it was made of" for name in ghosts}
+        found = ghosts_there(facts.connection, facts.rules.block_allow).ghosts if facts.copies else {}
+        ghosts = {name: found[name].flaw if name in found else "its original definition is unknown" for name in ghosts}
     if ghosts:
         why = [f"{name} ({flaw})" for name, flaw in ghosts.items() if flaw]
-        what = f"an online DDL is under way, or has left these tables behind: {named(why or list(map(str, ghosts)))}"
-        remedy = "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
-        yield State.FAIL if why else State.WARN, what, remedy if why else "Drop what is left over."
+        what = f"an online DDL is running, or has left these tables behind: {short_list(why or list(map(str, ghosts)))}"
+        remedy = "Wait for its end, or drop leftover tables. Otherwise the sync may stop."
+        yield State.FAIL if why else State.WARN, what, remedy if why else "Drop leftover tables."
     if trash:
-        remedy = "If they are not, give shadow-table-rules and trash-table-rules, or online-ddl: false."
-        yield State.WARN, f"not migrated, as tables of an online DDL tool: {named(trash)}", remedy
+        remedy = "If they are not, set shadow-table-rules and trash-table-rules, or online-ddl: false."
+        yield State.WARN, f"not migrated, as tables of an online DDL tool: {short_list(trash)}", remedy
     if not ghosts and not trash:
-        yield State.OK, "no online DDL is under way", ""
+        yield State.OK, "no online DDL is running", ""
 
 
 def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
@@ -88,13 +90,13 @@ def check_engines(facts: ServerFacts, names: Iterable[TableName]) -> Findings:
         for name in [TableName(text(schema), text(table))]
         if name in wanted and text(engine or b"").lower() not in TRANSACTIONAL
     ]
-    what = f"tables whose engine knows no transactions: {named(other)}"
+    what = f"tables with an engine without transactions: {short_list(other)}"
     return verdict(other, State.FAIL, what, "ALTER TABLE … ENGINE = InnoDB.", fine="all tables are transactional")
 
 
 def check_columns(facts: TargetFacts) -> Findings:
-    """Check that every source table, as the task reads and filters it, fits its target table; shards of a table that
-    does not exist yet have to fit the first of them. Where a DDL is on its way, nothing is said.
+    """Check that every source table, as the task reads and filters it, fits its target table; shards of a missing table
+    are compared with the first shard. Tables with a pending DDL are not checked.
     """
     expected = dict(facts.tables)
     misfits = 0
@@ -115,20 +117,20 @@ def check_columns(facts: TargetFacts) -> Findings:
                 if isinstance(error, TargetTableMismatch | TargetKeyNotKept) and _was_other(facts, source):
                     yield State.WARN, error.happened(), _ALTERED_SINCE
                 else:
-                    yield State.FAIL, *said(error)
+                    yield State.FAIL, *message_and_remedy(error)
     if not misfits:
         yield State.OK, f"{len(facts.tables)} target tables fit", ""
 
 
 def _was_other(facts: TargetFacts, source: SourceFacts) -> bool:
-    """Return True if the source's tables may have been others at the start of the task."""
+    """Return True if the source's tables may have had other definitions at the start of the task."""
     return source.id not in facts.begun and source.begins_in_past
 
 
 def check_changes(facts: TargetFacts) -> Findings:
-    """Check, of a task that has begun, that its rules are what they were then; while it loads, its tables too."""
+    """Check that the rules of a started task are unchanged; while it loads, its tables too."""
     found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
-    return found or [(State.OK, "the rules are those that the task has begun with", "")]
+    return found or [(State.OK, "the rules are unchanged since the start of the task", "")]
 
 
 def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
@@ -141,21 +143,21 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
         try:
             schema.check_route(source.rules.router.route(name))
         except DmError as error:
-            yield State.FAIL, *said(error)
+            yield State.FAIL, *message_and_remedy(error)
         if begun.loading and now.get(name) != schema.table:
-            reason = "its columns or keys are not those it began with" if name in now else "it is gone"
+            reason = "its columns or keys differ from those at the start" if name in now else "it no longer exists"
             if source.subtask.mode is TaskMode.FULL:
-                yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
+                yield State.FAIL, *message_and_remedy(SchemaChangedDuringCopy(source.id, str(name), reason))
             else:
                 what = f"{source.id}: {name} was changed since the load began ({reason})"
-                yield State.WARN, f"{what}: the load follows its DDL", ""
+                yield State.WARN, f"{what}: the load executes its DDL", ""
     known = {schema.table.name for schema in begun.schemas}
     for name in sorted(now.keys() - known):
-        yield State.WARN, *said(TableNotCopied(source.id, str(name)))
+        yield State.WARN, *message_and_remedy(TableNotCopied(source.id, str(name)))
 
 
 def check_creation(facts: TargetFacts) -> Findings:
-    """Check that target tables that do not exist can be created after their source."""
+    """Check that missing target tables can be created like their source tables."""
     planned: set[TableName] = set()
     bad = 0
     taken = _other_relations(facts)
@@ -172,7 +174,7 @@ def check_creation(facts: TargetFacts) -> Findings:
 
 
 def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
-    """Return those of the wanted target tables that are something else on the target: views, sequences."""
+    """Return the wanted target tables that exist as something else on the target: views, sequences."""
     rows = query(facts.connection, "SELECT table_schema, table_name, table_type FROM information_schema.tables")
     found = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
     fold = names_fold(facts.connection)
@@ -191,14 +193,14 @@ def _creation(
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
         return
     if source.id in facts.begun:
-        yield State.FAIL, *said(TargetTableGone(str(target), f"{source.id}:{table.name}"))
+        yield State.FAIL, *message_and_remedy(TargetTableGone(str(target), f"{source.id}:{table.name}"))
         return
     if not source.copies and source.begins_in_past:
         what = f"{target} does not exist: the sync creates it if {table.name} was created since the start (`meta`)"
-        yield State.WARN, what, "Create it if the table is older, as it was at the start."
+        yield State.WARN, what, "If the table is older, create it with its definition at the start."
         return
     if not source.copies:
-        yield State.FAIL, f"{target} does not exist", "Create it, or begin with a full migration (task-mode all)."
+        yield State.FAIL, f"{target} does not exist", "Create it, or start with a full migration (task-mode all)."
         return
     try:
         made = create_table_like(
@@ -213,7 +215,7 @@ def _creation(
         if made.keyless:
             check_keyless(facts.connection, [str(target)], str(facts.endpoint))
     except (CannotCreateTarget, KeyDemanded) as error:
-        yield State.FAIL, *said(error)
+        yield State.FAIL, *message_and_remedy(error)
         return
     for note in made.notes:
         remedy = "Create the table by hand if you want another collation."
