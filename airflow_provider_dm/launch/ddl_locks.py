@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_dm.engine.meta.model import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.shard.lock import Action, Lock, LockRefuses, Phase, wished, withdrawn
+from airflow_provider_dm.engine.shard.lock import Action, Lock, LockRefuses, Phase, with_decision, withdrawn
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ def lock_json(lock: Lock, age: float) -> Json:
         "unsynced": lock.unsynced,
         "number": lock.number,
         "phase": lock.phase.value,
-        "wish": lock.wish.value if lock.wish else "",
+        "decision": lock.decision.value if lock.decision else "",
         "conflict": sides,
         "ageSeconds": round(age, 1),
     }
@@ -67,7 +67,7 @@ def unlock(
     def how(found: Stored | None) -> Stored:
         if found is None:
             raise LockRefuses(lock_id, "it was resolved meanwhile")
-        return wished(Lock.from_json(found), action, owner, force=force).to_json()
+        return with_decision(Lock.from_json(found), action, owner, force=force).to_json()
 
     changed = store.change_ddl_lock(meant.task, lock_id, meant.number, how)
     assert changed is not None

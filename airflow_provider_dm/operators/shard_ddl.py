@@ -34,7 +34,8 @@ class DmShardDdlLockOperator(BaseOperator):
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 
-    Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish"}``.
+    Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number",
+    "decision"}``.
     """
 
     template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
@@ -79,4 +80,4 @@ class DmShardDdlLockOperator(BaseOperator):
         push_dm_page(context, task=lock.task)
         self.log.info("%s: %s it, at its next look or its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
-        return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish")}
+        return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "decision")}

@@ -145,7 +145,7 @@ def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers:
     assert said["run_that_of_mariadb-01"] == said["made_by_hand"] == said["later"] == "skipped"
     assert api.xcom(DAG_ID, run, "sync_again")["status"] == "finished"
     decided = api.xcom(DAG_ID, run, "run_that_of_mysql-02")
-    assert (decided["owner"], decided["wish"]) == ("mysql-02", "exec")
+    assert (decided["owner"], decided["decision"]) == ("mysql-02", "exec")
     target = servers["dm_target_default"]
     assert target.sql(f"SELECT * FROM {SCHEMA}.o ORDER BY id") == [(0, 1, None), (1, 1, None), (10, 2, 3), (11, 2, 3)]
     kinds = "SELECT column_type FROM information_schema.columns WHERE table_schema = %s AND column_name = 'c'"

@@ -121,7 +121,9 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
         "not_told": ("failed", 1),
         "soft_late": ("skipped", 1),
     }
-    assert "a has made ALTER TABLE `shop`.`orders` ADD COLUMN `c` int; b has made" in "".join(capfd.readouterr())
+    assert "a has executed ALTER TABLE `shop`.`orders` ADD COLUMN `c` int; b has executed" in "".join(
+        capfd.readouterr()
+    )
     for ti in run.get_task_instances():
         if not ti.task_id.startswith("soft"):
             shown = {one["ID"]: one for one in ti.xcom_pull(task_ids=ti.task_id, key=LOCKS_KEY)}
@@ -144,7 +146,7 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
     refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing", "late", "no_number"), ("failed", 1))
     assert tasks == {**refused, "decided": ("success", 1), "forced": ("success", 1), "waits": ("failed", 1)}
     with DmMetadataHook().get_store() as store:
-        locks = {one.id: (one.owner, one.wish) for one in (Lock.from_json(body) for body, _ in store.ddl_locks())}
+        locks = {one.id: (one.owner, one.decision) for one in (Lock.from_json(body) for body, _ in store.ddl_locks())}
     assert locks == {ID: ("b", Action.SKIP), lock_id("shops", OTHER): ("a", Action.EXEC)}
 
 

@@ -168,7 +168,7 @@ class Drivers:
             fits = not any(
                 word in sql for info in lock.infos for sql in info.ddls for word in ("DROP COL", "CHANGE", "RENAME")
             )
-            if lock.unsynced and not lock.executed and lock.wish is None and fits:
+            if lock.unsynced and not lock.executed and lock.decision is None and fits:
                 with suppress(LockRefuses):
                     unlock(self.shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
                     self.done["unlocked"] += 1

@@ -1,23 +1,23 @@
-"""Row changes as Arrow record batches, for people who ask what happened: one line for each changed row.
+"""Row changes as Arrow record batches, for audits: one line for each changed row.
 
-All batches have the columns of `schema_of`, the last two of which, `before` and `after`, are null where there was or is
-no row. A row has two shapes: `AnyTable` makes it a map from column name to text, for rows of many tables; `OneTable` a
-struct with a type for each column. What a canonical value means, its codec's style says: no list of column types here.
+All batches have the columns of `schema_of`. The last two, `before` and `after`, are null if the row did not exist
+before or after the change. Rows have one of two shapes: `AnyTable` makes a row a map from column name to text, for rows
+of many tables; `OneTable` makes it a struct with a typed field for each column. The codec's style decides the type:
 
     style          struct                                          text in a map
     PLAIN          long, or decimal(20,0) for BIGINT UNSIGNED      its digits
                    decimal(p,s) up to 38 digits, else string
-    FLOAT          double (of FLOAT as well: exactly the number)   its shortest digits
+    FLOAT          double (also for FLOAT: exactly the number)     its shortest digits
     BITS           long, or decimal(20,0) for BIT(64)              the same number
     QUOTED         string: a date may be 0000-00-00                the same
     TEXT, JSON     string                                          the same
     ENUM           string; the invalid value is "", as in SELECT   the same
-    CHARSET(_HEX)  string, where `charsets` knows the charset,     the same, or 0x and hexadecimal
+    CHARSET(_HEX)  string if `charsets` knows the charset,         the same, or 0x and hexadecimal
                    else binary
     HEX            binary                                          0x and hexadecimal
 
-Text that is not what its charset allows stops with UndecodableText; `text_as_bytes` shows all text as stored. Canonical
-values arrive side by side in one buffer (`images.cells_of`), which Arrow takes as it is.
+Text that is invalid in its charset raises UndecodableText; with `text_as_bytes` all text is shown as stored bytes.
+Canonical values are adjacent in one buffer (`images.cells_of`), which Arrow uses without a copy.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
-"""The bytes of row images that a batch has; one row may have more."""
+"""Maximum bytes of row images in a batch; a single row may have more."""
 LONGEST_DECIMAL: Final = 38
-"""Digits of the widest decimal that Spark has."""
+"""Maximum digits of Spark's decimals."""
 
 _LARGEST_OFFSET: Final = (1 << 31) - 1
 _MICROSECONDS: Final = 1_000_000
@@ -66,7 +66,7 @@ class UndecodableText(DmError):
 
     code = "DM-3051"
     scope = Scope.UPSTREAM
-    what = "column `{column}` of {table} has a value at {at} that is no text in {charset}: {value}."
+    what = "column `{column}` of {table} has a value at {at} that is not text in {charset}: {value}."
     hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
 
 
@@ -75,7 +75,7 @@ class UndecodableText(DmError):
 
 @dataclass(eq=False)
 class NotText(ValueError):
-    """Value number `index` is not what its charset allows."""
+    """Value number `index` is invalid in its charset."""
 
     index: int
     value: bytes
@@ -83,9 +83,9 @@ class NotText(ValueError):
 
 @dataclass(frozen=True)
 class Form:
-    """The way to show a column: its Arrow type, and a function from canonical values (binary) to an array of it.
+    """The Arrow type of a column, and a function from canonical values (binary) to an array of it.
 
-    `text`: the same as text for people, of type string. Both functions raise NotText.
+    `text`: the function to an array of type string. Both functions raise NotText.
     """
 
     type: pa.DataType
@@ -94,7 +94,7 @@ class Form:
 
 
 def form_of(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
-    """Return how a column is shown. Raises UnsupportedColumnType."""
+    """Return the form in which a column is shown. Raises UnsupportedColumnType."""
     style = codec_for(table.name, column).style
     read: Decoder | None = None
     match style:
@@ -132,7 +132,7 @@ def _number_type(column: Column) -> pa.DataType:
 
 
 def _cast_to(kind: pa.DataType) -> Form:
-    """Return the form of canonical values that are ASCII, and that Arrow reads as what they are."""
+    """Return the form of canonical values in ASCII that Arrow can parse."""
 
     def text(values: pa.Array) -> pa.Array:
         return values.cast(pa.string())
@@ -159,7 +159,7 @@ def _utf8_array(values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return _by_value(_utf8, pa.string())(values)  # says which
+        return _by_value(_utf8, pa.string())(values)  # raises for the invalid value
 
 
 def _members(values: pa.Array) -> pa.Array:
@@ -183,7 +183,7 @@ def _hexadecimal(value: bytes) -> str:
 
 @dataclass(eq=False)
 class Unshown(ValueError):
-    """Row number `index` has a value in `column` that cannot be shown."""
+    """Row number `index` has an invalid value in `column`."""
 
     index: int
     table: Table
@@ -198,11 +198,11 @@ class Shape(Protocol):
     def type(self) -> pa.DataType: ...
 
     def rows(self, table: int, columns: Sequence[pa.Array]) -> pa.Array:
-        """Build the rows of a table (an index) from its columns, canonical values as binary arrays. Raises Unshown."""
+        """Build the rows of a table (by index) from its columns, binary arrays of canonical values. Raises Unshown."""
 
 
 class AnyTable:
-    """A row is a map from column name to text; a NULL is a null of the map."""
+    """A row is a map from column name to text; NULL is a null of the map."""
 
     def __init__(self, tables: Sequence[Table], *, text_as_bytes: bool = False) -> None:
         self._tables = tables
@@ -221,7 +221,7 @@ class AnyTable:
             self._forms[table] = forms
         texts = _converted(definition, [form.text for form in forms], columns)
         rows, width = len(columns[0]), len(columns)
-        by_row = np.arange(rows * width).reshape(width, rows).T.ravel()  # columns one behind the other -> rows
+        by_row = np.arange(rows * width).reshape(width, rows).T.ravel()  # one column after the other -> rows
         names = pa.array([column.name for column in definition.columns], pa.string())
         return pa.MapArray.from_arrays(
             pa.array(np.arange(0, rows * width + 1, width), pa.int32()),
@@ -231,7 +231,7 @@ class AnyTable:
 
 
 class OneTable:
-    """A row is a struct with the columns of the one table there is."""
+    """A row is a struct with the columns of the only table."""
 
     def __init__(self, table: Table, *, text_as_bytes: bool = False) -> None:
         self._table = table
@@ -292,8 +292,8 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield every change of a wanted table in a range, in order, in batches of bounded size.
 
-    `sub_dir`: what the batches call the folder of the range's file. `gtid`: of the transaction in which the range
-    begins, if it begins inside of one. Raises what `rows.decode_range` does, and UndecodableText.
+    `sub_dir`: the name of the file's sub-directory in the batches. `gtid`: of the transaction in which the range
+    begins, if it begins inside a transaction. Raises the errors of `rows.decode_range`, and UndecodableText.
     """
     changes = split_range(byte_range, wanted)
     with Events(byte_range, gtid) as events:
@@ -303,7 +303,7 @@ def record_batches(
 
 
 def _sized(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield the same changes in batches that are neither too small nor too large."""
+    """Split or join batches to a size between the limits."""
     held: list[Batch] = []
     rows = size = 0
     for batch in batches:
@@ -335,7 +335,7 @@ def _cut(batch: Batch) -> Iterator[Batch]:
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """Join several batches into one, over the bytes of all; neighbours mostly share theirs."""
+    """Join several batches into one, over the bytes of all; adjacent batches mostly share their bytes."""
     if len(batches) == 1:
         return batches[0]
     pieces: list[bytes] = []
@@ -395,7 +395,7 @@ class _Writer:
         ]
 
     def _numbers(self, positions: Any, first: Any, counts: Any) -> Any:
-        """Return each change's number in its event, which may have begun in the batch before."""
+        """Return the number of each change in its event, which may have begun in the previous batch."""
         starts = first.copy()
         if int(positions[0]) == self._event:
             starts[0] -= self._rows_of_event
@@ -443,7 +443,7 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
 
 
 def _arrays(layout: Layout, cells: Cells, rows: int) -> list[pa.Array]:
-    """Return one binary array for each column; the cells lie row by row."""
+    """Return one binary array for each column; the cells are stored row by row."""
     present = cells.ends >= 0
     ends = np.where(present, cells.ends, ~cells.ends)
     if len(ends) and int(ends[-1]) > _LARGEST_OFFSET:

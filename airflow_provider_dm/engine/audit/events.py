@@ -1,10 +1,10 @@
-"""A page of a log's events for people, read by mysql-replication's stream reader from a server or from a relay log.
+"""A page of a log's events for people, read by mysql-replication's stream reader from a server or a relay log.
 
     BinLogStreamReader ── connection ─┬─ a server                    (Listening)
-                                      └─ files of a relay directory  (Files: what a server would send of them)
+                                      └─ files of a relay directory  (Files: the bytes that a server would send)
 
-It is for looking, not for applying: what the library cannot read is shown by its name and place with what is wrong, and
-the page goes on. Values are what the library makes of them, without names where binlog_row_metadata is not FULL.
+It is for display only: an event that the library cannot read is shown by its name and location with the error, and the
+page continues. Values are shown as the library returns them, without column names unless binlog_row_metadata is FULL.
 """
 
 from __future__ import annotations
@@ -71,21 +71,21 @@ class EventsRefused(DmError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A choice of events in a log. `table`: its rows, and statements that name it; None: everything."""
+    """The selected events of a log. `table`: its rows, and statements that name it; None: all events."""
 
     begin: Location
     until: Location | None = None
     table: TableName | None = None
     limit: int = 100
     rows: bool = False
-    """With the values of rows."""
+    """Whether to include the values of rows."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Events in the order of the log, and the place behind them; None: there is nothing more.
+    """Events in the order of the log, and the location after them; None at the end of the log.
 
-    It ends with a transaction, where it holds a whole one: rows cannot be shown without the table map before them.
+    A page that holds a whole transaction ends with one: rows cannot be shown without the preceding table map.
     """
 
     events: tuple[Json, ...]
@@ -94,7 +94,7 @@ class Page:
 
 @dataclass
 class _Heard:
-    """The headers of what was received since they were taken last: the reader passes some events over in silence."""
+    """The headers received since the last `take`: the reader skips some events silently."""
 
     headers: list[EventHeader] = field(default_factory=list)
 
@@ -110,11 +110,11 @@ class _Heard:
 
 
 def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
-    """Return a page of a server's log. Raises EventsRefused, and what TLS raises."""
+    """Return a page of a server's log. Raises EventsRefused, and TLS errors."""
     heard = _Heard()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
-        connection = _Listening(database=db, **settings)  # PyMySQL's old name for it
+        connection = _Listening(database=db, **settings)  # the reader passes PyMySQL's old name
         connection.heard = heard
         return connection
 
@@ -125,13 +125,13 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
 
 
 def relay_page(files: Sequence[LogFile], wanted: Wanted) -> Page:
-    """Return a page of a relay log. `files`: from the one of `begin` on. Raises what reading files raises."""
+    """Return a page of a relay log. `files`: beginning with that of `begin`. Raises the errors of reading files."""
     heard = _Heard()
     return _page(wanted, heard, {}, lambda **_settings: _Files(files, wanted.begin.position, heard))
 
 
 class _Listening(GuardedConnection):
-    """A connection to a server, whose events are overheard from the request for them on."""
+    """A connection to a server that records the headers of events after the request for them."""
 
     heard: _Heard | None = None
     listening = False
@@ -139,7 +139,7 @@ class _Listening(GuardedConnection):
     def _write_bytes(self, data: bytes) -> None:
         if data[4:5] == _DUMP:
             self.listening = True
-            if "MariaDB" in str(self.server_version):  # else it leaves the statements' texts out
+            if "MariaDB" in str(self.server_version):  # otherwise it omits the statements' texts
                 data = data[:_FLAGS_AT] + bytes([data[_FLAGS_AT] | _SEND_ANNOTATE]) + data[_FLAGS_AT + 1 :]
         super()._write_bytes(data)  # type: ignore[misc]
 
@@ -152,7 +152,7 @@ class _Listening(GuardedConnection):
 
 
 def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., Any]) -> Page:
-    logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns of logs without names of columns
+    logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns about logs without column names
     stream = BinLogStreamReader(
         connection_settings=settings,
         server_id=_FIRST_SERVER_ID + random.randrange(100_000),
@@ -165,7 +165,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
     )
     found: list[Json] = []
     begun = (0, wanted.begin)
-    """How many events lie before the transaction that is being read, and where that begins."""
+    """The number of events before the current transaction, and the location of its beginning."""
     try:
         for place, code, shown in _shown(stream, heard, wanted):
             if wanted.until is not None and place.sort_key >= wanted.until.sort_key:
@@ -183,7 +183,7 @@ def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., 
 
 
 def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
-    """Iterate over the events with their places and codes; None for those that are not wanted."""
+    """Yield each event's location, code and document; the document is None if the event is not selected."""
     here = wanted.begin
     while True:
         why = ""
@@ -191,7 +191,7 @@ def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Locatio
             event = stream.fetchone()
         except (pymysql.err.MySQLError, OSError, DmError):
             raise
-        except Exception as error:  # noqa: BLE001 (an event that the library cannot read; it is shown so)
+        except Exception as error:  # noqa: BLE001 (an event that the library cannot read is shown with the error)
             event, why = None, f"{type(error).__name__}: {error}"
         headers = heard.take()
         for number, header in enumerate(headers, 1):
@@ -210,7 +210,7 @@ def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Locatio
 
 
 def _begin(header: EventHeader, at_least: int) -> int:
-    """Return where an event begins: 32 bits of its end are in it."""
+    """Return the position at which an event begins: its header has 32 bits of its end."""
     if not header.log_position:
         return at_least
     low = (header.log_position - header.size) % _FOUR_GIB
@@ -219,58 +219,58 @@ def _begin(header: EventHeader, at_least: int) -> int:
 
 
 def _is_repeated(header: EventHeader, here: Location) -> bool:
-    """Tell whether it is the format that a server sends in front of a place inside of a file."""
+    """Return True for the format description event that a server sends before a position inside a file."""
     return header.code == FORMAT_DESCRIPTION and here.position > BINLOG_HEADER_SIZE
 
 
 def _json(event: Any, header: EventHeader, here: Location, wanted: Wanted, why: str) -> Json | None:
-    said: Json = {
+    document: Json = {
         "at": str(here),
         "time": dt.datetime.fromtimestamp(header.timestamp, dt.UTC).isoformat(),
         "type": EVENTS[header.code].name,
         "bytes": header.size,
     }
     if event is None and DO[header.code] == Do.ROWS:
-        why = why or "its table map lies before the page"
+        why = why or "its table map is before the page"
     if why:
-        return {**said, "unread": why}
+        return {**document, "unread": why}
     match event:
         case GtidEvent() | MariadbGtidEvent():
-            said["gtid"] = event.gtid
+            document["gtid"] = event.gtid
         case QueryEvent():
-            said |= {"schema": _text(event.schema), "sql": _text(event.query)}
+            document |= {"schema": _text(event.schema), "sql": _text(event.query)}
         case RowsQueryLogEvent():
-            said["sql"] = event.query
+            document["sql"] = event.query
         case MariadbAnnotateRowsEvent():
-            said["sql"] = _text(event.sql_statement)
+            document["sql"] = _text(event.sql_statement)
         case XidEvent():
-            said["xid"] = event.xid
+            document["xid"] = event.xid
         case RotateEvent():
-            said["next"] = f"{event.next_binlog}:{event.position}"
+            document["next"] = f"{event.next_binlog}:{event.position}"
         case TableMapEvent():
-            said["table"] = f"{event.schema}.{event.table}"
+            document["table"] = f"{event.schema}.{event.table}"
         case RowsEvent():
-            said |= {"table": f"{event.schema}.{event.table}", **_rows(event, with_values=wanted.rows)}
-    return said if wanted.table is None or _names(said, wanted.table) else None
+            document |= {"table": f"{event.schema}.{event.table}", **_rows(event, with_values=wanted.rows)}
+    return document if wanted.table is None or _names(document, wanted.table) else None
 
 
-def _names(said: Json, table: TableName) -> bool:
-    if "table" in said:
-        return bool(said["table"] == f"{table.schema}.{table.table}" and said["type"] != EVENTS[TABLE_MAP].name)
-    return re.search(rf"\b{re.escape(table.table)}\b", str(said.get("sql", "")), re.IGNORECASE) is not None
+def _names(document: Json, table: TableName) -> bool:
+    if "table" in document:
+        return bool(document["table"] == f"{table.schema}.{table.table}" and document["type"] != EVENTS[TABLE_MAP].name)
+    return re.search(rf"\b{re.escape(table.table)}\b", str(document.get("sql", "")), re.IGNORECASE) is not None
 
 
 def _rows(event: Any, *, with_values: bool) -> Json:
     kind = next((name for known, name in _CHANGES.items() if isinstance(event, known)), "")
     try:
         rows = list(event.rows)
-    except Exception as error:  # noqa: BLE001 (it is shown)
+    except Exception as error:  # noqa: BLE001 (the error is shown)
         return {"change": kind, "unread": f"{type(error).__name__}: {error}"}
     return {"change": kind, "rows": len(rows), **({"values": [_values(row) for row in rows]} if with_values else {})}
 
 
 def _values(row: Json) -> Json:
-    """Return a row's values, before and after, as text and numbers."""
+    """Return the values of a row, before and after, as text and numbers."""
     names = {"values": "values", "before_values": "before", "after_values": "after"}
     found = {names[key]: cells for key, cells in row.items() if key in names}
     return {side: {str(name): _plain(value) for name, value in cells.items()} for side, cells in found.items()}
@@ -283,7 +283,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: bytes | str) -> str:
-    """Return text, or bytes that are none as hexadecimal digits.
+    """Return text; bytes that are not UTF-8 are shown in hexadecimal.
 
     >>> _text(b"abc"), _text(bytes([0xFF, 0]))
     ('abc', '0xff00')
@@ -296,11 +296,11 @@ def _text(value: bytes | str) -> str:
         return f"0x{value.hex()}"
 
 
-# A relay log as if a server sent it
+# A relay log presented as a server
 
 
 class _Answers:
-    """Answers of the server to what the reader asks before it reads."""
+    """The server's answers to the queries that the reader runs first."""
 
     def __init__(self, checksum: bool) -> None:
         self.checksum = checksum
@@ -310,7 +310,7 @@ class _Answers:
         self.asked = sql.upper()
 
     def fetchone(self) -> Any:
-        """Return the format's checksum; that table maps have all metadata, which the reader uses where it is there."""
+        """Return the checksum algorithm, and full metadata of table maps, which the reader uses if present."""
         if "BINLOG_CHECKSUM" in self.asked:
             return ("binlog_checksum", "CRC32" if self.checksum else "NONE")
         return {"Value": "FULL"} if "ROW_METADATA" in self.asked else None
@@ -324,7 +324,7 @@ class _Answers:
 
 @dataclass
 class _Files:
-    """Files of a relay log, event by event, from `position` of the first one on."""
+    """The events of a relay log's files, from `position` in the first file on."""
 
     files: Sequence[LogFile]
     position: int
@@ -347,7 +347,7 @@ class _Files:
         return _Answers(self.checksum)
 
     def close(self) -> None:
-        """Do nothing: a file is open only while it is read."""
+        """Do nothing: a file is open only while it is being read."""
 
     def _write_bytes(self, _request: bytes) -> None:
         self.events = self._all()
@@ -369,7 +369,7 @@ class _Files:
             begin = BINLOG_HEADER_SIZE
 
     def _named(self, file: LogFile) -> bytes:
-        """Return the event by which a server says which file it sends."""
+        """Return the rotate event with the file's name, as a server sends it."""
         body = struct.pack("<Q", BINLOG_HEADER_SIZE) + file.name.encode()
         size = HEADER_SIZE + len(body) + 4 * self.checksum
         event = struct.pack("<IBIIIH", 0, ROTATE, 0, size, 0, ARTIFICIAL_FLAG) + body

@@ -1,9 +1,8 @@
-"""What an audit of a relay directory reads: which stretch of the log, in which pieces.
+"""Plans an audit of a relay directory: a section of the log as byte ranges that can be decoded independently.
 
-Everything that lies between two locations, DDL passed over, as byte ranges that can be decoded apart; what a new
-server's log repeats behind a failover, once. An audit asks for what happened: a stretch that the directory does not
-hold whole is an error, never a shorter answer. Nothing is locked and nothing changed; the relay may go on meanwhile,
-and what it writes later belongs to the next audit.
+An audit covers everything between two locations except DDL, and events that a new server's log repeats after a failover
+only once. If the directory does not hold the complete section, an error is raised; the result is never shortened. The
+directory is neither locked nor changed; the relay may continue, and later events belong to the next audit.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class AmbiguousFile(DmError):
 
 @dataclass(frozen=True)
 class Piece:
-    """A range with what it does not say itself. `gtid`: of the transaction that it begins in, if it begins in one."""
+    """A range. `gtid`: of the transaction in which it begins, if it begins inside a transaction."""
 
     range: ByteRange
     sub_dir: str
@@ -59,11 +58,11 @@ class Piece:
 def audit_pieces(
     root: Path, *, start: str | None = None, end: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> list[Piece]:
-    """List the row changes from `start` (the first file there is) to `end` (the last complete transaction), in order.
+    """Return the row changes from `start` (default: the first file) to `end` (the last complete transaction), in order.
 
-    Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` lies between two transactions.
+    Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` is between two transactions.
     Raises InvalidLocation, AmbiguousFile, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
-    RelayEndsTooEarly, and what the planner raises.
+    RelayEndsTooEarly, and the errors of the planner.
     """
     directory = RelayDirectory(root)
     lo = _first(directory) if start is None else _located(directory, start)
@@ -78,11 +77,11 @@ def _first(directory: RelayDirectory) -> Location:
     for sub_dir in directory.sub_dirs():
         for file in directory.files(sub_dir):
             return Location(str(file.file), BINLOG_HEADER_SIZE, "", sub_dir.suffix)
-    raise RelayDirectoryUnusable(str(directory.root), "it holds no binlog file")
+    raise RelayDirectoryUnusable(str(directory.root), "it contains no binlog file")
 
 
 def _located(directory: RelayDirectory, text: str) -> Location:
-    """Resolve a location that a person has written."""
+    """Resolve a location in a person's notation."""
     named, slash, rest = text.rpartition("/")
     location = Location.parse(rest)
     if slash:
@@ -98,7 +97,7 @@ def _located(directory: RelayDirectory, text: str) -> Location:
 
 
 def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, piece_bytes: int) -> list[ByteRange]:
-    """Return the ranges of the whole stretch; what only a DDL statement divides, and is small, is one range."""
+    """Return the ranges of the section; small ranges that are only divided by a DDL statement are joined."""
     ranges: list[ByteRange] = []
     files, here, passed, repetitions = reader.files(lo), lo, None, Repetitions()
     prepared: tuple[Prepared, ...] = ()
@@ -133,7 +132,7 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
 def _append(
     ranges: list[ByteRange], found: Sequence[ByteRange], passed: tuple[int, int] | None, piece_bytes: int
 ) -> None:
-    """Add ranges; `passed`: where a statement begins and ends that lies between the last ones and these."""
+    """Add ranges; `passed`: begin and end of a DDL statement between the existing ranges and these."""
     if not found:
         return
     first, *others = found
@@ -147,7 +146,7 @@ def _append(
 
 
 def _gtids_of_seams(ranges: Sequence[ByteRange]) -> list[str | None]:
-    """Find, for each range that begins inside a transaction, that transaction's id: it stands in an earlier range."""
+    """Return, for each range that begins inside a transaction, the transaction's GTID, which is in an earlier range."""
     found: list[str | None] = []
     for index, one in enumerate(ranges):
         if not one.inside:

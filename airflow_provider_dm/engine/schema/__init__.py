@@ -1,1 +1,1 @@
-"""Tables as values: columns, keys, types; how a column's value is read, compared and written."""
+"""Tables as values: columns, keys, types; how the value of a column is read, compared and written."""

@@ -1,7 +1,7 @@
 r"""MariaDB's UUID, INET4 and INET6: from the bytes of a row image to the text that the server prints.
 
-The log holds a value as its bytes in network order, without the zero bytes at its end. (On disk a UUID's parts are
-turned round, so that it sorts by time; the log has them straight.)
+The log holds a value as its bytes in network order, without trailing zero bytes. (On disk the parts of a UUID are
+reordered, so that it sorts by time; in the log they are in their original order.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INET6_SIZE: Final = 16
 
 
 class MalformedAddress(ValueError):
-    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 def uuid_text(data: bytes) -> bytes:
@@ -38,8 +38,8 @@ def inet4_text(data: bytes) -> bytes:
 
 
 def inet6_text(data: bytes) -> bytes:
-    r"""Return an INET6 address as MariaDB's `Inet6::to_string` has it: the longest run of zero groups (the first of
-    equals, even a single one) is left out, and IPv4-compatible and IPv4-mapped addresses end as IPv4.
+    r"""Return an INET6 address in the format of MariaDB's `Inet6::to_string`: the longest run of zero groups (of equally
+    long runs the first, even a single group) is left out; IPv4-compatible and IPv4-mapped addresses end as IPv4.
 
     >>> inet6_text(bytes.fromhex("20010db8000000000000000000000001")), inet6_text(b"")
     (b'2001:db8::1', b'::')
@@ -62,7 +62,7 @@ def _joined(groups: list[int]) -> bytes:
 
 
 def _longest_zeros(groups: list[int]) -> tuple[int, int]:
-    """Return (first, how many) of the longest run of zeros, the first of equals; (-1, 0) where there is none."""
+    """Return (index, length) of the longest run of zeros, of equally long ones the first; (-1, 0) if there is none."""
     zeros = bytes(map(not_, groups))
     for length in range(len(groups), 0, -1):
         if (start := zeros.find(b"\1" * length)) >= 0:
@@ -72,5 +72,5 @@ def _longest_zeros(groups: list[int]) -> tuple[int, int]:
 
 def _whole(data: bytes, size: int) -> bytes:
     if len(data) > size:
-        raise MalformedAddress(f"{len(data)} bytes where {size} are the most")
+        raise MalformedAddress(f"{len(data)} bytes, where at most {size} are possible")
     return data.ljust(size, b"\0")

@@ -1,9 +1,9 @@
-"""What a server's catalogue says about its tables, read in a few queries however many tables there are.
+"""Reads table definitions from a server's catalogue, in a few queries for any number of tables.
 
-Text columns of the catalogue are UTF-8 whatever the session asks for. MySQL and MariaDB differ in what they call a
-generated column and a functional index; both arrive as the same `Table`. A table's columns are those of its row images:
-invisible ones too, and MySQL's `my_row_id` even where the server is told to hide it. What no catalogue shows is counted
-(`Table.hidden`).
+Text columns of the catalogue are UTF-8 in any session. MySQL and MariaDB represent generated columns and functional
+indexes differently; both become the same `Table`. A table's columns are those of its row images: including invisible
+columns, and MySQL's `my_row_id` even if the server is configured to hide it. Columns that no catalogue shows are
+counted (`Table.hidden`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableNa
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
-_BATCH: Final = 500  # names for one query: keeps its text far below max_allowed_packet
+_BATCH: Final = 500  # names in one query: keeps its text far below max_allowed_packet
 
 
 class _View(NamedTuple):
-    """A question to the catalogue: columns, where from, and in which order."""
+    """A query of the catalogue: columns, FROM clause and order."""
 
     columns: str
     rest: str
@@ -59,26 +59,26 @@ class TableNotFound(DmError):
 
     code = "DM-5002"
     scope = Scope.UPSTREAM
-    what = "there is no table {table} (or no privilege to see it)."
+    what = "the table {table} does not exist, or the account has no privilege on it."
     hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
 class NamesAreOne(DmError):
-    """Two names that differ by case only, on a server that takes no notice of case."""
+    """Two names that differ in case only, on a server that compares names case-insensitively."""
 
     one: str
     other: str
 
     code = "DM-5003"
     scope = Scope.DOWNSTREAM
-    what = "{one} and {other} are one table for the server (lower_case_table_names is not 0)."
+    what = "{one} and {other} are the same table for the server (lower_case_table_names is not 0)."
     hint = "Route one of the source tables to another name, or leave it out by block-allow-list."
 
 
 def list_tables(connection: Connection) -> list[TableName]:
     """Return all base tables outside of the system schemas, sorted. Raises AnswerCut.
 
-    Views and MariaDB's sequences are none.
+    Views and MariaDB's sequences are left out.
     """
     return sorted(_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
 
@@ -90,7 +90,7 @@ def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozen
 
 
 def existing(connection: Connection, names: Collection[TableName]) -> set[TableName]:
-    """Return those of the names that are base tables, compared as the server compares names.
+    """Return the names that are base tables, compared as the server compares names.
 
     Raises NamesAreOne, AnswerCut.
     """
@@ -99,7 +99,7 @@ def existing(connection: Connection, names: Collection[TableName]) -> set[TableN
 
 
 def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableName]:
-    """Return for each name the server's name of that table: another one where the server takes no notice of case.
+    """Return the server's spelling of each name, which may differ if the server compares names case-insensitively.
 
     Raises NamesAreOne, AnswerCut.
     """
@@ -116,7 +116,8 @@ def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[Tab
 
 
 def names_fold(connection: Connection) -> Callable[[TableName], TableName]:
-    """Return the function whose values are equal if the server takes two names for one (lower_case_table_names).
+    """Return a function that maps two names to equal values if the server treats them as equal
+    (lower_case_table_names).
 
     Raises AnswerCut.
     """
@@ -136,13 +137,13 @@ def fold_of(mode: int) -> Callable[[TableName], TableName]:
 
 
 def has_table(connection: Connection, name: TableName) -> bool:
-    """Tell whether a table or view of this name is there, as far as the account sees it."""
+    """Return True if a table or view of this name exists and the account may see it."""
     sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
     return bool(query(connection, sql, name))
 
 
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
-    """Return the definitions of `names`, in their order and under these names, whatever their case on the server.
+    """Return the definitions of `names`, in their order and spelling, even if the server's spelling differs in case.
 
     Raises TableNotFound, NamesAreOne, AnswerCut, and NotSupportedYet for a system-versioned table.
     """
@@ -160,19 +161,19 @@ def create_statement(connection: Connection, name: TableName) -> str:
 
 
 def schema_collations(connection: Connection) -> dict[str, str]:
-    """Return the default collation of each schema but the system's. Raises AnswerCut."""
+    """Return the default collation of each schema except the system schemas. Raises AnswerCut."""
     rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
     found = {text(name): text(collation) for name, collation in rows}
     return {name: collation for name, collation in found.items() if name.lower() not in SYSTEM_SCHEMAS}
 
 
 def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) -> dict[TableName, Table]:
-    """Return the definitions of tables. `names`: name -> the server's name."""
+    """Return the definitions of tables. `names`: name -> the server's spelling."""
     wanted = {stored: name for name, stored in names.items()}
 
     def select(view: _View) -> list[tuple[Any, ...]]:
-        """Return the catalogue's rows of exactly these tables, with our names for them: where the catalogue compares
-        names loosely, others are dropped here."""
+        """Return the catalogue's rows of exactly these tables, by the given names; the catalogue may compare names
+        loosely and return rows of others."""
         condition, arguments = named([*wanted])
         rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
         ours = (wanted.get(_name(*row[:2])) for row in rows)
@@ -196,10 +197,10 @@ def _read_batch(connection: Connection, names: Mapping[TableName, TableName]) ->
 
 
 def named(names: Collection[TableName]) -> tuple[str, tuple[str, ...]]:
-    """Return the condition on the catalogue's rows that they are of these tables, and its arguments.
+    """Return a condition that selects the catalogue's rows of these tables, and its arguments.
 
-    Names that are equal without case or accents MariaDB takes for one where the list has no others: it answers with one
-    of these tables. So no list of several is without the empty name, which is equal to none.
+    MariaDB treats two names that are equal without case or accents as one if the list has no other name, and returns
+    only one of the tables. So every list of several names contains the empty name, which is equal to none.
     """
     asked = (*names, TableName("", "")) if len(names) > 1 else tuple(names)
     condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(asked)) + ")"
@@ -219,7 +220,7 @@ def _check_kinds(names: list[TableName], rows: list[tuple[Any, ...]]) -> None:
 
 
 def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ...]]]:
-    # Not groupby: the server sorts names that differ in case only among each other.
+    # Not groupby: the server interleaves tables whose names differ in case only.
     tables: defaultdict[TableName, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
         tables[row[0]].append(row[1:])
@@ -227,12 +228,12 @@ def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ..
 
 
 def _utf8_called(connection: Connection) -> str | None:
-    """Return the charset by whose name the server calls columns of UTF-8, but for its own names."""
+    """Return the charset under which the server shows UTF-8 columns, other than its own names for UTF-8."""
     return "latin1" if server_info(connection).capabilities.text_is_utf8 else None
 
 
 def _column(position: int, row: tuple[Any, ...], utf8_called: str | None) -> Column:
-    """Return a column. `position`: not the server's, which has holes (MySQL hides some columns) as no row image has."""
+    """Return a column. `position`: in row images; the server's own has gaps, as MySQL hides some columns."""
     name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, *more = row
     extra, expression, default = more
     charset = _optional_text(charset)
@@ -250,18 +251,18 @@ def _column(position: int, row: tuple[Any, ...], utf8_called: str | None) -> Col
         numeric_scale=_optional_int(scale),
         datetime_precision=_optional_int(fsp),
         octet_length=_optional_int(octets),
-        # "DEFAULT_GENERATED" is MySQL's word for an expression as default: no generated column.
+        # MySQL shows DEFAULT_GENERATED for an expression as default; that is not a generated column.
         generated=bool(expression) or "VIRTUAL GENERATED" in extras or "STORED GENERATED" in extras,
         invisible="INVISIBLE" in extras,
         expression=text(expression or b""),
-        # NULL where there is no default; of a nullable column MariaDB writes the word.
+        # NULL if there is no default; for a nullable column MariaDB has the text "NULL".
         filled=counted or (default is not None and text(default) != "NULL"),
         counted=counted,
     )
 
 
 def _unique_keys(rows: list[tuple[Any, ...]], names: Collection[str]) -> tuple[Index, ...]:
-    # Not groupby: to the server `a` and `ä` are one name, so their parts come mixed.
+    # Not groupby: the server treats `a` and `ä` as one name and interleaves their rows.
     parts: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
         parts[text(row[0])].append(row)
@@ -270,12 +271,12 @@ def _unique_keys(rows: list[tuple[Any, ...]], names: Collection[str]) -> tuple[I
 
 
 def _hidden(rows: list[tuple[Any, ...]]) -> int:
-    """Count the hashes that MariaDB keeps of its own: one for each unique key over more than an index can hold."""
+    """Count the hidden hash columns of MariaDB: one for each unique key longer than an index can be."""
     return len({text(name) for name, _, _, kind in rows if text(kind) == "HASH"})
 
 
 def _index(name: str, rows: list[tuple[Any, ...]], names: Collection[str]) -> Index:
-    # Of an expression the catalogue has no column name, and TiDB's the word NULL.
+    # For an expression the catalogue has no column name, and in TiDB the text "NULL".
     known = ((text(column or b""), _optional_int(prefix)) for _, column, prefix, _ in rows)
     columns = [(column, prefix) for column, prefix in known if column.lower() in names]
     return Index(

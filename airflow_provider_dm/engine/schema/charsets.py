@@ -1,9 +1,9 @@
-"""Text of the servers' charsets as Python's text.
+"""Decoding of text in the servers' charsets.
 
 For a charset in CODECS the servers' own conversion to UTF-8 and Python's codec agree on every sequence of bytes that
-Python reads, and what Python does not read raises. Text of the other charsets is cut into characters, each of which is
-read for itself: by the codec in `_CUT`, unless the servers read another character there. MySQL and MariaDB agree on
-every character; tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py ask them.
+Python can decode; Python raises an error for all others. Text in other charsets is split into characters, each of which
+is decoded by the codec in `_CUT`, unless the servers decode it differently. MySQL and MariaDB agree on every character;
+tests/integration/schema/test_charsets.py and tests/integration/binlog/test_statements.py verify it on the servers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CODECS: Final = {
 """Charset -> Python's codec."""
 
 UNSURE: Final = "\N{REPLACEMENT CHARACTER}"
-"""In a text: one character that could not be read with certainty."""
+"""Replaces a character that could not be decoded with certainty."""
 
 _ONE_BYTE: Final = rb"[\x80-\xff]"
 _TO_FE: Final = rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]"
@@ -60,12 +60,12 @@ SEVERAL_BYTES: Final[Mapping[str, bytes]] = {
     "ujis": _EUC,
     "eucjpms": _EUC,
 }
-"""Charset -> the form of its characters of several bytes, where ASCII has one byte."""
+"""Charset -> pattern of its multi-byte characters, for charsets in which ASCII takes one byte."""
 
 
 class _Cut(NamedTuple):
-    """A charset whose characters are read one by one: by Python's codec, but for those that the servers read as
-    `otherwise` has it (code in hexadecimal -> character)."""
+    """A charset whose characters are decoded one by one: by Python's codec, except for those that the servers decode as
+    `otherwise` lists (code in hexadecimal -> character)."""
 
     codec: str
     otherwise: Mapping[str, str] = {}
@@ -151,7 +151,7 @@ _OWN: Final[dict[str, Decoder]] = {"latin1": _latin1, "ucs2": _ucs2, "swe7": _sw
 
 
 def decoder(charset: str) -> Decoder | None:
-    """Return the function that decodes text of this charset as a whole; None: it is not in CODECS.
+    """Return the function that decodes a whole text of this charset; None if it is not in CODECS.
 
     >>> decoder("latin1")(b"\\x80")
     '€'
@@ -167,9 +167,9 @@ def _decode(decode: Callable[[bytes], tuple[str, int]], value: bytes) -> str:
 
 
 def text_with_gaps(charset: str, value: bytes) -> str:
-    """Return a statement in a charset in which ASCII has one byte, with UNSURE for each character that is not known.
+    """Return a statement in a charset in which ASCII takes one byte, with UNSURE for each unknown character.
 
-    No other character becomes ASCII: it would be a quote or a backslash to whoever reads the statement.
+    No other character becomes ASCII: a parser would take it for a quote or a backslash.
 
     >>> text_with_gaps("dec8", b"a\\xd7\\xff"), text_with_gaps("sjis", b"\\x81_")
     ('aŒ\N{REPLACEMENT CHARACTER}', '\N{REPLACEMENT CHARACTER}')
@@ -178,7 +178,7 @@ def text_with_gaps(charset: str, value: bytes) -> str:
 
 
 def text_of(charset: str, value: bytes) -> str:
-    """Return a value in any charset as text. Raises UnicodeDecodeError where a character is not known.
+    """Return a value in any charset as text. Raises UnicodeDecodeError for an unknown character.
 
     >>> text_of("sjis", b"\\x81_"), text_of("swe7", b"\\x5b")
     ('\\\\', 'Ä')
@@ -188,12 +188,12 @@ def text_of(charset: str, value: bytes) -> str:
         return whole(value)
     text = _by_character(charset, value, str)
     if UNSURE in text:
-        raise UnicodeDecodeError(charset, value, 0, len(value), "a character is not known")
+        raise UnicodeDecodeError(charset, value, 0, len(value), "unknown character")
     return text
 
 
 def _by_character(charset: str, value: bytes, keep: Callable[[str], str]) -> str:
-    """Return the text; what is not one byte of ASCII is read by itself and goes through `keep`."""
+    """Return the text; every character that is not one byte of ASCII is decoded separately and passed to `keep`."""
     several = SEVERAL_BYTES.get(charset)
     found: list[str] = []
     position = 0

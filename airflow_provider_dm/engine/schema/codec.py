@@ -1,14 +1,14 @@
 """How a column's value is read, written and hashed: one table from data type to `Codec`.
 
-`Value` is the canonical value of a cell, `None` or bytes: what the server's text protocol sends under the pinned
+`Value` is the canonical value of a cell, `None` or bytes: the bytes that the server's text protocol sends in the pinned
 session (`character_set_results = NULL`, time zone UTC), with three exceptions that make it exact and comparable: FLOAT
-and DOUBLE are `repr` of the stored number, ZEROFILL's zeros are dropped, and members of ENUM and SET are in UTF-8, an
-ENUM's index 0 being `strings.INVALID_MEMBER`. The copier (SELECT) and the binlog decoder (`binlog/cells.py`) give
-identical bytes for the same cell: tests/integration/binlog holds them to it.
+and DOUBLE are `repr` of the stored number, leading zeros of ZEROFILL are dropped, and members of ENUM and SET are in
+UTF-8, an ENUM's index 0 being `strings.INVALID_MEMBER`. The copier (SELECT) and the binlog decoder (`binlog/cells.py`)
+give identical bytes for the same cell, which tests/integration/binlog verify.
 
-A type that is not in the table stops with UnsupportedColumnType; there is no default.
+A type that is not in the table raises UnsupportedColumnType; there is no default.
 
-The SELECT list expects cells as bytes: a connection from `mysql.connection` whose `decoders` are empty.
+The SELECT list expects cells as bytes: a connection from `mysql.connection` with empty `decoders`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumb
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
 _RAW: Final = GEOMETRIES | {"vector"}
-"""Bytes of a form that both flavours share: SRID and WKB, or floats."""
+"""The bytes of a type are the same in both flavours: SRID and WKB, or floats."""
 
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
@@ -56,14 +56,14 @@ class UnsupportedColumnType(DmError):
 
 
 class UnknownCharacter(DmError):
-    """A value holds a character of which it is not known what it is in UTF-8, which the target stores."""
+    """A value holds a character whose equivalent in UTF-8, in which the target stores text, is not known."""
 
     column: str
     charset: str
 
     code = "DM-5104"
     scope = Scope.UPSTREAM
-    what = "a value of {column} holds bytes that are no character of {charset}, or one that is not known here."
+    what = "a value of {column} holds bytes that are not a character of {charset}, or an unknown character."
     hint = (
         "The target stores text as UTF-8. Correct the value at the source (`SELECT … WHERE column <> CONVERT(CONVERT("
         "column USING utf8mb4) USING {charset})` finds many), or leave the table out by block-allow-list."
@@ -80,24 +80,24 @@ def _as_utf8(name: str) -> str:
 
 
 def _as_member(name: str) -> str:
-    # Text alone cannot tell the invalid value from a member that is the empty string. Binary, as x'ff' is no UTF-8.
+    # The text of the invalid value equals that of a member that is the empty string. Binary, as x'ff' is not UTF-8.
     return f"IF({name} + 0 = 0, x'{strings.INVALID_MEMBER.hex()}', CAST({_as_utf8(name)} AS BINARY))"
 
 
 ENUM_INVALID: Final = b"0"
-"""The literal of an ENUM's index 0; a strict server refuses it (see target/statements.py)."""
+"""The literal of an ENUM's index 0, which a strict session rejects (see target/statements.py)."""
 
 
 class Style(IntEnum):
-    """The ways in which a canonical value becomes a SQL literal."""
+    """The conversion of a canonical value to a SQL literal."""
 
-    PLAIN = 0  # it is one: integers, decimals
+    PLAIN = 0  # unchanged: integers, decimals
     FLOAT = 1  # with an exponent
     BITS = 2  # big-endian bytes as a decimal number
     QUOTED = 3  # in quotes, nothing to escape
     TEXT = 4  # UTF-8: in quotes, escaped
     CHARSET = 5  # ASCII in quotes, escaped; else hexadecimal behind the charset's introducer
-    CHARSET_HEX = 6  # always so: of these charsets not every byte below 128 means ASCII
+    CHARSET_HEX = 6  # always hexadecimal: in these charsets some bytes below 128 are not ASCII
     HEX = 7
     JSON = 8  # the target's flavour decides
     ENUM = 9  # TEXT, but the invalid value is the number 0
@@ -107,21 +107,21 @@ class Style(IntEnum):
 class Codec:
     style: Style
     key_form: Transform | None
-    """Coarse normal form for bucket hashing: values that a target may hold equal have the same form. None: such a form
-    does not exist without the collation's tables. It knows only its own column's collation: hash by it only where the
-    *target's* column has a key form as well."""
+    """A coarse normal form for hashing rows to buckets: values that a target may treat as equal have the same form.
+    None: no such form is known without the collation's weights. It considers only its own column's collation: use it
+    only if the *target's* column has a key form as well."""
     select: Callable[[str], str] = str
     """Quoted column name -> SELECT expression."""
     from_text: Transform | None = None
-    """What that expression sent -> canonical value; None: the same."""
+    """Result of that expression -> canonical value; None if they are the same."""
     introducer: bytes = b""
-    """The charset's name, for CHARSET and CHARSET_HEX."""
+    """The charset's name for CHARSET and CHARSET_HEX."""
     column: str = ""
-    """The column of such text, for errors."""
+    """The column, for error messages about its text."""
 
     def literal(self, target: Flavour | None = None) -> Transform:
-        """Return the function canonical value -> SQL literal for a server of this flavour (None: of any); NULL is the
-        caller's.
+        """Return the function from a canonical value other than None to its SQL literal for a server of this flavour,
+        or of any flavour if None.
         """
         return _LITERALS[self.style](self, target)
 
@@ -184,7 +184,7 @@ def _described(column: Column) -> str:
 
 
 def _codec_of_type(column: Column) -> Codec | None:
-    """Return the codec of a column whose type decides it alone."""
+    """Return the codec of a column for types that do not depend on a charset."""
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
@@ -192,7 +192,7 @@ def _codec_of_type(column: Column) -> Codec | None:
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
-            # No key form: the target may be a FLOAT, which makes one number of several.
+            # No key form: the target may have a FLOAT, in which several of these numbers are equal.
             return Codec(Style.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
             return Codec(Style.BITS, numbers.bits_key)
@@ -229,25 +229,25 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
-    """Return the members of an ENUM or SET column in UTF-8. Raises UnsupportedColumnType where they cannot be known."""
+    """Return the members of an ENUM or SET column in UTF-8. Raises UnsupportedColumnType if they are not known."""
     try:
         members = strings.members(column.column_type, column.charset or "binary")
         if column.data_type == "set" and b"" in members:
-            raise strings.MalformedMembers("with the empty string in it, values cannot be told apart by their text")
+            raise strings.MalformedMembers("with an empty member, different values have the same text")
         return members
     except strings.MalformedMembers as error:
         raise UnsupportedColumnType(str(table), column.name, f"{_described(column)} ({error})") from error
 
 
 def selected(codec: Codec, column: Column) -> str:
-    """Return the SELECT expression of a column; for one that routing adds, the literal of its value."""
+    """Return the SELECT expression of a column; for a column that routing adds, the literal of its value."""
     if column.constant is None:
         return codec.select(quote(column.name))
     return codec.literal()(column.constant).decode("utf-8")
 
 
 def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
-    """Return the SELECT list of a table (all columns, in order), and the function from a row of bytes to a Row."""
+    """Return the SELECT list of a table (all columns, in order), and a function from a row of bytes to a Row."""
     codecs = _codecs(table)
     select = ", ".join(selected(codec, column) for codec, column in zip(codecs, table.columns, strict=True))
     converted = [(index, codec.from_text) for index, codec in enumerate(codecs) if codec.from_text is not None]
@@ -266,7 +266,7 @@ def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
 
 
 def row_literals(table: Table, target: Flavour) -> Callable[[Row], tuple[bytes, ...]]:
-    """Return the function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
+    """Return a function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
     writers = [codec.literal(target) for codec in _codecs(table)]
 
     def literals(row: Row) -> tuple[bytes, ...]:

@@ -1,11 +1,11 @@
-"""The weights of characters under a collation, as a server gives them: how it compares text, to the last character.
+"""The weights of characters under a collation, read from a server: the exact way in which it compares text.
 
-The weight of a text is that of its characters, one after the other. That holds for collations without contractions:
-`general_ci`, those of latin1, and the root of the Unicode algorithm's releases 4.0 (`unicode_ci`), 5.2 and 9.0. Seen on
-MySQL 9.7, MariaDB 10.11 and 11.8: no two characters of one block of the basic plane, nor a letter and a combining
-mark, weigh otherwise together than alone. It does not hold for a language's collations, nor for those of `uca1400`.
+The weight of a text is the concatenation of its characters' weights. This holds for collations without contractions:
+`general_ci`, those of latin1, and the root of the Unicode collation algorithm 4.0 (`unicode_ci`), 5.2 and 9.0. Verified
+on MySQL 9.7, MariaDB 10.11 and 11.8: no two characters of one block of the basic plane, nor a letter and a combining
+mark, have another weight together than separately. It does not hold for a language's collations, nor for `uca1400`.
 
-A collation pads the shorter text with spaces (`pads`): the weight of the space fills its weight up.
+A collation with PAD SPACE (`pads`) pads the shorter text: its weight is extended by that of spaces.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _KNOWN: Final = re.compile(
     r"|latin1_(?:general|german1|german2|danish|spanish)_(?:nopad_)?ci"
 )
 _CHARACTERS: Final = {"latin1": 0x2200, "utf8mb4": 0x32400}
-"""The code points that are asked for. Of others only private ones and tags are in a charset; by default the basic
-plane."""
+"""The number of code points that are read; by default the basic plane. Of higher code points only private characters
+and tags are in a charset."""
 _AT_ONCE: Final = 0x8000
 _DIGITS: Final = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {number}" for number in range(1, 16)) + ")"
 CHARACTER: Final = "CONVERT(UNHEX(LPAD(HEX(code), 8, '0')) USING utf32)"
-"""The character of a code point, in SQL."""
+"""SQL for the character of a code point."""
 
 
 class UnknownCharacter(Exception):
-    """A character that is not among those whose weights were read."""
+    """A character whose weight was not read."""
 
 
 def is_compared_by_weights(collation: str) -> bool:
-    """Return True if the weights of its characters decide how a collation compares text (module docstring)."""
+    """Return True if a collation compares text by its characters' weights (see the module docstring)."""
     return _KNOWN.fullmatch(collation) is not None
 
 
 @dataclass(frozen=True)
 class CollationWeights:
-    """The weights of one collation. Picklable; equal to another one with the same weights."""
+    """The weights of one collation. Picklable; equal to another instance with the same weights."""
 
     collation: str
     digest: str
@@ -60,7 +60,7 @@ class CollationWeights:
             raise UnknownCharacter from None
 
     def order(self, left: bytes, right: bytes, *, pads: bool) -> int:
-        """Return a negative number, 0 or a positive one for two weights of texts."""
+        """Compare the weights of two texts: a negative number, 0 or a positive number."""
         if pads and len(left) != len(right):
             space = _unpacked(self)[ord(" ")]
             missing = (len(left) - len(right)) // len(space)
@@ -80,13 +80,13 @@ def _count(collation: str) -> int:
 
 
 _read: dict[str, CollationWeights] = {}
-"""By server and collation; a process asks once."""
+"""By server and collation; each process reads them once."""
 
 
 def read_weights(connection: Connection, server: str, collations: Iterable[str]) -> tuple[CollationWeights, ...]:
-    """Return the weights of collations that are compared by them. `server` names the server that is asked.
+    """Return the weights of collations that compare by weights. `server`: the name of the connection's server.
 
-    Raises AnswerCut, and what the server answers where it does not have the collation.
+    Raises AnswerCut, and the server's error if it lacks a collation.
     """
     found = []
     for name in sorted(collations):
@@ -108,7 +108,7 @@ def _asked(connection: Connection, collation: str) -> CollationWeights:
 
 
 def weights_in(connection: Connection, collation: str, blocks: Iterable[int]) -> Iterator[bytes | None]:
-    """Return the weights of all characters in some blocks of 256, in their order. Raises AnswerCut."""
+    """Return the weights of all characters in blocks of 256, in order. Raises AnswerCut."""
     blocks = sorted(blocks)
     numbers = f"SELECT {blocks[0]} n" + "".join(f" UNION ALL SELECT {block}" for block in blocks[1:])
     codes = f"SELECT 256 * c.n + 16 * b.n + a.n code FROM ({numbers}) c, {_DIGITS} b, {_DIGITS} a"

@@ -1,7 +1,7 @@
-r"""MariaDB's compressed columns: a row image holds what the column stores, one byte of method and then the value.
+r"""MariaDB's compressed columns: a row image holds the stored form, one byte for the method and then the value.
 
-Method 0 is the value as it is; method 8 (in the upper four bits) is zlib: the next bits say whether its header is left
-out and how many bytes hold the length of the value. (MariaDB `sql/field_comp.cc`.) No bytes at all are the empty value.
+Method 0 is the plain value; method 8 (in the upper four bits) is zlib: the following bits give whether its header is
+omitted and how many bytes hold the length of the value. (MariaDB `sql/field_comp.cc`.) No bytes are the empty value.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _PLAIN, _ZLIB = 0, 8
 _WITHOUT_HEADER: Final = 0x08
 _LENGTH_BITS: Final = 0x07
 LARGEST_VALUE: Final = 128 << 20
-"""What a few bytes may become at most, as with compressed events (`binlog.header.LARGEST_UNPACKED`)."""
+"""The maximum size of a decompressed value, as for compressed events (`binlog.header.LARGEST_UNPACKED`)."""
 
 
 class MalformedCompression(ValueError):
-    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
-    r"""Return the value of a compressed column of at most `most` bytes. Never makes more than the length in front of it
-    says.
+    r"""Return the value of a compressed column of at most `most` bytes. Never decompresses more bytes than the length
+    in the header.
 
     >>> decompress_cell(b"\x00abc"), decompress_cell(b""), decompress_cell(bytes.fromhex("89644b4ca43d0000"))[:3]
     (b'abc', b'', b'aaa')
@@ -38,12 +38,12 @@ def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
     size = data[0] & _LENGTH_BITS
     length = int.from_bytes(data[1 : 1 + size], "big")
     if len(data) < 1 + size or not 0 < length <= most:
-        raise MalformedCompression(f"a compressed value of {length} bytes, where {most} are the most that is read")
+        raise MalformedCompression(f"a compressed value of {length} bytes, where at most {most} are read")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
     try:
-        value = inflater.decompress(data[1 + size :], length + 1)  # one more: so it sees the end of the input, too
+        value = inflater.decompress(data[1 + size :], length + 1)  # one more, to reach the end of the input
     except zlib.error as error:
         raise MalformedCompression(str(error)) from error
     if len(value) != length or not inflater.eof or inflater.unused_data:
-        raise MalformedCompression(f"a compressed value that does not give {length} bytes")
+        raise MalformedCompression(f"a compressed value whose size is not {length} bytes")
     return value

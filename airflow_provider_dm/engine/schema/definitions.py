@@ -1,9 +1,9 @@
-"""Definitions of tables in a file: what an audit without the source reads rows with.
+"""Table definitions in a file, by which an audit reads rows without the source.
 
     {"tables": [{"name": ["shop", "orders"], "columns": […], …}, …]}
 
-A binlog does not say how columns are called, nor what charset they have; the source's catalogue does, today. Whoever
-wants to read today's log later keeps the definitions beside it.
+A binlog has neither the names of columns nor their charsets; the source's catalogue has only the current ones. To read
+today's log later, keep the definitions with it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class DefinitionsUnreadable(DmError):
 
 
 def current_definitions(connection: Connection) -> tuple[Table, ...]:
-    """Return the definition of every base table there is now, but those of a kind that cannot be read
-    (system-versioned).
-    """
+    """Return the definition of every existing base table, except of kinds that cannot be read (system-versioned)."""
     names = list_tables(connection)
     try:
         return tuple(read_tables(connection, names).values())
-    except (TableNotFound, NotSupportedYet):  # some table is dropped meanwhile, or of such a kind: the others are not
+    except (
+        TableNotFound,
+        NotSupportedYet,
+    ):  # a table was dropped meanwhile, or is not readable
         found = []
         for name in names:
             try:
@@ -46,13 +47,13 @@ def current_definitions(connection: Connection) -> tuple[Table, ...]:
 
 
 def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
-    """Write a file for `read_definitions`, there or elsewhere."""
+    """Write a file for `read_definitions`."""
     text = json.dumps({"tables": [table.to_json() for table in tables]}, indent=1, ensure_ascii=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
 
 
 def read_definitions(path: Path | str) -> tuple[Table, ...]:
-    """Read the tables from a file that `write_definitions` wrote. Raises DefinitionsUnreadable."""
+    """Read the tables from a file of `write_definitions`. Raises DefinitionsUnreadable."""
     try:
         return tuple(Table.from_json(one) for one in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
     except OSError as error:

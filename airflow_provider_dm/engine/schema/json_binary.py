@@ -1,18 +1,18 @@
-r"""MySQL's binary JSON, as it lies in row images, to the text that the server itself prints.
+r"""Converts MySQL's binary JSON, as in row images, to the text that the server prints.
 
-A document is a type byte and a value. Containers hold a count, their size, and tables of entries that point, from the
-container's first byte on, to keys and values; small scalars lie in the entry itself (MySQL `sql/json_binary.h`).
-DECIMAL, temporal values and binary strings are "opaque": a column type, a length, and that column's own bytes.
+A document is a type byte and a value. Containers hold a count, their size, and tables of entries with offsets, relative
+to the container's first byte, of keys and values; small scalars are in the entry itself (MySQL `sql/json_binary.h`).
+DECIMAL, temporal values and binary strings are "opaque": a column type, a length, and the bytes of such a column.
 
-The text is the server's, byte for byte: keys in the order stored (by length, then by bytes), `", "` and `": "` between
-things, a DOUBLE as few digits as give it back, a DECIMAL with its scale, times with six digits behind the point, other
-opaque values as `"base64:type<column type>:…"`.
+The text equals the server's byte for byte: keys in stored order (by length, then by bytes), `", "` and `": "` as
+separators, a DOUBLE with the fewest digits that identify it, a DECIMAL with its scale, times with six fractional
+digits, other opaque values as `"base64:type<column type>:…"`.
 
-A partial update (`binlog_row_value_options=PARTIAL_JSON`) is a list of changes to the document before it, which
-`apply_diffs` makes.
+A partial update (`binlog_row_value_options=PARTIAL_JSON`) is a list of changes to the previous document, which
+`apply_diffs` applies.
 
-No offset is believed. What a document is made of may not add up to more than its own size, so a crafted one cannot
-make us write more than a few times its length. MalformedJson is all that damage can raise.
+Offsets are not trusted. The parts of a document may not be larger in total than the document, so that a crafted one
+cannot expand to more than a few times its length. Damaged documents raise only MalformedJson.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pymysqlreplication.constants import FIELD_TYPE
 from airflow_provider_dm.engine.schema import numbers, temporal
 
 MAX_DEPTH: Final = 100
-"""Containers inside of each other; the server refuses more."""
+"""The maximum depth of containers; the server refuses more."""
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
 _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING = range(5, 13)
@@ -44,23 +44,23 @@ _INTEGERS: Final = {
     _UINT64: (8, False),
 }
 _INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LITERAL, *range(_INT16, _UINT32 + 1)})}
-"""The types whose value lies in the entry, by the size of an offset."""
+"""The types whose value is in the entry, by the size of an offset."""
 
 _BASE64_LINE: Final = 76
 
 
 class MalformedJson(ValueError):
-    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
-"""A document taken apart: scalars are their text already."""
+"""A parsed document; scalars are stored as their text."""
 
 
 def text_of(data: bytes) -> bytes:
     r"""Return a binary document as the server's text. Raises MalformedJson.
 
-    No bytes at all are the literal null: so the server writes a value that it had to invent.
+    No bytes are the literal null: the server writes this for a value that it had to invent.
 
     >>> text_of(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), text_of(b"")
     (b'{"a": 1}', b'null')
@@ -69,10 +69,10 @@ def text_of(data: bytes) -> bytes:
 
 
 def apply_diffs(before: bytes, diffs: bytes) -> bytes:
-    """Return the text of the document `before` (binary) after the changes of a partial update. Raises MalformedJson.
+    """Return the text of the document `before` (binary) after a partial update. Raises MalformedJson.
 
-    `diffs` is what stands behind the four bytes of length in an after image: operation, path and (but for a removal)
-    binary value, over and over.
+    `diffs` are the bytes after the four-byte length in an after image: a sequence of operation, path and (except for a
+    removal) binary value.
     """
     document = _parse(before)
     reader = _DiffReader(diffs)
@@ -94,7 +94,7 @@ def _parse(data: bytes) -> Node:
 
 
 class _Document:
-    """One pass over a document. `budget`: what may still be read; whoever points twice at one thing pays twice."""
+    """One pass over a document. `budget`: bytes that may still be read; shared parts count each time they are read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -103,14 +103,14 @@ class _Document:
     def take(self, start: int, size: int) -> bytes:
         end = start + size
         if end > len(self.data):
-            raise MalformedJson(f"a value that ends {end - len(self.data)} bytes behind the document")
+            raise MalformedJson(f"a value that ends {end - len(self.data)} bytes after the document")
         self.budget -= size
         if self.budget < 0:
-            raise MalformedJson("values that lie on top of each other")
+            raise MalformedJson("overlapping values")
         return self.data[start:end]
 
     def value(self, kind: int, start: int, depth: int) -> Node:
-        """Return the value of a type that begins at `start`. `depth`: of a container that would begin there."""
+        """Return the value of a type that begins at `start`. `depth`: that of a container at this position."""
         if kind in _INTEGERS:
             size, signed = _INTEGERS[kind]
             return b"%d" % int.from_bytes(self.take(start, size), "little", signed=signed)
@@ -127,7 +127,7 @@ class _Document:
         raise MalformedJson(f"a value of type {kind}")
 
     def sized(self, start: int) -> bytes:
-        """Return the bytes behind their length, of which each byte holds seven bits, the lowest first."""
+        """Return the bytes after their length, each byte of which holds seven bits, the lowest first."""
         length = 0
         for index in range(5):
             byte = self.take(start + index, 1)[0]
@@ -138,7 +138,7 @@ class _Document:
 
     def container(self, kind: int, start: int, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise MalformedJson(f"more than {MAX_DEPTH} containers inside of each other")
+            raise MalformedJson(f"more than {MAX_DEPTH} nested containers")
         width = 2 if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else 4
         header = self.take(start, 2 * width)
         count, size = int.from_bytes(header[:width], "little"), int.from_bytes(header[width:], "little")
@@ -154,7 +154,7 @@ class _Document:
             offset, length = int.from_bytes(pointer[:width], "little"), int.from_bytes(pointer[width:], "little")
             key = _utf8(self.take(start + offset, length))
             if key in found:
-                raise MalformedJson("an object that has a key twice")
+                raise MalformedJson("an object with a duplicate key")
             found[key] = self.entry(start, values + index * (1 + width), width, depth)
         return found
 
@@ -163,7 +163,7 @@ class _Document:
         entry = self.take(at, 1 + width)
         kind = entry[0]
         if kind in _INLINED[width]:
-            self.budget += width  # it is read again, in place
+            self.budget += width  # it is read again inside the entry
             return self.value(kind, at + 1, depth + 1)
         return self.value(kind, start + int.from_bytes(entry[1:], "little"), depth + 1)
 
@@ -175,7 +175,7 @@ def _literal(code: int) -> bytes:
 
 
 def _opaque(column_type: int, data: bytes) -> bytes:
-    """Return the text of a value that is a column's bytes, by the type code of that column."""
+    """Return the text of an opaque value: the bytes of a column, by that column's type code."""
     if column_type == FIELD_TYPE.NEWDECIMAL:
         precision, scale = data[0], data[1]
         if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.OF_VALUES):
@@ -223,7 +223,7 @@ _ESCAPES: Final = {bytes([code]): b"\\u%04x" % code for code in range(32)} | _SH
 
 
 def quoted(string: bytes) -> bytes:
-    r"""Return UTF-8 as a JSON string, escaped as the server does. Raises MalformedJson where it is not UTF-8.
+    r"""Return UTF-8 as a JSON string, escaped as by the server. Raises MalformedJson if it is not UTF-8.
 
     >>> quoted(b'a"\n\x01\x7f')
     b'"a\\"\\n\\u0001\x7f"'
@@ -246,19 +246,19 @@ _REPLACE, _INSERT, _REMOVE = range(3)
 
 @dataclass(frozen=True)
 class _Cell:
-    """A path's step into an array: from its beginning, or from its end (`last-2`)."""
+    """A step of a path into an array: from its start, or from its end (`last-2`)."""
 
     index: int
     from_end: bool = False
 
     def within(self, length: int) -> int | None:
-        """Return the position in an array of this length; None: there is none."""
+        """Return the index in an array of this length; None if it does not exist."""
         if self.index >= length:
             return None
         return length - 1 - self.index if self.from_end else self.index
 
     def insertion(self, length: int) -> int:
-        """Return where a new element goes."""
+        """Return the index at which a new element is inserted."""
         found = self.within(length)
         if found is not None:
             return found
@@ -286,7 +286,7 @@ class _DiffReader:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise MalformedJson(f"a change that lacks {size - self.left} bytes")
+            raise MalformedJson(f"a change that is {size - self.left} bytes too short")
         self.position += size
         return self.data[self.position - size : self.position]
 
@@ -315,7 +315,7 @@ _LEG: Final = re.compile(
 
 
 def _path(text: bytes) -> tuple[_Leg, ...]:
-    r"""Return the steps of a path that the server wrote.
+    r"""Return the steps of a path in the server's format.
 
     >>> _path(b'$.a."b c"[3]')
     (b'a', b'b c', _Cell(index=3, from_end=False))
@@ -349,7 +349,7 @@ def _unquoted(string: bytes) -> bytes:
 
 
 def _applied(document: Node, diff: _Diff) -> Node:
-    """Return the document with one change; it is changed in place."""
+    """Apply one change to the document in place and return it."""
     parent = document
     for leg in diff.path[:-1]:
         parent = _child(parent, leg)
@@ -360,7 +360,7 @@ def _applied(document: Node, diff: _Diff) -> Node:
         if diff.operation == _REMOVE:
             del parent[last]
         else:
-            parent[last] = diff.value  # a new one behind all others; _sorted puts it where it belongs
+            parent[last] = diff.value  # a new key comes last; _sorted moves it
     elif isinstance(parent, list) and isinstance(last, _Cell):
         if diff.operation == _INSERT:
             parent.insert(last.insertion(len(parent)), diff.value)
@@ -373,18 +373,18 @@ def _applied(document: Node, diff: _Diff) -> Node:
         else:
             parent[position] = diff.value
     else:
-        raise MalformedJson("a change inside of what is no container")
+        raise MalformedJson("a change inside a value that is not a container")
     return document
 
 
 def _sorted(node: Node, depth: int) -> Node:
-    """Return the value with all keys where the server keeps them: by length, then by bytes. Raises MalformedJson: too
-    deep.
+    """Return the value with all keys in the server's order: by length, then by bytes. Raises MalformedJson if it is
+    nested too deeply.
     """
     if isinstance(node, bytes):
         return node
     if depth > MAX_DEPTH:
-        raise MalformedJson(f"changes that make more than {MAX_DEPTH} containers inside of each other")
+        raise MalformedJson(f"changes that result in more than {MAX_DEPTH} nested containers")
     if isinstance(node, list):
         return [_sorted(value, depth + 1) for value in node]
     ordered = sorted(node.items(), key=lambda item: (len(item[0]), item[0]))
@@ -398,4 +398,4 @@ def _child(node: Node, leg: _Leg) -> Node:
         position = leg.within(len(node))
         if position is not None:
             return node[position]
-    raise MalformedJson("a change of a place that the document before does not have")
+    raise MalformedJson("a change at a path that the previous document lacks")

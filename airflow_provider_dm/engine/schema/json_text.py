@@ -1,9 +1,8 @@
-r"""JSON text to a literal from which a MySQL server makes a document that prints the same text.
+r"""Converts JSON text to a literal from which a MySQL server makes a document that prints the same text.
 
-A document given as text is parsed: its numbers become 64-bit integers or DOUBLEs. That gives back every text that the
-server prints, but for DECIMAL: `1.50` would become `1.5`, and twenty-five digits would be rounded. A document with such
-a number is built by functions instead, the number a literal of its own (which is a DECIMAL), and all that has none of
-them as text.
+A server parses text: numbers become 64-bit integers or DOUBLEs. This reproduces every text that a server prints, except
+DECIMAL: `1.50` would become `1.5`, and twenty-five digits would be rounded. A document with such a number is built by
+functions instead, with the number as a literal of its own (a DECIMAL), and all other parts as text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.schema.numbers import short_double_text
 
 _SUSPECT: Final = re.compile(rb"\d\.\d|\d{19}")
-"""Without a fraction or very many digits there is no DECIMAL that a parser would change."""
+"""Without a fraction or very many digits a text has no DECIMAL that a parser would change."""
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[-0-9][-+.0-9eE]*|true|false|null|[][{}]', re.DOTALL)
 _DIGITS: Final = b"-0123456789"
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
@@ -26,7 +25,7 @@ _CALLS: Final = {b"[": b"JSON_ARRAY", b"{": b"JSON_OBJECT"}
 
 
 def mysql_literal(text: bytes) -> bytes:
-    r"""Return a literal for a JSON column of a MySQL server; `text` is what a server printed.
+    r"""Return a literal for a JSON column of a MySQL server. `text`: as a server printed it.
 
     >>> mysql_literal(b'{"a": 1.5}'), mysql_literal(b'{"a": [1.50, "x"], "b": {"c": 2.5}}')
     (b'\'{"a": 1.5}\'', b'JSON_OBJECT(\'a\',JSON_ARRAY(1.50,CAST(\'"x"\' AS JSON)),\'b\',CAST(\'{"c": 2.5}\' AS JSON))')
@@ -42,9 +41,9 @@ def mysql_literal(text: bytes) -> bytes:
 
 
 def as_value(text: bytes) -> bytes:
-    """Return the same text for documents of the same value, where all numbers that are no 64-bit integers are DOUBLEs.
+    """Return the same text for documents of equal value, where numbers that are not 64-bit integers are DOUBLEs.
 
-    What is no JSON is returned as it is.
+    Text that is not JSON is returned unchanged.
 
     >>> as_value(b'{"b": 1.0, "a": [3.0e5, 1.50]}') == as_value(b'{"a": [300000, 1.5], "b": 1}')
     True
@@ -67,20 +66,20 @@ def _number(token: str) -> int | float:
 
 @dataclass
 class _Piece:
-    """A value of the document: where its text lies, and whether something in it has to be written on its own."""
+    """A value of the document: the range of its text, and whether a part of it has to be written as a literal."""
 
     start: int
     end: int
     exact: bool
     call: bytes = b""
-    """The function that builds it; none for a scalar."""
+    """The function that builds it; empty for a scalar."""
     keys: tuple[bytes, ...] = ()
     """The keys of an object."""
     values: tuple[_Piece, ...] = ()
 
 
 def _value(first: re.Match[bytes], tokens: Iterator[re.Match[bytes]]) -> _Piece:
-    """Return the value that begins with a token. Commas and colons are none."""
+    """Return the value that begins with a token. Commas and colons are not tokens."""
     token = first[0]
     if token not in _CALLS:
         return _Piece(first.start(), first.end(), _is_exact(token))
@@ -93,13 +92,13 @@ def _value(first: re.Match[bytes], tokens: Iterator[re.Match[bytes]]) -> _Piece:
             match = next(tokens)
         values.append(_value(match, tokens))
     else:
-        raise ValueError("JSON text that ends inside of a container")
+        raise ValueError("JSON text that ends inside a container")
     exact = any(value.exact for value in values)
     return _Piece(first.start(), match.end(), exact, _CALLS[token], tuple(keys), tuple(values))
 
 
 def _is_exact(token: bytes) -> bool:
-    """Tell whether a scalar is a number that a parser would not give back."""
+    """Return True if a scalar is a number that a parser would change."""
     if token[0] not in _DIGITS:
         return False
     if token.lstrip(b"-").isdigit():

@@ -1,6 +1,6 @@
 """A table as the server's catalogue describes it, as frozen values.
 
-Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (codec.py does).
+This module neither queries a server (catalogue.py does) nor decodes bytes (codec.py does).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Column:
     generated: bool = False
     invisible: bool = False
     expression: str = field(default="", compare=False, repr=False)
-    """What a generated column is computed by, as this server writes it. No part of what a table's rows are."""
+    """The expression of a generated column, as this server writes it. Rows do not depend on it."""
     filled: bool = field(default=False, compare=False, repr=False)
-    """Whether a row that does not name it gets a value: a DEFAULT other than NULL, or a number (`counted`)."""
+    """Whether an INSERT without this column fills it: by a DEFAULT other than NULL, or a number (`counted`)."""
     counted: bool = field(default=False, compare=False, repr=False)
     """AUTO_INCREMENT."""
     constant: bytes | None = field(default=None, compare=False, repr=False)
-    """The value of a column that the table does not have, and that routing adds to each row (`with_constants`)."""
+    """The value of a column that the source's table lacks and that routing adds to each row (`with_constants`)."""
 
     @property
     def unsigned(self) -> bool:
@@ -47,7 +47,7 @@ class Column:
 
 
 _STORED: Final = tuple(one.name for one in fields(Column) if one.name not in ("constant", "filled", "counted"))
-"""What of a column is kept of a table (`Table.to_json`)."""
+"""The attributes of a column that are stored (`Table.to_json`)."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Index:
     unique: bool = True
     prefixes: tuple[int | None, ...] = ()
     expression: bool = False
-    """An index over an expression: its values are not columns of the row."""
+    """An index over an expression, whose values are not columns of the row."""
 
     @property
     def primary(self) -> bool:
@@ -80,11 +80,11 @@ class Table:
     unique_keys: tuple[Index, ...]
     has_foreign_keys: bool = False
     hidden: int = 0
-    """Columns behind all others that only row images have: MariaDB's hash for each UNIQUE over long values."""
+    """Number of columns after all others that only row images have: MariaDB's hash for each UNIQUE over long values."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Column]:
-        """The columns by their names in lower case: a server compares them so."""
+        """The columns by their names in lower case, as servers compare them."""
         return {column.name.lower(): column for column in self.columns}
 
     def column(self, name: str) -> Column:
@@ -92,14 +92,14 @@ class Table:
         return self.by_name[name.lower()]
 
     def with_constants(self, columns: Iterable[Column]) -> Table:
-        """Return the table with further columns behind its own, each of which has one value."""
+        """Return the table with additional columns at the end, each with one constant value."""
         start = len(self.columns)
         more = tuple(replace(column, position=start + number) for number, column in enumerate(columns))
         return replace(self, columns=self.columns + more) if more else self
 
     @property
     def stored(self) -> Table:
-        """The table as its server has it: without columns that routing adds."""
+        """The table without the columns that routing adds."""
         own = tuple(column for column in self.columns if column.constant is None)
         return self if len(own) == len(self.columns) else replace(self, columns=own)
 
@@ -110,7 +110,7 @@ class Table:
 
     @property
     def identity(self) -> Index | None:
-        """The key that names a row: PRIMARY, else the first unique key over whole, not-null columns, else None."""
+        """The key that identifies a row: PRIMARY, else the first unique key over whole, not-null columns, else None."""
         for key in sorted(self.unique_keys, key=lambda key: not key.primary):
             whole = not key.expression and not any(key.prefixes)
             if key.primary or (whole and all(not self.column(name).nullable for name in key.columns)):

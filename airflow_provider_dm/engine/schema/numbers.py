@@ -1,9 +1,9 @@
-"""Numbers and bits: their canonical bytes, from what a server sends as text and from how a row image stores them.
+"""Numbers and bits: their canonical bytes, from the text that a server sends and from a row image.
 
-A canonical number is what the server's text protocol sends, without the padding of ZEROFILL. FLOAT and DOUBLE are the
+A canonical number is the text of the server's text protocol, without the padding of ZEROFILL. FLOAT and DOUBLE are the
 exception, as the server shortens a FLOAT to six digits: they are `repr` of the exact stored value, so that a FLOAT
-read by SELECT (as a DOUBLE, see `codec.py`) and one decoded from four bytes are the same text. Nothing here knows
-tables or events.
+read by SELECT (as a DOUBLE, see `codec.py`) and a FLOAT decoded from four bytes are the same text. This module knows
+neither tables nor events.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Final, NamedTuple
 DIGITS_PER_GROUP: Final = 9
 BYTES_PER_GROUP: Final = 4
 BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes that a DECIMAL's incomplete group of 0 to 9 digits takes (MySQL `dig2bytes`)."""
+"""Bytes of an incomplete group of 0 to 9 digits of a DECIMAL (MySQL `dig2bytes`)."""
 
 
 class DecimalLimits(NamedTuple):
-    """The number of digits there may be, and how many of them behind the point."""
+    """The maximum number of digits, and of digits after the point."""
 
     precision: int
     scale: int
 
 
-OF_COLUMNS: Final = DecimalLimits(65, 38)  # MariaDB's; MySQL's columns stop at 30 behind the point
+OF_COLUMNS: Final = DecimalLimits(65, 38)  # MariaDB's; in MySQL at most 30 after the point
 OF_VALUES: Final = DecimalLimits(81, 72)
-"""What the server's own numbers hold (nine groups of nine, one of them before the point), and JSON therefore may."""
+"""The limits of the server's internal numbers (nine groups of nine, one before the point), which apply to JSON."""
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
 
 
 class MalformedNumber(ValueError):
-    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+    """Bytes that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 # Text from the server -> canonical
 
 
 def integer_from_text(text: bytes) -> bytes:
-    """Return an integer without the zeros of ZEROFILL.
+    """Return an integer without leading zeros (ZEROFILL).
 
     >>> integer_from_text(b"0000000042"), integer_from_text(b"0000")
     (b'42', b'0')
@@ -52,7 +52,7 @@ def integer_from_text(text: bytes) -> bytes:
 
 
 def decimal_from_text(text: bytes) -> bytes:
-    """Return a decimal without the zeros of ZEROFILL, keeping one digit before the point.
+    """Return a decimal without leading zeros (ZEROFILL), keeping one digit before the point.
 
     >>> decimal_from_text(b"001.20"), decimal_from_text(b"000.50"), decimal_from_text(b"00000")
     (b'1.20', b'0.50', b'0')
@@ -102,11 +102,11 @@ def double_from_bytes(data: bytes) -> float:
 
 _SMALLEST_PLAIN: Final = -14
 _LARGEST_PLAIN: Final = 15
-"""Places before the point (negative: zeros behind it) within which the server writes no exponent: DBL_DIG."""
+"""Digits before the point (negative: zeros after it) for which the server writes no exponent: DBL_DIG."""
 
 
 def short_double_text(value: float) -> bytes:
-    """Return a double as the server prints one inside of JSON: as few digits as give it back (MySQL `my_gcvt`, and
+    """Return a double as the server prints it in JSON: with the fewest digits that identify it (MySQL `my_gcvt`, and
     `.0`).
 
     Raises MalformedNumber for NaN and infinities.
@@ -139,10 +139,9 @@ def short_double_text(value: float) -> bytes:
 
 
 def decimal_size(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> int:
-    """Return how many bytes a NEWDECIMAL has in a row image. Raises MalformedNumber for a precision or scale that
-    cannot be.
+    """Return the size of a NEWDECIMAL in a row image. Raises MalformedNumber for an impossible precision or scale.
 
-    `most`: a column has fewer digits than a value that was computed.
+    `most`: a column has fewer digits than a computed value.
 
     >>> decimal_size(65, 30), decimal_size(3, 1)
     (30, 2)
@@ -217,7 +216,7 @@ def _shifts(size: int, groups: list[tuple[int, int]]) -> tuple[tuple[int, int, i
 
 
 def float_literal(value: bytes) -> bytes:
-    """Write a number with an exponent: without one the server reads a DECIMAL, which has neither -0.0 nor all digits.
+    """Write a number with an exponent: without it the server reads a DECIMAL, which has neither -0.0 nor all digits.
 
     >>> float_literal(b"0.1"), float_literal(b"1e+22")
     (b'0.1e0', b'1e+22')
@@ -226,7 +225,7 @@ def float_literal(value: bytes) -> bytes:
 
 
 def decimal_key(value: bytes) -> bytes:
-    """Return one text for equal numbers of different scale.
+    """Return the same text for equal numbers of different scale.
 
     >>> decimal_key(b"1.50"), decimal_key(b"1.5"), decimal_key(b"10"), decimal_key(b"-0.00")
     (b'1.5', b'1.5', b'10', b'0')
@@ -238,7 +237,7 @@ def decimal_key(value: bytes) -> bytes:
 
 
 def bits_literal(value: bytes) -> bytes:
-    r"""Write a BIT as a number: MariaDB compares a BIT with x'…' as text, and warns that the text is no number.
+    r"""Write a BIT as a number: MariaDB compares a BIT with x'…' as text, and warns that the text is not a number.
 
     >>> bits_literal(b"\x01\xff")
     b'511'

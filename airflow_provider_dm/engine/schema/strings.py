@@ -1,10 +1,10 @@
-"""Text and binary strings, ENUM and SET: bytes in the column's own charset, never re-guessed.
+"""Text and binary strings, ENUM and SET: bytes in the column's own charset, never guessed.
 
-Canonical text is the bytes as stored. It travels to the target as a quoted literal when its bytes mean the same in
-UTF-8 (the pinned session's charset), else in hexadecimal behind its charset's introducer, so that the server converts
-where the target column has another charset and nobody else does.
+Canonical text is the stored bytes. It is written to the target as a quoted literal if its bytes mean the same in UTF-8
+(the pinned session's charset), otherwise in hexadecimal with an introducer for its charset. So only the server converts
+text, if the target column has another charset.
 
-A member of ENUM or SET is UTF-8 whatever the column's charset, as the catalogue shows it.
+A member of ENUM or SET is UTF-8 for any charset of the column, as in the catalogue.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _ASCII: Final = (
     "geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman tis620 ujis"
 )
 ASCII_CHARSETS: Final = frozenset(_ASCII.split())
-"""Where bytes below 128 are ASCII, both ways, on both servers (asked for each byte)."""
+"""Charsets in which bytes below 128 are ASCII, in both directions, on both servers (verified for each byte)."""
 OTHER_CHARSETS: Final = frozenset({"sjis", "swe7", "ucs2", "utf16", "utf16le", "utf32"})
 CHARSETS: Final = UTF8_CHARSETS | ASCII_CHARSETS | OTHER_CHARSETS
-"""Charsets of text columns: all that MySQL 9.7 and MariaDB 10.11 have. `binary` is not text."""
+"""Charsets of text columns: all of MySQL 9.7 and MariaDB 10.11. `binary` is not text."""
 MYSQL_ONLY_CHARSETS: Final = frozenset({"gb18030"})
 
 INVALID_MEMBER: Final = b"\xff"
-"""The canonical value of an ENUM's index 0, which shows as the empty string and is none: no UTF-8, so no member."""
+"""The canonical value of an ENUM's index 0, which is shown as the empty string: not UTF-8, so never a member."""
 _ALL_IN_CATALOGUE: Final = frozenset({"ascii", "latin1", "ucs2", "utf8", "utf8mb3"})
-"""Charsets of which the catalogue shows every character."""
+"""Charsets whose characters the catalogue can all show."""
 
 _MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|$)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"''|\\(.)", re.DOTALL)
@@ -37,11 +37,11 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "
 
 _CP1252: Final = "".join(bytes([code]).decode("cp1252", "replace") for code in range(256))
 LATIN1: Final = "".join(chr(code) if char == "\ufffd" else char for code, char in enumerate(_CP1252))
-"""MySQL's latin1: cp1252, with the five codes that it leaves open as C1 controls."""
+"""MySQL's latin1: cp1252, with the five undefined codes as C1 controls."""
 
 
 class MalformedMembers(ValueError):
-    """The catalogue's text of an ENUM or SET type cannot be read."""
+    """The catalogue's text of an ENUM or SET type cannot be parsed."""
 
 
 def latin1_text(value: bytes) -> str:
@@ -54,7 +54,7 @@ def latin1_text(value: bytes) -> str:
 
 
 def charset_bytes(text: str, charset: str | None) -> bytes | None:
-    """Return text in a column's charset; None where that lacks a character, or is not written here.
+    """Return text in a column's charset; None if the charset lacks a character, or is not supported here.
 
     >>> charset_bytes("é€", "latin1"), charset_bytes("é", "ascii"), charset_bytes("é", "koi8r")
     (b'\\xe9\\x80', None, None)
@@ -73,8 +73,8 @@ def charset_bytes(text: str, charset: str | None) -> bytes | None:
 def members(column_type: str, charset: str) -> tuple[bytes, ...]:
     """Return the members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
 
-    The catalogues are in utf8mb3: a character that it lacks arrives as `?`, and one that really is `?` cannot be told
-    from it. Such a type is refused where the column's charset has characters that the catalogue lacks.
+    The catalogue is in utf8mb3 and shows a character that it lacks as `?`, like a real `?`. Such a type is refused if
+    the column's charset has characters that the catalogue lacks.
 
     >>> [member.decode() for member in members("enum('a','it''s','','x,y','é')", "latin1")]
     ['a', "it's", '', 'x,y', 'é']
@@ -105,11 +105,11 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], bytes] | None:
-    """Return how to write text so that values equal under the column's collation are equal bytes; None: not without
-    tables.
+    """Return a function that maps text that is equal under the column's collation to equal bytes; None if that needs
+    the collation's weights.
 
-    Only collations that compare code points qualify, of charsets that we can write in UTF-8. Trailing spaces are
-    dropped, as PAD SPACE ignores them.
+    Supported are collations that compare code points, of charsets that this module can write in UTF-8. Trailing spaces
+    are dropped, as PAD SPACE ignores them.
     """
     if collation is None or not collation.endswith("_bin"):
         return None
@@ -119,7 +119,7 @@ def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], by
 
 
 def member_key(value: bytes) -> bytes:
-    """Drop trailing spaces of UTF-8, which is compared by code points."""
+    """Drop trailing spaces of UTF-8 text that is compared by code points."""
     return value.rstrip(b" ")
 
 

@@ -1,9 +1,9 @@
-"""Dates and times: canonical text from a row image's bits.
+"""Dates and times: canonical text from the bits in a row image.
 
-The text is what the server prints in a session whose time zone is UTC, with all `fsp` digits of the column. Python's
-`datetime` holds neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`; only days since 1970 are dates of its. The
-packed forms are those of MySQL 5.6 and later (`my_time.cc`); the older forms without fraction are here too, for tables
-that were never rebuilt. A value outside what the server can store raises MalformedTime.
+The text is what the server prints in a session with time zone UTC, with all `fsp` digits of the column. Python's
+`datetime` supports neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`, so it is only used for days since 1970.
+The packed formats are those of MySQL 5.6 and later (`my_time.cc`); the older formats without fractions are supported
+too, for tables that were never rebuilt. A value outside the server's range raises MalformedTime.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 class MalformedTime(ValueError):
-    """Bits that no server would have written; the caller knows where they lie and raises the error for people."""
+    """Bits that no server writes; the caller knows their location and raises the user-facing error."""
 
 
 def fraction_size(fsp: int) -> int:
-    """Return how many bytes the fraction of TIME2, DATETIME2 and TIMESTAMP2 has. Raises MalformedTime."""
+    """Return the size of the fraction of TIME2, DATETIME2 and TIMESTAMP2 in bytes. Raises MalformedTime."""
     if not 0 <= fsp <= MAX_FSP:
         raise MalformedTime(f"a precision of {fsp}")
     return _FRACTION_BYTES[fsp]
 
 
 def fraction_text(value: int, fsp: int) -> bytes:
-    """Return `.ddd` from the stored fraction, which has an even number of digits: 1/100, 1/10000 or 1/1000000 seconds.
+    """Return `.ddd` for a stored fraction, which counts 1/100, 1/10000 or 1/1000000 seconds.
 
     >>> fraction_text(50, 1), fraction_text(1, 6), fraction_text(0, 0)
     (b'.5', b'.000001', b'')
@@ -80,7 +80,7 @@ def _packed_clock(packed: int) -> bytes:
 
 
 def datetime2_text(packed: int) -> bytes:
-    """Return DATETIME2 without its fraction as text: 40 bits, big-endian, offset.
+    """Return DATETIME2 without its fraction as text, from 40 bits, big-endian, with an offset.
 
     >>> datetime2_text(0x8000000000), datetime2_text(0x99A5420000 + (12 << 12))
     (b'0000-00-00 00:00:00', b'2020-01-01 12:00:00')
@@ -125,7 +125,7 @@ def timestamp2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
     def unpack(data: bytes) -> bytes:
         bits = int.from_bytes(data, "big")
-        # 1970-01-01 00:00:00.5 is a value of its own; the zero date has no fraction.
+        # 1970-01-01 00:00:00.5 is a valid value; the zero date has no fraction.
         return timestamp_text(bits >> shift, zero=bits == 0) + fraction_text(bits & mask, fsp)
 
     return unpack
@@ -146,8 +146,8 @@ def datetime2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
 
 def time2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
-    r"""Return a reader of TIME2: three bytes and the fraction are one big-endian number, offset, negative for negative
-    times.
+    r"""Return a reader of TIME2: three bytes and the fraction are one big-endian number with an offset, negative for
+    negative times.
 
     >>> time2_unpacker(6)(b"\x7f\xff\xff\xff\xff\xff"), time2_unpacker(0)(b"\x80\x10\x83")
     (b'-00:00:00.000001', b'01:02:03')
@@ -177,13 +177,13 @@ def time_text(hour: int, minute: int, second: int) -> bytes:
     return b"%02d:%02d:%02d" % (hour, minute, second)
 
 
-# The packed 64-bit forms inside of binary JSON: the bits of above and 24 bits of microseconds
+# The packed 64-bit formats in binary JSON: the bits as above and 24 bits of microseconds
 
 _MICROSECOND_BITS: Final = 24
 
 
 def packed_datetime_text(packed: int) -> bytes:
-    """Return a DATETIME or TIMESTAMP as text, always with six digits behind the point.
+    """Return a DATETIME or TIMESTAMP as text, always with six fractional digits.
 
     >>> packed_datetime_text(((((2020 * 13 + 1) << 5 | 2) << 17 | 3 << 12 | 4 << 6 | 5) << 24) + 678)
     b'2020-01-02 03:04:05.000678'
@@ -198,7 +198,7 @@ def packed_datetime_text(packed: int) -> bytes:
 
 
 def packed_date_text(packed: int) -> bytes:
-    """Return a DATE as text: packed the same, at midnight."""
+    """Return a DATE as text: packed as a DATETIME at midnight."""
     return packed_datetime_text(packed)[:10]
 
 
@@ -213,7 +213,7 @@ def packed_time_text(packed: int) -> bytes:
     return sign + time_text(clock >> 12, (clock >> 6) & 63, clock & 63) + fraction_text(microseconds, MAX_FSP)
 
 
-# The forms of before MySQL 5.6, little-endian and without fraction
+# The formats before MySQL 5.6, little-endian and without fraction
 
 
 def unpack_old_date(data: bytes) -> bytes:
@@ -243,7 +243,7 @@ def unpack_old_timestamp(data: bytes) -> bytes:
 
 
 def unpack_year(data: bytes) -> bytes:
-    r"""Return a YEAR as text, from one byte: years since 1900; zero is the year 0000.
+    r"""Return a YEAR as text, from one byte: years since 1900, or zero for the year 0000.
 
     >>> unpack_year(b"\x00"), unpack_year(b"\x01"), unpack_year(b"\xff")
     (b'0000', b'1901', b'2155')
@@ -260,7 +260,7 @@ def quoted(value: bytes) -> bytes:
 
 
 def time_key(value: bytes) -> bytes:
-    """Return one text for equal times of different precision.
+    """Return the same text for equal times of different precision.
 
     >>> time_key(b"01:02:03.500"), time_key(b"01:02:03.000"), time_key(b"01:02:00")
     (b'01:02:03.5', b'01:02:03', b'01:02:00')

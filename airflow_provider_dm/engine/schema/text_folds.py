@@ -1,26 +1,29 @@
-r"""A coarse form of text, which is the same for two texts that a collation takes for equal. For bucket hashing.
+r"""A coarse form of text for hashing rows to buckets: two texts that a collation treats as equal have the same form.
 
-What a collation takes for equal only its server's tables say: 'é' may be 'e', 'ß' may be 'ss', a zero-width space
-nothing. So the target is asked for the weights of the characters (`target/weights.py`), and a fold is made of them:
+Only the server's tables know which texts a collation treats as equal: 'é' may equal 'e', 'ß' may equal 'ss', a
+zero-width space may equal nothing. So the weights of the characters are read from the target (`target/weights.py`), and
+a fold is computed from them:
 
-    a weight            the string that WEIGHT_STRING gives, in units of the length that 'a' has
-    its letters         those units that are the whole weight of a character of the alphabet, each written as the first
-                        such character: 'a', 'A', 'á' are A; all other units count for nothing
-    the fold of a text  the letters of its characters, one after the other
+    a weight            the result of WEIGHT_STRING, in units of the length of the weight of 'a'
+    its letters         the units that are the whole weight of a character of the alphabet, each written as the first
+                        such character: 'a', 'A', 'á' are A; all other units are ignored
+    the fold of a text  the concatenated letters of its characters
 
-Equal texts have equal weights, but for the padding; spaces count for nothing here, so they have equal letters. That
-needs that the weight of a text is that of its characters, one after the other, as far as letters go. So:
+Equal texts have equal weights except for padding; spaces are ignored here, so equal texts have equal letters. This
+requires that the weight of a text is the concatenation of its characters' weights, as far as letters are concerned:
 
-- Only collations count of which this is known: `general_ci`, those of latin1 and ascii, and the Unicode algorithm's
-  without a language. A language has letters of several characters ('ch', 'aa'). The root's contractions are of other
-  scripts (or add what is no letter, as 'l·' does). A text with all pairs of letters is asked for, too: `pairs`.
-- The alphabet is where nothing contracts: for the Unicode algorithm ASCII letters and digits, elsewhere everything
-  below U+0600 but the space, the question mark, which stands for what a charset lacks, and what is one for many
-  characters.
-- Of collations with several levels (`as_cs`) the first decides: that of `ai_ci`.
-- Ideographs, Hangul, Tangut and private characters are no letters, nor is anything in planes 2 and beyond: `blocks_of`.
+- Only collations for which this is known are supported: `general_ci`, those of latin1 and ascii, and the Unicode
+  collation algorithm without a language. Languages have letters of several characters ('ch', 'aa'). The root's
+  contractions belong to other scripts (or add a unit that is not a letter, as 'l·' does). A text with all pairs of
+  letters is verified as well: `pairs`.
+- The alphabet has no contractions: for the Unicode algorithm it is the ASCII letters and digits, otherwise everything
+  below U+0600 except the space, the question mark, which replaces characters that a charset lacks, and a character that
+  has the same weight as many others.
+- Collations with several levels (`as_cs`) are folded by their first level, that of `ai_ci`.
+- Ideographs, Hangul, Tangut and private characters are not letters, nor is anything in planes 2 and higher:
+  `blocks_of`.
 
-The weights of a name never change, as indexes on disk are sorted by them; `digest` notices if they do (`plan`).
+The weights of a collation never change, as indexes on disk are sorted by them; `digest` detects a change (`plan`).
 """
 
 from __future__ import annotations
@@ -50,12 +53,12 @@ _ASTRAL: Final = 0x1F600
 
 
 def is_known(collation: str) -> bool:
-    """Tell whether a fold may be made of a collation's weights (module docstring)."""
+    """Return True if a fold can be computed from a collation's weights (see the module docstring)."""
     return bool(_UNICODE.fullmatch(collation) or _SIMPLE.fullmatch(collation))
 
 
 def first_level(collation: str) -> str:
-    """Return the collation whose weights are the first level of this one's.
+    """Return the collation whose weights are the first level of a collation's weights.
 
     >>> first_level("utf8mb4_0900_as_cs"), first_level("utf8mb4_uca1400_nopad_as_ci"), first_level("latin1_general_cs")
     ('utf8mb4_0900_ai_ci', 'utf8mb4_uca1400_nopad_ai_ci', 'latin1_general_cs')
@@ -64,7 +67,7 @@ def first_level(collation: str) -> str:
 
 
 def blocks_of(collation: str) -> tuple[int, ...]:
-    """Return the blocks of 256 code points in which a collation may have characters with letters.
+    """Return the blocks of 256 code points in which a collation can have characters with letters.
 
     >>> [len(blocks_of(name)) for name in ("latin1_swedish_ci", "utf8mb4_general_ci", "utf8mb4_0900_ai_ci")]
     [5, 69, 260]
@@ -76,26 +79,26 @@ def blocks_of(collation: str) -> tuple[int, ...]:
 
 
 def all_pairs() -> str:
-    """Return a text that has every letter and digit behind every other."""
+    """Return a text in which every letter and digit follows every other."""
     return "".join(map("".join, product(ALPHANUMERIC, repeat=2)))
 
 
 @dataclass(frozen=True)
 class TextFold:
-    """The fold of one collation of the target. It is equal to another one with the same letters."""
+    """The fold of one collation of the target, equal to another instance with the same letters."""
 
     collation: str
     digest: str
     letters: Mapping[int, str] = field(compare=False, repr=False)
-    """Code point -> letters, of those that have any."""
+    """Code point -> letters, for characters that have letters."""
 
     @staticmethod
     def takes(charset: str | None) -> bool:
-        """Tell whether text in a source's charset has a form."""
+        """Return True if text in a source's charset can be folded."""
         return _decoder(charset) is not None
 
     def form(self, charset: str | None) -> Callable[[bytes], bytes] | None:
-        """Return the function from text in a source's charset to its fold; None where that is not decoded here."""
+        """Return a function from text in a source's charset to its fold; None if the charset cannot be decoded."""
         decode = _decoder(charset)
         if decode is None:
             return None
@@ -112,16 +115,16 @@ class TextFold:
 
 
 def _decoder(charset: str | None) -> Callable[[bytes], str] | None:
-    # What cannot be decoded cannot be in the target either, so it is equal to nothing there.
+    # Text that cannot be decoded cannot be in the target either, so it equals nothing there.
     if charset in UTF8_CHARSETS or charset == "ascii":
         return lambda value: value.decode("utf-8", "replace")
     return latin1_text if charset == "latin1" else None
 
 
 def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextFold | None:
-    """Return the fold of a collation; None where its weights are not of the form that a fold needs.
+    """Return the fold of a collation; None if its weights do not have the required format.
 
-    `weights`: of each code point of its blocks, as WEIGHT_STRING gives them; `pairs`: of `all_pairs`.
+    `weights`: the WEIGHT_STRING of each code point of its blocks; `pairs`: of `all_pairs`.
     """
     width = len(weights.get(ord("a"), b""))
     if not width or any(len(weight) % width for weight in weights.values()):

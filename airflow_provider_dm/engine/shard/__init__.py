@@ -1,4 +1,5 @@
-"""DDL of merged tables, as values: what the shards have to agree on before it may run.
+"""DDL of merged tables, as values: the agreement of the shards that is required before it runs.
 
-Two levels, as DM has them: the sharding group of one source's tables, and the lock across sources in the metadata DB.
+There are two levels, as in DM: the sharding group of one source's tables, and the lock across sources in the metadata
+DB.
 """

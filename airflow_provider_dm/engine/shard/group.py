@@ -1,29 +1,29 @@
-"""The sharding group of one source: its tables that go to one merged table, and the DDL that they have made so far.
+"""The sharding group of one source: its tables that are routed to one merged table, and the DDL that each has executed.
 
-All shards of a merged table have to make the same DDL, each at its own place of the log. The target makes it once, when
-the last shard has come to it. Until then a shard that has made it is *held*: its rows have a shape that the target has
-not got yet, so the sync passes over them, and applies them afterwards (`Resync`). For example two shards and one DDL:
+All shards of a merged table have to execute the same DDL, each at its own location of the log. The target executes it
+once, after the last shard. Until then a shard that has executed it is *held*: its rows have a format that the target
+does not have yet, so the sync skips them, and applies them afterwards (`Resync`). For example two shards and one DDL:
 
     log       t1: ALTER        t1: rows (2)     t2: rows (1)     t2: ALTER        t1, t2: rows (2)
-    place     10               15               20               30               40
+    location  10               15               20               30               40
     t1        ready ─────────▶ held ───────────────────────────▶ resolved: the rows from 10 to 30 are applied now
     t2        ready            ready            applied          resolved: there is nothing to apply
 
-    state of a shard    its rows             it becomes
-    ready (no items)    are applied          held by a DDL statement of its own (`made`), or by beginning where others
-                                             have made some already (`joined`)
-    held (items)        are passed over      one item less, when the group is resolved (`resolve`)
-    behind it           are in `Resync`      ready, when these rows are applied (`finished`); held, with items left
+    state of a shard    its rows             next state
+    ready (no items)    are applied          held, after a DDL statement of its own (`made`), or if it is created while
+                                             other shards are held (`joined`)
+    held (items)        are skipped          one item less, when the group is resolved (`resolve`)
+    after it            are in `Resync`      ready, when these rows are applied (`finished`); held, if items are left
 
-What a shard has made is its *items*, in order. The longest list of all shards is the group's sequence; each other one
-has to be a beginning of it. Only the first item of each can be resolved; the next is, when it is the first. So any
-number of statements may be on the way, and t1 may make ten of them before t2 begins.
+The DDL statements that a shard has executed are its *items*, in order. The longest list of all shards is the group's
+sequence; every other list has to be a prefix of it. Only the first item of each list can be resolved, then the next one
+becomes the first. So any number of statements may be pending: t1 may execute ten of them before t2 begins.
 
-A held shard may get another name: its rows are read under the name that they have in the log, and it is known by the
-newest. A held shard that is dropped stays a member, under a name that no table has, until its rows are applied: they
-stay in the target, as those of any shard that is dropped. It needs no further DDL.
+A held shard may be renamed: its rows are read under the name that they have in the log, and the shard is identified by
+its newest name. A held shard that is dropped remains a member, under a name that no table has, until its rows are
+applied: they stay in the target, as those of any dropped shard. It needs no further DDL.
 
-Values only. Who holds rows back, and who asks the other sources, is in engine.sync.
+Values only. The rows are held, and the other sources asked, in engine.sync.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 _PLACES: Final = ("after", "until", "needs")
 _LONGEST: Final = 24
-"""Characters of a table's name in that of a dropped one, which has 64 at most with the place."""
+"""Characters of a table's name in that of a dropped table; with the location a name has at most 64."""
 
 
 class ShardDdlOutOfSequence(DmError):
@@ -57,36 +57,36 @@ class ShardDdlOutOfSequence(DmError):
     code = "DM-6051"
     scope = Scope.UPSTREAM
     what = (
-        "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has made: {mine}. {other} has "
-        "made, as the DDL of the same turn: {others}."
+        "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has executed: {mine}. {other} "
+        "has executed, as the DDL of the same number: {others}."
     )
     hint = (
-        "All shards have to make the same DDL in the same order. Where the difference does not matter, let the other's "
-        'statement stand for this one: `dmctl binlog replace TASK -s SOURCE "…"`; or take it for made on this shard '
-        "alone: `dmctl binlog skip TASK -s SOURCE`."
+        "All shards have to execute the same DDL in the same order. If the difference does not matter, replace this "
+        'shard\'s statement by the other one: `dmctl binlog replace TASK -s SOURCE "…"`; or count it as executed for '
+        "this shard only: `dmctl binlog skip TASK -s SOURCE`."
     )
 
 
 class ShardDdlNotSupported(NotSupportedYet):
-    """A new name of a shard by which its rows would go to another table than those of the other shards."""
+    """A rename of a shard by which its rows would be routed to another table than those of the other shards."""
 
     code = "DM-6050"
     scope = Scope.UPSTREAM
 
     @classmethod
     def of(cls, task: str, source: str, at: Location, head: str, why: str) -> ShardDdlNotSupported:
-        """Return the error. `head`: its first words, as literals in it may be data; `why`: it is not for all shards."""
+        """Return the error. `head`: the statement's first words, as literals may be data; `why`: the reason."""
         return cls(
             feature=f"shard-mode pessimistic for DDL ({head} …: {why})",
             where=f"task {task}, source {source}, at {at}",
             way_out="Add a route by which the new name goes to the same table, and run the task again: the target's "
-            "table keeps its name. Or migrate in full again, as another task, when all shards have the new name.",
+            "table keeps its name. Or migrate in full again, as another task, after all shards have the new name.",
         )
 
 
 @dataclass(frozen=True)
 class NewName:
-    """A new name of a held shard: of its rows behind `end`. `name` None: it was dropped. `at`, `end`: see `Item`."""
+    """A new name of a held shard, for its rows after `end`. `name` None: it was dropped. `at`, `end`: see `Item`."""
 
     at: Location
     end: Location
@@ -96,18 +96,18 @@ class NewName:
         return {"at": self.at.to_json(), "end": self.end.to_json(), "name": self.name}
 
     @classmethod
-    def from_json(cls, said: Json) -> NewName:
-        name = None if said["name"] is None else TableName(*said["name"])
-        return cls(Location.from_json(said["at"]), Location.from_json(said["end"]), name)
+    def from_json(cls, value: Json) -> NewName:
+        name = None if value["name"] is None else TableName(*value["name"])
+        return cls(Location.from_json(value["at"]), Location.from_json(value["end"]), name)
 
 
 @dataclass(frozen=True)
 class Item:
-    """One DDL that a shard has made. `at`: where its transaction begins in the log, `end`: where it ends.
+    """A DDL that a shard has executed. `at`, `end`: the locations at which its transaction begins and ends.
 
-    `ddls`: what the target has to run for it, the same texts for all shards. `table`: the shard behind it. `needs`:
-    from where on the log is needed to read the shard's rows behind it. `how`: what its execution needs besides.
-    `names`: the names that the shard got behind it and in front of its next DDL.
+    `ddls`: the target's statements for it, the same texts for all shards. `table`: the shard after it. `needs`: the
+    location from which the log is needed to read the shard's rows after it. `how`: the context of its execution.
+    `names`: the names that the shard gets after it and before its next DDL.
     """
 
     at: Location
@@ -120,20 +120,20 @@ class Item:
 
     @property
     def newest(self) -> Table:
-        """The shard by its newest name."""
+        """The shard under its newest name."""
         name = next((one.name for one in reversed(self.names) if one.name is not None), self.table.name)
         return replace(self.table, name=name)
 
     @property
     def made_at(self) -> float | None:
-        """The time at which the shard made the DDL, by its server's clock, in seconds since 1970; None: unknown."""
+        """The time of the DDL by the source's clock, in seconds since 1970; None: unknown."""
         session: list[list[Any]] = self.how.get("session", [])
         return next((float(value) for name, value in session if name == "timestamp"), None)
 
     def rows_until(self, until: Location, shard: TableName) -> list[Piece]:
-        """Return the rows of the shard, if any, behind this DDL up to the next, or to where they are passed over.
+        """Return the held rows of the shard after this DDL, up to the next DDL or to `until`.
 
-        `shard`: the name by which it is known.
+        `shard`: the name by which the shard is identified.
         """
         found, table, after = list[Piece](), self.table, self.end
         for one in (*self.names, NewName(until, until, None)):
@@ -150,16 +150,16 @@ class Item:
         return {**places, "ddls": list(self.ddls), "table": self.table.to_json(), "how": self.how, "names": names}
 
     @classmethod
-    def from_json(cls, said: Json) -> Item:
-        places = {name: Location.from_json(said[name]) for name in ("at", "end", "needs")}
-        names = tuple(map(NewName.from_json, said["names"]))
-        table = Table.from_json(said["table"])
-        return cls(**places, ddls=tuple(said["ddls"]), table=table, how=said["how"], names=names)
+    def from_json(cls, value: Json) -> Item:
+        places = {name: Location.from_json(value[name]) for name in ("at", "end", "needs")}
+        names = tuple(map(NewName.from_json, value["names"]))
+        table = Table.from_json(value["table"])
+        return cls(**places, ddls=tuple(value["ddls"]), table=table, how=value["how"], names=names)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A shard whose rows are held back. `base`: the shard as those of its rows are that are applied."""
+    """A shard whose rows are held. `base`: its definition for the rows that are already applied."""
 
     table: TableName
     base: Table
@@ -167,15 +167,15 @@ class Member:
 
     @property
     def is_dropped(self) -> bool:
-        """Return True if the source has no such table any more."""
+        """Return True if the source no longer has the table."""
         return bool(self.items and self.items[-1].names) and self.items[-1].names[-1].name is None
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one shard that were held back and can be applied: those of transactions that end behind `after` and not
-    behind `until`. `table`: the shard as they are, by its name in the log there. `needs`: as an item has it. `shard`:
-    the name by which it is known."""
+    """Held rows of one shard that can be applied: those of transactions that end after `after` and not after `until`.
+    `table`: the shard's definition for them, under its name in the log there. `needs`: see `Item`. `shard`: the name by
+    which the shard is identified."""
 
     table: Table
     after: Location
@@ -186,10 +186,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Resync:
-    """All that can be applied because one DDL was resolved.
+    """All held rows that can be applied because one DDL was resolved.
 
-    `plan`: the fingerprint of the plan by which it is written where it stands; "" where nothing is written
-    yet. `since`: the time of the DDL, as `Group.since` returns it."""
+    `plan`: the fingerprint of the plan by which they are being written; "" if nothing is written yet. `since`: the time
+    of the DDL, see `Group.since`."""
 
     pieces: tuple[Piece, ...]
     plan: str = ""
@@ -200,10 +200,10 @@ class Resync:
         return min((one.after for one in self.pieces), key=lambda place: place.sort_key)
 
     def stops(self, *further: Location) -> list[Location]:
-        """Return the places behind the first where the rows of a shard begin or end, in order; the last one ends all.
+        """Return the locations after the first at which rows of a shard begin or end, in order; the last one ends all.
 
-        Between two of them each shard has one form, or is not read: rows in front of its own DDL have another one.
-        `further`: places at which to stop as well, if they lie in between.
+        Between two of them each shard has one definition, or is not read: rows before its own DDL have another one.
+        `further`: additional locations, used if they are in between.
         """
         found = {place.sort_key: place for one in self.pieces for place in (one.after, one.until)}
         first, last = min(found), max(found)
@@ -211,7 +211,7 @@ class Resync:
         return [found[key] for key in sorted(found)[1:]]
 
     def before(self, stop: Location) -> list[Piece]:
-        """Return the pieces that have rows between the stop before this one and this one."""
+        """Return the pieces with rows between the previous stop and this one."""
         return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
 
     def to_json(self) -> Json:
@@ -226,24 +226,24 @@ class Resync:
         return {"pieces": pieces, "plan": self.plan, "since": self.since}
 
     @classmethod
-    def from_json(cls, said: Json) -> Resync:
+    def from_json(cls, value: Json) -> Resync:
         pieces = (
             Piece(
                 Table.from_json(one["table"]),
                 **{name: Location.from_json(one[name]) for name in _PLACES},
                 shard=TableName(*one["shard"]),
             )
-            for one in said["pieces"]
+            for one in value["pieces"]
         )
-        return cls(tuple(pieces), said["plan"], said["since"])
+        return cls(tuple(pieces), value["plan"], value["since"])
 
 
 @dataclass(frozen=True)
 class Group:
-    """The group of one merged table in one source. `resolved`: how many DDL statements of the merged table this source
-    has behind it. `members`: shards that are held; all others are ready.
+    """The group of one merged table in one source. `resolved`: the number of DDL statements of the merged table that
+    this source has completed. `members`: shards that are held; all others are ready.
 
-    `resync`: what has to be applied before anything else of these shards; None: nothing.
+    `resync`: rows that have to be applied before any other rows of these shards; None: there are none.
     """
 
     target: TableName
@@ -255,26 +255,26 @@ class Group:
         return next((one for one in self.members if one.table == table), None)
 
     def longest(self) -> Member | None:
-        """Return the shard that has made most."""
+        """Return the shard that has executed the most DDL."""
         return max(self.members, key=lambda one: len(one.items), default=None)
 
     @property
     def needs(self) -> Location | None:
-        """The place from where on the log is needed for what is held back; None: nothing is."""
+        """The location from which the log is needed for held rows; None if no rows are held."""
         places = [one.items[0].needs for one in self.members if one.items]
         places += [one.needs for one in self.resync.pieces] if self.resync is not None else []
         return min(places, key=lambda place: place.sort_key, default=None)
 
     @property
     def since(self) -> float | None:
-        """The time of the oldest DDL behind which rows are held back, in seconds since 1970; None: unknown."""
+        """The time of the oldest DDL after which rows are held, in seconds since 1970; None: unknown."""
         times = [one.items[0].made_at for one in self.members if one.items]
         times += [self.resync.since] if self.resync is not None else []
         return min((one for one in times if one is not None), default=None)
 
 
 def made(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
-    """Return the group after a shard has made a DDL. `base`: the shard in front of it.
+    """Return the group after a shard has executed a DDL. `base`: the shard before it.
 
     Raises ShardDdlOutOfSequence.
     """
@@ -289,11 +289,11 @@ def made(group: Group, source: str, table: TableName, base: Table, item: Item) -
 def joined(
     group: Group, table: Table, base: Table | None, at: Location, needs: Location, *, like: Collection[TableName] = ()
 ) -> Group | None:
-    """Return the group after a new shard has begun at `at`, which has made as many of the DDL under way as the shards
-    of whose form it is; None: it has the form of none, or of several that have not made the same ones.
+    """Return the group after a new shard was created at `at`. It counts as having executed as many pending DDL as the
+    shards with its definition; None if no shard has it, or only shards that have not executed the same DDL.
 
-    `base`: the form of shards that have made none (None: there is none of these). `like`: the shards whose definition
-    is its own to the letter. That decides where rows alone look alike, as behind a plain key. `needs`: see `Item`.
+    `base`: the definition of shards that have executed none (None: all have). `like`: the shards with a literally equal
+    definition, which decide if only the rows are alike, as after a plain key. `needs`: see `Item`.
     """
     longest = group.longest()
     if longest is None or not longest.items:
@@ -310,7 +310,7 @@ def joined(
     turn = max(turns)
     if turn == 0:
         return group
-    # It has made them, as it were, where it began; there are no rows in between.
+    # It counts as having executed them at its creation; there are no rows in between.
     items = tuple(
         replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name), names=())
         for item in longest.items[:turn]
@@ -320,7 +320,7 @@ def joined(
 
 
 def renamed(group: Group, table: TableName, name: TableName | None, at: Location, end: Location) -> Group:
-    """Return the group after a held shard has got another name; None: it was dropped."""
+    """Return the group after a held shard was renamed, or dropped if `name` is None."""
     members = []
     for one in group.members:
         if one.table == table:
@@ -333,22 +333,21 @@ def renamed(group: Group, table: TableName, name: TableName | None, at: Location
 
 
 def name_of_dropped(table: TableName, at: Location) -> TableName:
-    """Return the name by which a held shard is known that was dropped at `at`, as a table may get its name again.
+    """Return the name that identifies a held shard dropped at `at`, as another table may get its former name.
 
     >>> str(name_of_dropped(TableName("shop", "o_1"), Location("mysql-bin.000005", 916)))
     'shop.o_1 dropped at 1-000005:916'
     """
     place, name = f"{at.suffix}-{at.file.rpartition('.')[2]}:{at.position}", table.table
-    if len(name) > _LONGEST:  # one statement may drop several that begin alike
+    if len(name) > _LONGEST:  # one statement may drop several with the same beginning
         name = f"{name[: _LONGEST - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return TableName(table.schema, f"{name} dropped at {place}")
 
 
 def due(group: Group, tables: Collection[TableName]) -> Item | None:
-    """Return the DDL that all shards of the source have made; None: one is missing, or rows of the last are left.
+    """Return the DDL that all shards of the source have executed; None if a shard is missing or a re-sync is pending.
 
-    `tables`: all of the group's shards that were not dropped. The item is that of the shard which came to it first in
-    the log.
+    `tables`: all existing shards of the group. The item is that of the shard which executed it first.
     """
     firsts = {one.table: one.items[0] for one in group.members if one.items}
     if group.resync is not None or not firsts or not firsts.keys() >= set(tables):
@@ -357,15 +356,15 @@ def due(group: Group, tables: Collection[TableName]) -> Item | None:
 
 
 def missing(group: Group, tables: Collection[TableName]) -> list[TableName]:
-    """Return the shards that have not made the DDL whose turn it is, which at least one has."""
+    """Return the shards that have not executed the current DDL, which at least one shard has executed."""
     there = {one.table for one in group.members if one.items}
     return sorted(set(tables) - there) if there else []
 
 
 def resolve(group: Group, here: Location) -> Group:
-    """Return the group after the DDL whose turn it is has been made in the target.
+    """Return the group after the target has executed the current DDL.
 
-    `here`: up to where the sync has passed over rows that are held.
+    `here`: the location up to which the sync has skipped held rows.
     """
     pieces: list[Piece] = []
     members: list[Member] = []
@@ -383,42 +382,42 @@ def resolve(group: Group, here: Location) -> Group:
 
 
 def finished(group: Group) -> Group:
-    """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
+    """Return the group after its re-sync is applied: a shard without further items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
 
 
 def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
-    """Return from where on the log is needed, for rows that are held back as well."""
+    """Return the location from which the log is needed, including for held rows."""
     places = [needed, *(place for group in groups if (place := group.needs) is not None)]
     return min(places, key=lambda place: place.sort_key)
 
 
-def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:
-    """Return what a shard's DDL says besides its text: the session's time zone, where that decides what becomes of
-    values, as a column that it adds or changes is a TIMESTAMP in front of it or behind. `zone`: None is not told.
+def zone_that_counts(before: Table, after: Table, zone: str | None) -> tuple[str, ...]:
+    """Return the session's time zone as a part of a shard's DDL, if the values of a column depend on it: one that is
+    added or changed and is a TIMESTAMP before or after the DDL. `zone` None: unknown.
 
     >>> from airflow_provider_dm.engine.schema.model import Column
     >>> name = TableName("shop", "orders")
-    >>> behind = Table(name, (Column("t", 0, "timestamp", "timestamp", True),), ())
-    >>> zone_that_counts(Table(name, (), ()), behind, "+02:00")
+    >>> after = Table(name, (Column("t", 0, "timestamp", "timestamp", True),), ())
+    >>> zone_that_counts(Table(name, (), ()), after, "+02:00")
     ("SET time_zone = '+02:00'",)
     """
-    old, new = ({replace(column, position=0) for column in table.columns} for table in (before, behind))
+    old, new = ({replace(column, position=0) for column in table.columns} for table in (before, after))
     if all(column.data_type.lower() != "timestamp" for column in old ^ new):
         return ()
     return (f"SET time_zone = '{zone}'" if zone is not None else "SET time_zone = DEFAULT",)
 
 
 def same_rows(one: Table, other: Table) -> bool:
-    """Tell whether two tables have the same columns in the same order, and the same unique keys, whatever their names.
+    """Return True if two tables have the same columns in the same order, and the same unique keys, by any names.
 
-    A charset of its own makes another column; what only the server's catalogue says besides does not.
+    A different charset makes a column different; attributes that only the catalogue shows do not.
     """
     return _form(one) == _form(other)
 
 
 def keys_stay(member: Member, columns: Collection[str]) -> bool:
-    """Return True if no DDL that a shard has made changes what tells rows apart, or which rows exclude each other.
+    """Return True if no DDL of a shard changes the key that identifies rows, or a unique key.
 
     `columns`: of the target's unique keys, in lower case.
     """

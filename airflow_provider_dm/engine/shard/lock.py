@@ -1,33 +1,33 @@
-"""The DDL lock of a merged table: what the sources of a task agree on, in the metadata DB, before one of them acts.
+"""The DDL lock of a merged table: the agreement of a task's sources, in the metadata DB, before one of them acts.
 
-A lock is about one DDL of one merged table, by its number in that table's life. Each source reports it when all its own
-shards have made it (shard/group.py); the first to report is the owner.
+A lock is for one DDL of one merged table, numbered within the life of the table. Each source reports the DDL when all
+its own shards have executed it (shard/group.py); the first source to report is the owner.
 
-    phase       when                                      the owner         the others
-    waiting     a source has not reported                 wait              wait
-    conflict    two have reported different DDL           stop, both sides are shown, a person decides (`wish`)
-    exec        all have reported the same, or a          runs the DDL      wait
-                person wants it so
-    skip        the DDL has been run                      goes on           go on without running it
-    differs     it has been run, and a source that was    goes on           that source stops, until a person takes
-                not waited for reports another DDL                          its DDL for the one that was run (`wish`)
-    (removed)   every source has gone on
+    phase       condition                                 the owner         the others
+    waiting     a source has not reported                 waits             wait
+    conflict    two have reported different DDL           stops; both are shown and a person decides (`decision`)
+    exec        all have reported the same, or a          executes the DDL  wait
+                person has decided
+    skip        the DDL has been executed                 continues         continue without executing it
+    differs     it has been executed, and a source that   continues         that source stops, until a person accepts
+                was not waited for reports another DDL                      the executed DDL for its own (`decision`)
+    (removed)   every source has continued
 
     event                   waiting      conflict     exec         skip
-    reported by a source    waiting/     conflict     exec (told   skip (it comes late
-                            exec/confl.               again)       and goes on), or differs
-    a person's wish         exec         exec         exec, of     refused: it has been run; in `differs`: skip
+    reported by a source    waiting/     conflict     exec         skip (a late source
+                            exec/confl.               (repeated)   continues), or differs
+    decided by a person     exec         exec         exec, by     refused: already executed; in `differs`: skip
                                                       that owner
-    executed by the owner   refused      refused      skip         skip (told again)
-    gone on, a source       refused      refused      refused      skip, or removed by the last one
-    withdrawn, a source     waiting, or removed with the last one  skip, or removed with the last one
+    executed by the owner   refused      refused      skip         skip (repeated)
+    a source has continued  refused      refused      refused      skip, or removed by the last source
+    a source withdraws      waiting, or removed with the last      skip, or removed with the last
 
 A decision covers the DDL texts that were reported when the person decided (`settled`), and no text that is reported
-later. So a source that was not waited for passes the number with a settled text only.
+later. So a source that was not waited for passes this number only with a settled text.
 
-Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock is for coming to an agreement
-and for people. That a DDL has been run, and which texts it settles, is recorded in the target: a metadata DB that is
-lost, or restored, can delay a DDL and never have it run twice (target/shard_groups.py).
+Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock serves the agreement and
+people. The target records that a DDL has been executed, and which texts that settles: a lost or restored metadata DB
+can delay a DDL and never cause a second execution (target/shard_groups.py).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 Json = dict[str, Any]
 Ddls: TypeAlias = tuple[str, ...]
-"""What the target has to run for one DDL of a shard: the same texts for all shards that have made the same DDL."""
+"""The target's statements for one DDL of a shard: the same texts for all shards with the same DDL."""
 
 WAITING_FOR_LOCK: Final = "waiting for lock"
-"""The status of a run with an end that has nothing else left to do. Rows are held back, and the next run goes on."""
+"""The status of a run with an end that only waits for DDL locks. Rows are held, and the next run continues."""
 
 
 class Phase(StrEnum):
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """Order of a person to the owner, in DM's words."""
+    """A person's order to the owner, in DM's words."""
 
     EXEC = "exec"
     SKIP = "skip"
@@ -76,17 +76,17 @@ class ShardDdlConflict(DmError):
     code = "DM-6052"
     scope = Scope.UPSTREAM
     what = (
-        "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has made {mine}; {other} has made "
-        "{others}."
+        "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has executed {mine}; {other} has "
+        "executed {others}."
     )
     hint = (
-        "Nothing of it was run in the target. See `dmctl shard-ddl-lock TASK`, then choose whose DDL is run: `dmctl "
-        "shard-ddl-lock unlock ID --owner SOURCE`, or make it in the target yourself and add `--action skip`."
+        "Nothing of it was executed in the target. See `dmctl shard-ddl-lock TASK`, then choose the DDL to execute: "
+        "`dmctl shard-ddl-lock unlock ID --owner SOURCE`, or execute it in the target yourself and add `--action skip`."
     )
 
 
 class ShardDdlRunWithoutSource(DmError):
-    """A source that a person did not wait for has made other DDL than the target has run under that number."""
+    """A source that a person did not wait for has executed other DDL than the target has under that number."""
 
     lock: str
     number: int
@@ -97,14 +97,14 @@ class ShardDdlRunWithoutSource(DmError):
     code = "DM-6060"
     scope = Scope.UPSTREAM
     what = (
-        "DDL number {number} of ddl lock {lock} has been decided without {source}: {decided}. {source} has made {mine} "
-        "in its place."
+        "DDL number {number} of ddl lock {lock} was decided without {source}: {decided}. {source} has executed {mine} "
+        "instead."
     )
     hint = (
-        "1. Make the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
-        "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided one, and its rows are "
-        "applied. 3. Run the task again. DDL that other sources then wait for in vain: `dmctl shard-ddl-lock unlock ID "
-        "--force-remove`."
+        "1. Execute the change of the source in the target yourself, as far as it is wanted there. 2. Run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`: the DDL of the source counts as the decided DDL, and its rows are "
+        "applied. 3. Run the task again. For DDL that other sources then wait for in vain: `dmctl shard-ddl-lock "
+        "unlock ID --force-remove`."
     )
 
 
@@ -113,14 +113,14 @@ class LockRefuses(DmError):
     why: str
 
     code = "DM-8020"
-    what = "the DDL lock {lock} stays as it is: {why}."
+    what = "the DDL lock {lock} is unchanged: {why}."
     hint = "See `dmctl shard-ddl-lock`."
 
 
 @dataclass(frozen=True)
 class Info:
-    """Report of one source. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
-    task, so another place is what a task of this name has left behind that is no more."""
+    """The report of one source. `tables`: its shards. `at`: the location of the DDL in its log, which is the same
+    throughout the life of a task: another location belongs to a previous task of this name."""
 
     source: str
     ddls: tuple[str, ...]
@@ -131,9 +131,9 @@ class Info:
 
 @dataclass(frozen=True)
 class Lock:
-    """One lock. `infos` in the order in which they came. `expected`: the sources that feed the merged table.
+    """One lock. `infos` in the order of the reports. `expected`: the sources that feed the merged table.
 
-    `settled`: the DDL texts that the decision, or the run in the target, covers.
+    `settled`: the DDL texts that the decision, or the execution in the target, covers.
     """
 
     task: str
@@ -142,7 +142,7 @@ class Lock:
     owner: str
     infos: tuple[Info, ...]
     expected: tuple[str, ...]
-    wish: Action | None = None
+    decision: Action | None = None
     executed: bool = False
     settled: tuple[Ddls, ...] = ()
 
@@ -172,14 +172,14 @@ class Lock:
         if self.executed:
             differs = any(not one.done and one.ddls not in self.settled for one in self.infos)
             return Phase.DIFFERS if differs else Phase.SKIP
-        if self.wish is not None:
+        if self.decision is not None:
             return Phase.EXEC
         if len({one.ddls for one in self.infos}) > 1:
             return Phase.CONFLICT
         return Phase.WAITING if self.unsynced else Phase.EXEC
 
     def conflict_of(self, source: str) -> ShardDdlConflict | None:
-        """Return what a source is told that has made other DDL than the owner, or than whom the owner differs from."""
+        """Return the error for a source whose DDL differs from the owner's; for the owner, the other side's."""
         mine = self.info(source)
         others = [one for one in self.infos if mine is not None and one.ddls != mine.ddls]
         if mine is None or not others:
@@ -190,8 +190,8 @@ class Lock:
         return dict(_AS_JSON.dump_python(self, mode="json"))
 
     @classmethod
-    def from_json(cls, said: Json) -> Lock:
-        return _AS_JSON.validate_python(said)
+    def from_json(cls, value: Json) -> Lock:
+        return _AS_JSON.validate_python(value)
 
 
 _AS_JSON: Final = TypeAdapter(Lock)
@@ -215,10 +215,10 @@ def reported(
     expected: Collection[str],
     decided: Collection[Ddls] | None = None,
 ) -> Lock:
-    """Return the lock after a source has reported. To report again is to be heard again. A lock in which the source
-    stands with another place is of another life of the task, and begins anew: whoever else is in it reports again.
+    """Return the lock after a source has reported. Repeated reports change nothing. A lock in which the source has
+    another location belongs to a previous life of the task and is created again: its other sources report again.
 
-    `decided`: the texts that the target has settled; None: it has not run the DDL.
+    `decided`: the texts that the target has settled; None: it has not executed the DDL.
     """
     names = tuple(sorted({*expected, info.source}))
     before = lock.info(info.source) if lock is not None else None
@@ -234,41 +234,41 @@ def reported(
     return replace(became, executed=True, settled=tuple(sorted({*became.settled, *decided})))
 
 
-def wished(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
-    """Return the lock after a person has decided. `force`: also while a source has not reported, or is to do it by an
-    earlier decision: it may be altering the table, and is killed at that if another one is chosen. Its own action may
-    be changed, as it does one behind the other. Where the DDL has been run, the decision can only be to take the DDL of
-    a source that differs for it (`skip`). Raises LockRefuses.
+def with_decision(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
+    """Return the lock after a person has decided. `force`: even if a source has not reported, or another owner was
+    chosen earlier: that owner may be altering the table, and is killed if a different one is chosen. The owner's own
+    action may be changed without it. After the DDL has been executed, the only possible decision is that the executed
+    DDL replaces that of a source that differs (`skip`). Raises LockRefuses.
     """
     settled = tuple(sorted({*lock.settled, *(one.ddls for one in lock.infos)}))
     if lock.phase is Phase.DIFFERS:
         if action is not Action.SKIP:
-            raise LockRefuses(lock.id, "its DDL has been run; `--action skip` takes the other source's DDL for it")
+            raise LockRefuses(lock.id, "its DDL has been executed; `--action skip` accepts it for the other source")
         return replace(lock, settled=settled)
     if lock.executed:
-        raise LockRefuses(lock.id, "its DDL has been run")
+        raise LockRefuses(lock.id, "its DDL has been executed")
     chosen = owner or lock.owner
     if chosen not in lock.synced:
         raise LockRefuses(lock.id, f"{chosen} has not reported, and cannot be its owner")
-    if lock.wish is not None and chosen != lock.owner and not force:
-        by = f"it is decided that {lock.owner} does it ({lock.wish.value}), which may be doing so now"
-        raise LockRefuses(lock.id, f"{by}; --force-remove decides anew")
+    if lock.decision is not None and chosen != lock.owner and not force:
+        by = f"{lock.owner} was chosen to execute it ({lock.decision.value}) and may be doing so now"
+        raise LockRefuses(lock.id, f"{by}; --force-remove overrides the choice")
     if lock.unsynced and not force:
-        raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove goes on without them")
-    return replace(lock, owner=chosen, wish=action, settled=settled)
+        raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove ignores them")
+    return replace(lock, owner=chosen, decision=action, settled=settled)
 
 
 def executed(lock: Lock, source: str) -> Lock:
-    """Return the lock after its DDL has been run. Raises LockRefuses for whom it does not expect that of."""
+    """Return the lock after its DDL has been executed. Raises LockRefuses for a source that is not to execute it."""
     if lock.executed:
         return lock
     if lock.phase is not Phase.EXEC or lock.owner != source:
-        raise LockRefuses(lock.id, f"{source} has run its DDL, and {lock.owner} is its owner ({lock.phase.value})")
+        raise LockRefuses(lock.id, f"{source} has executed its DDL, but {lock.owner} is its owner ({lock.phase.value})")
     return replace(lock, executed=True, settled=tuple(sorted({*lock.settled, lock.ddls})))
 
 
 def gone_on(lock: Lock, source: str) -> Lock | None:
-    """Return the lock after a source has gone on behind the DDL, which the target has; None: it was the last one."""
+    """Return the lock after a source has continued past the DDL, which the target has; None after the last source."""
     known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
     infos = tuple(replace(one, done=one.done or one.source == source) for one in known)
     kept = replace(lock, infos=infos, executed=True)
@@ -276,9 +276,9 @@ def gone_on(lock: Lock, source: str) -> Lock | None:
 
 
 def withdrawn(lock: Lock, source: str) -> Lock | None:
-    """Return the lock without what a source has reported; None: nobody is left in it.
+    """Return the lock without the report of a source; None if no report is left.
 
-    A decision that is not carried out goes with it: it was about a report that is no more.
+    A pending decision is removed with it, as it was about that report.
     """
     infos = tuple(one for one in lock.infos if one.source != source)
     if not infos or len(infos) == len(lock.infos):
@@ -286,4 +286,4 @@ def withdrawn(lock: Lock, source: str) -> Lock | None:
     owner = infos[0].source if lock.owner == source else lock.owner
     if lock.executed:
         return replace(lock, infos=infos, owner=owner)
-    return replace(lock, infos=infos, owner=owner, wish=None, settled=())
+    return replace(lock, infos=infos, owner=owner, decision=None, settled=())

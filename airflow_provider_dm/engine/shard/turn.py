@@ -1,18 +1,18 @@
-"""What a source does next about the DDL whose turn it is in one merged table: a decision, from what is known alone.
+"""The next step of a source for the current DDL of one merged table: a pure decision.
 
-    the first of these that holds                              turn
-    rows that were held back are not all applied               RESYNC
-    a shard of the source has not made the DDL, or none has    SHARDS
-    the target has it already, or a text that a person has
-    taken for it                                               RESOLVE
-    the lock does not know that this source has come to it     REPORT
-    sources have made different DDL                            CONFLICT
-    the target has run another DDL under its number            DIFFERS
+    first condition that holds                                 turn
+    rows that were held are not all applied                    RESYNC
+    a shard of the source has not executed the DDL             SHARDS
+    the target has executed it, or a text that a person has
+    accepted for it                                            RESOLVE
+    the lock has no report of this source                      REPORT
+    sources have executed different DDL                        CONFLICT
+    the target has executed another DDL under its number       DIFFERS
     a source has not reported                                  SOURCES
-    another source is to run it                                OWNER
-    else                                                       EXECUTE
+    another source is to execute it                            OWNER
+    otherwise                                                  EXECUTE
 
-Nothing is remembered between two decisions, so whoever takes over from a process that has died goes on where it was.
+No state is kept between two decisions, so the successor of a crashed process continues at the same step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.shard.lock import Ddls, Lock, Phase
 
 
 class Turn(StrEnum):
-    """Next step of a source, or what it waits for."""
+    """The next step of a source, or what it waits for."""
 
     RESYNC = "resync"
     SHARDS = "shards"
@@ -46,10 +46,10 @@ def turn_of(
     lock: Lock | None,
     source: str,
 ) -> Turn:
-    """Return what `source` does next. `shards`: its tables of the group.
+    """Return the next step of `source`. `shards`: its tables of the group.
 
-    `decided`: the texts that the target has settled for the DDL whose turn it is; None: it has not been run.
-    `lock`: of the DDL whose turn it is; None: there is none, or nobody has looked.
+    `decided`: the texts that the target has settled for the current DDL; None: it has not been executed. `lock`: of
+    the current DDL; None: it does not exist, or was not read.
     """
     if group.resync is not None:
         return Turn.RESYNC

@@ -101,7 +101,7 @@ const PHASES = {
 /** One DDL lock of a merged table. */
 export function lockCard(lock, { named, mayAct }) {
   const [level, state] = PHASES[lock.phase] ?? ["idle", lock.phase];
-  const decided = lock.wish ? `A person has decided: ${lock.wish}. ${lock.owner} does it at its next look.` : null;
+  const decided = lock.decision ? `A person has decided: ${lock.decision}. ${lock.owner} does it at its next look.` : null;
   const sides = Object.entries(lock.conflict);
   return h(
     "article",
@@ -119,7 +119,7 @@ export function lockCard(lock, { named, mayAct }) {
       fact("Waits for", lock.unsynced.join(", ") || "no source"),
     ),
     decided ? h("p", { class: "muted" }, decided) : null,
-    mayAct && lock.phase !== "skip" && !lock.wish
+    mayAct && lock.phase !== "skip" && !lock.decision
       ? h("div", { class: "actions" }, button("Decide…", { what: "unlock", lock: lock.ID, number: lock.number }, { kind: level === "bad" ? "primary" : "" }))
       : null,
   );

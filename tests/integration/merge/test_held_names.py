@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
-from airflow_provider_dm.engine.shard.lock import Action, Lock, wished
+from airflow_provider_dm.engine.shard.lock import Action, Lock, with_decision
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, locks, waiting_for
 
@@ -114,7 +114,7 @@ def test_the_only_shard_of_a_source_is_dropped_while_it_is_held(one_pair: Shops)
     ((body, _),) = shops.store.ddl_locks()
     lock = Lock.from_json(body)
     shops.store.change_ddl_lock(
-        lock.task, lock.id, lock.number, lambda _: wished(lock, Action.EXEC, None, force=True).to_json()
+        lock.task, lock.id, lock.number, lambda _: with_decision(lock, Action.EXEC, None, force=True).to_json()
     )
     shops.sync("a")
     assert shops.rows() == [(1, "V2", 8)]

@@ -69,10 +69,10 @@ def test_two_names_that_are_one_there(mysql_source: Server, lowering: Server, so
     mysql_source.sql("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE A (id INT PRIMARY KEY)", database=source_schema)
 
     report = check(mysql_source, lowering, [source_schema])
-    with pytest.raises(NamesAreOne, match=r"LowerShop\.[aA] and LowerShop\.[aA] are one table"):
+    with pytest.raises(NamesAreOne, match=r"LowerShop\.[aA] and LowerShop\.[aA] are the same table"):
         Migration(lowering, {"one": mysql_source}, {"one": [source_schema]}, "lowermeta").go()
 
-    assert "are one table for the server" in result(report, "table_columns", "target", State.FAIL).message
+    assert "are the same table for the server" in result(report, "table_columns", "target", State.FAIL).message
 
 
 def test_ddl_is_followed_under_the_names_of_the_source(lowered_kit: SyncKit) -> None:

@@ -133,7 +133,7 @@ def test_what_is_not_there_is_an_error_and_no_shorter_answer(tmp_path: Path) -> 
     three.file(root / FIRST)
     with pytest.raises(RelayFileGone, match=r"mysql-bin\.000002"):
         audit_pieces(root)
-    with pytest.raises(RelayDirectoryUnusable, match="holds no binlog"):
+    with pytest.raises(RelayDirectoryUnusable, match="contains no binlog"):
         audit_pieces(tmp_path / "nowhere")
 
 

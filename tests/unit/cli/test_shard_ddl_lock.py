@@ -63,7 +63,7 @@ def test_a_decision_is_for_the_owner_to_find(words: list[str], url: str, capsys:
     assert said(capsys, *words, "-f", "--action", "skip", "-o", "mysql-1", "--meta-url", url)["result"] is True
     with MetaStore.open(url) as store:
         ((body, _),) = store.ddl_locks("test")
-    assert (Lock.from_json(body).wish, Lock.from_json(body).owner) == (Action.SKIP, "mysql-1")
+    assert (Lock.from_json(body).decision, Lock.from_json(body).owner) == (Action.SKIP, "mysql-1")
 
 
 @pytest.mark.parametrize(("number", "taken"), [("2", False), ("4", False), ("3", True)])
@@ -74,7 +74,7 @@ def test_a_decision_about_a_ddl_that_was_resolved_meanwhile_is_not_about_the_nex
     assert answer["result"] is taken
     with MetaStore.open(url) as store:
         ((body, _),) = store.ddl_locks("test")
-    assert (Lock.from_json(body).wish is not None) is taken
+    assert (Lock.from_json(body).decision is not None) is taken
 
 
 @pytest.mark.parametrize("words", [["unlock"], ["unlock", "nobody-`s`"], ["a", "b"]])

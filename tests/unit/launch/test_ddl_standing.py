@@ -58,7 +58,7 @@ def standing(
     [
         (LOCK, f"of s.o ({ID}), 1 min 3 s old, waits for b"),
         (replace(LOCK, infos=(A, B)), "waits for a to run it"),
-        (replace(LOCK, infos=(A, B), wish=Action.EXEC), "waits for a to run it"),
+        (replace(LOCK, infos=(A, B), decision=Action.EXEC), "waits for a to run it"),
         (
             replace(LOCK, infos=(replace(A, done=True), B), executed=True, settled=(B.ddls,)),
             "has been run, and waits for b to go on",
@@ -92,7 +92,7 @@ def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decide
     assert "a has made ADD c int; b has made ADD c bigint" in found.why
     assert [one["conflict"] for one in found.locks] == [{}, {"a": ["ADD c int"], "b": ["ADD c bigint"]}]
     assert isinstance(standing(another, differ, lock_id=another.id), Waits)
-    assert isinstance(standing(replace(differ, wish=Action.SKIP)), Waits)
+    assert isinstance(standing(replace(differ, decision=Action.SKIP)), Waits)
 
 
 def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
@@ -101,8 +101,8 @@ def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
     for lock_id in (None, ID):
         found = standing(subtasks=stopped, lock_id=lock_id)
         assert isinstance(found, Differs)
-        assert "s.o_2 has made: ADD d int" in found.why
-        assert "s.o_1 has made" in found.why
+        assert "s.o_2 has executed: ADD d int" in found.why
+        assert "s.o_1 has executed" in found.why
     for another in ("another", "o_", "", "o_2"):  # the message names s.o_2 as well, a shard
         assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == Resolved()
     assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == Resolved()

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.shard.lock import (
     executed,
     gone_on,
     reported,
-    wished,
+    with_decision,
 )
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
@@ -86,7 +86,7 @@ def steps(world: World, rules: Rules) -> Iterator[World]:
         yield world._replace(locks=put(world.locks, number, None))
         for owner, action in ((owner, action) for owner in lock.synced for action in Action):
             try:
-                decided = wished(lock, action, owner, force=True)
+                decided = with_decision(lock, action, owner, force=True)
             except LockRefuses:
                 continue
             seen = world.seen[number] | {one.ddls for one in lock.infos}
@@ -152,13 +152,13 @@ def test_without_the_rule_a_ddl_is_swallowed(rules: Rules) -> None:
 
 def test_a_decision_about_what_was_run_can_only_take_the_other_text_for_it() -> None:
     lock = executed(
-        wished(reported(None, "task", TARGET, 0, Info("a", ("X",)), SOURCES), Action.EXEC, "a", force=True), "a"
+        with_decision(reported(None, "task", TARGET, 0, Info("a", ("X",)), SOURCES), Action.EXEC, "a", force=True), "a"
     )
     assert lock.phase is Phase.SKIP
     late = reported(lock, "task", TARGET, 0, Info("b", ("Y",)), SOURCES, {("X",)})
     assert (late.phase, late.executed) == (Phase.DIFFERS, True)
     with pytest.raises(LockRefuses, match="--action skip"):
-        wished(late, Action.EXEC, "b", force=True)
-    assert wished(late, Action.SKIP, None, force=False).phase is Phase.SKIP
+        with_decision(late, Action.EXEC, "b", force=True)
+    assert with_decision(late, Action.SKIP, None, force=False).phase is Phase.SKIP
     again = reported(None, "task", TARGET, 0, Info("b", ("Y",)), SOURCES, {("X",)})
     assert again.phase is Phase.DIFFERS, "a metadata DB that has lost the lock"

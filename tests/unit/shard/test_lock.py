@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.shard.lock import (
     executed,
     gone_on,
     reported,
-    wished,
+    with_decision,
     withdrawn,
 )
 
@@ -46,21 +46,21 @@ def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decide
     lock = report(report(None, "a", "A"), "b", "B")
     assert lock.phase is Phase.CONFLICT
     assert str(lock.conflict_of("b")).startswith(
-        "[DM-6052 upstream] sharding ddls in ddl lock task-`t`.`o` (number 0) is different: b has made B; a has made A."
+        "[DM-6052 upstream] sharding ddls in ddl lock task-`t`.`o` (number 0) is different: b has executed B; a has executed A."
     )
     with pytest.raises(LockRefuses):
         executed(lock, "a")
-    decided = wished(lock, Action.EXEC, "b", force=False)
+    decided = with_decision(lock, Action.EXEC, "b", force=False)
     assert (decided.phase, decided.owner, decided.ddls) == (Phase.EXEC, "b", ("B",))
 
 
 def test_a_decision_stands_for_its_owner_may_be_at_it_unless_forced() -> None:
-    lock = wished(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
-    with pytest.raises(LockRefuses, match="decided that a does it"):
-        wished(lock, Action.EXEC, "b", force=False)
-    assert wished(lock, Action.EXEC, "a", force=False) == lock, "told again, by a retry"
-    assert wished(lock, Action.SKIP, None, force=False).wish is Action.SKIP
-    assert wished(lock, Action.SKIP, "b", force=True).owner == "b"
+    lock = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
+    with pytest.raises(LockRefuses, match="a was chosen to execute it"):
+        with_decision(lock, Action.EXEC, "b", force=False)
+    assert with_decision(lock, Action.EXEC, "a", force=False) == lock, "told again, by a retry"
+    assert with_decision(lock, Action.SKIP, None, force=False).decision is Action.SKIP
+    assert with_decision(lock, Action.SKIP, "b", force=True).owner == "b"
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ def test_a_decision_stands_for_its_owner_may_be_at_it_unless_forced() -> None:
     [
         (report(None, "a", "A"), None, False, "b have not reported"),
         (report(None, "a", "A"), "b", True, "b has not reported, and cannot be its owner"),
-        (executed(report(report(None, "a", "A"), "b", "A"), "a"), None, True, "has been run"),
+        (executed(report(report(None, "a", "A"), "b", "A"), "a"), None, True, "has been executed"),
     ],
 )
 def test_what_a_person_cannot_decide(lock: Lock, owner: str | None, *, force: bool, why: str) -> None:
     with pytest.raises(LockRefuses, match=why):
-        wished(lock, Action.SKIP, owner, force=force)
+        with_decision(lock, Action.SKIP, owner, force=force)
 
 
 def test_a_source_that_was_gone_over_is_waited_for_to_the_end() -> None:
-    lock = executed(wished(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
+    lock = executed(with_decision(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
     left = gone_on(lock, "a")
     assert left is not None
     assert left.unsynced == ["b"]
@@ -91,12 +91,12 @@ def test_only_the_owner_has_run_it() -> None:
 
 
 def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
-    old = wished(
+    old = with_decision(
         reported(None, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
     )
     assert reported(old, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}) == old
     new = reported(old, "task", TARGET, 0, Info("a", ("A",), at="5"), {"a", "b"})
-    assert (new.phase, new.wish) == (Phase.WAITING, None)
+    assert (new.phase, new.decision) == (Phase.WAITING, None)
 
 
 def test_a_report_that_is_withdrawn_leaves_the_lock_as_if_it_had_not_come() -> None:
@@ -111,7 +111,7 @@ def test_a_report_that_is_withdrawn_leaves_the_lock_as_if_it_had_not_come() -> N
 
 
 def test_a_decision_is_not_about_reports_that_come_later_but_what_was_run_stays_so() -> None:
-    decided = wished(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
+    decided = with_decision(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
     left = withdrawn(decided, "b")
     assert left is not None
     assert report(left, "b", "B").phase is Phase.CONFLICT

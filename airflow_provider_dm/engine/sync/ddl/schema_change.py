@@ -30,6 +30,7 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
@@ -62,7 +63,6 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
-from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed, need_of_create

@@ -126,7 +126,7 @@ class ShardLocks:
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
                 continue
-            if lock.wish is not None and feeder.source in lock.unsynced:
+            if lock.decision is not None and feeder.source in lock.unsynced:
                 continue
             if feeder.source not in groups:
                 groups[feeder.source] = self._group_of(feeder.source, group.target)
@@ -134,7 +134,7 @@ class ShardLocks:
             behind = there is None or there.resolved != group.resolved or there.resync is not None
             if behind or member is None or not member.items:
                 return f"for {feeder.table} of {feeder.source}"
-            if lock.wish is None and member.items[0].ddls != item.ddls:
+            if lock.decision is None and member.items[0].ddls != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
         return self._waiting(group.target)
 

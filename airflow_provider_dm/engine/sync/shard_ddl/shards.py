@@ -349,7 +349,7 @@ class Shards:
         fence, target = self.source.fence, self.source.target
         assert lock is not None
         shared = fence.in_lane(ddl_lane(group.target))
-        if lock.wish is Action.SKIP:
+        if lock.decision is Action.SKIP:
             end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
         else:
             statements = [TargetDdl.from_json(one) for one in item.how["statements"]]
