@@ -38,8 +38,8 @@ def inet4_text(data: bytes) -> bytes:
 
 
 def inet6_text(data: bytes) -> bytes:
-    r"""Return an INET6 address in the format of MariaDB's `Inet6::to_string`: the longest run of zero groups (of equally
-    long runs the first, even a single group) is left out; IPv4-compatible and IPv4-mapped addresses end as IPv4.
+    r"""Return an INET6 address in the format of MariaDB's `Inet6::to_string`: the longest run of zero groups (of
+    equal runs the first, even a single group) is left out; IPv4-compatible and IPv4-mapped addresses end as IPv4.
 
     >>> inet6_text(bytes.fromhex("20010db8000000000000000000000001")), inet6_text(b"")
     (b'2001:db8::1', b'::')

@@ -46,7 +46,8 @@ def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decide
     lock = report(report(None, "a", "A"), "b", "B")
     assert lock.phase is Phase.CONFLICT
     assert str(lock.conflict_of("b")).startswith(
-        "[DM-6052 upstream] sharding ddls in ddl lock task-`t`.`o` (number 0) is different: b has executed B; a has executed A."
+        "[DM-6052 upstream] sharding ddls in ddl lock task-`t`.`o` (number 0) is different: b has "
+        "executed B; a has executed A."
     )
     with pytest.raises(LockRefuses):
         executed(lock, "a")
