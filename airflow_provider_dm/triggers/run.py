@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LINE_SECONDS: Final = 60.0
 KILL_SECONDS: Final = 25.0
 """Airflow gives `on_kill` thirty seconds."""
+PAUSE_SECONDS: Final = 3.0
+"""The launcher looks every second for a requested pause, which it restores behind a stop."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -89,11 +91,16 @@ class RunWatchTrigger(MetadataTrigger):
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.launch.run_state import Working
 
+        paused_since: dict[str, float] = {}
+
         def ask(store: MetaStore) -> bool:
             if not isinstance(self._state_in(store), Working):
                 return True
             for one in store.list_subtasks(task=self.task_name):
-                if one.source in self.sources and one.desired is not Stage.STOPPED:
+                if one.source not in self.sources or one.desired is Stage.STOPPED:
+                    continue
+                now = time.monotonic()
+                if one.desired is not Stage.PAUSED or now - paused_since.setdefault(one.source, now) > PAUSE_SECONDS:
                     store.set_subtask_desired(self.task_name, one.source, Stage.STOPPED)
             return False
 

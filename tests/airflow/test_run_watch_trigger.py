@@ -1,0 +1,54 @@
+"""What the trigger of a deferred run requests of the run when a person ends its task."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.processes import this_process
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.launch.detached import _Wishes
+from airflow_provider_dm.triggers.run import RunWatchTrigger
+
+ME = this_process()
+
+
+class OfFailedTask(RunWatchTrigger):
+    async def _task_state(self) -> str | None:
+        return "failed"
+
+
+def trigger() -> RunWatchTrigger:
+    named: dict[str, Any] = {"task_name": "shop", "sources": ["one"], "app": "incremental_sync", "run_id": "run-1"}
+    times: dict[str, Any] = {"launched_at": time.time(), "deadline": None, "poll_interval": 0.05, "first_delay": 0.0}
+    return OfFailedTask(dm_meta_conn_id=None, launcher=ME, **named, **times)
+
+
+def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: Path) -> None:
+    """The launcher looked a moment ago, the run has not answered the pause, and the task is marked as failed."""
+    with DmMetadataHook().get_store() as store:
+        holder = Holder("me", attempt="1", host="here", process=ME)
+        store.start_run("run-1", task="shop", app="incremental_sync", holder=holder)
+        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
+        store.set_subtask_desired("shop", "one", Stage.RUNNING)
+        launcher, ended = _Wishes(store, "shop"), threading.Event()
+        launcher.look()
+        store.set_subtask_desired("shop", "one", Stage.PAUSED)
+
+        def launched() -> None:
+            """Look as a launcher does until the run has stopped."""
+            while store.list_subtasks(task="shop")[0].desired is not Stage.STOPPED and not ended.wait(0.05):
+                launcher.look()
+            store.finish_run("run-1", stage=Stage.STOPPED)
+            launcher.restore()
+
+        running = threading.Thread(target=launched)
+        running.start()
+        try:
+            asyncio.run(trigger().on_kill())
+        finally:
+            ended.set()
+            running.join()
+        assert [one.desired for one in store.list_subtasks(task="shop")] == [Stage.PAUSED]
