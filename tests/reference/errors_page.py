@@ -6,9 +6,11 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 import airflow_provider_dm
+import spark_apps
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from tests.reference.markdown import cell, first_paragraph, head, page, table
 
@@ -31,17 +33,19 @@ your browser's search, or by the link `errors.md#dm-6032`.
   package).
 - **Reaction**: *retry*: the error may pass; a sync, an app or Airflow repeats the work by itself. *stop*: a person has
   to decide; nothing behind the place of the error is applied. *fenced*: a newer run has taken over; this one ends."""
+PACKAGES: Final = (airflow_provider_dm, spark_apps)
 AIRFLOW_FLOOR: Final = ("hooks", "operators", "sensors", "triggers")
 
 
 def every_error() -> list[type[DmError]]:
     """All that the packages define; the Airflow floor defines its few in `hooks.errors`, which imports no Airflow."""
-    for module in pkgutil.walk_packages(airflow_provider_dm.__path__, "airflow_provider_dm."):
+    for module in chain.from_iterable(pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in PACKAGES):
         floor = module.name.split(".")[1]
         runs_at_import = "__main__" in module.name or ".migrations" in module.name
         if (floor not in AIRFLOW_FLOOR or module.name.endswith("hooks.errors")) and not runs_at_import:
             importlib.import_module(module.name)
-    defined = {kind for kind in _below(DmError) if kind.__module__.startswith("airflow_provider_dm.")}
+    names = {package.__name__ for package in PACKAGES}
+    defined = {kind for kind in _below(DmError) if kind.__module__.split(".")[0] in names}
     return sorted(defined, key=lambda kind: kind.__name__)
 
 

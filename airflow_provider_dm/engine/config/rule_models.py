@@ -153,7 +153,7 @@ class FilterRule(DmModel):
     table_pattern: OptionalPattern = ""
     """Pattern of the table; empty: the schema itself and all of its tables."""
     events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], Several] = ()
-    """Kinds of DDL and row changes ([list](../how-to/filters.md#events-filters))."""
+    """Kinds of row changes and DDL, listed below."""
     sql_pattern: Annotated[tuple[RegularExpression, ...], Several] = ()
     """Regular expressions over the text of DDL."""
     action: Action

@@ -55,8 +55,8 @@ class ExpressionNotSupported(DmError):
     code = "DM-5203"
     what = "the expression filter {expression!r} of {table} is not evaluated: {why}."
     hint = (
-        "It would have to be right for every row, so what is not certain is refused; docs/limits.md has what is known. "
-        "Write it in another way, or leave the filter out."
+        "Write it in another way (docs/how-to/filters.md lists the expressions that are evaluated exactly), or leave "
+        "the filter out."
     )
 
 
