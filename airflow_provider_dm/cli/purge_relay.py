@@ -1,4 +1,4 @@
-"""`purge-relay`: remove relay files that no task needs, on the machine where they lie.
+"""`purge-relay`: remove relay files that no task needs, on this machine or by the relay that runs where they lie.
 
     purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   everything in front of that file
     purge-relay -s SOURCE --time 'YYYY-MM-DD hh:mm:ss'      files that ended before (local time)
@@ -10,7 +10,6 @@ With --dry-run nothing is touched, and the answer lists what would go. A relay m
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge import PurgeRequest, PurgeUnclear, request_of
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, PurgeReport
+from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -73,22 +73,17 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
     status = store.relay_status(source)
     answer = source_answer(source, status.host if status else "")
     try:
-        plan = plan_by_hand(store, source, root, request)
-        if dry_run:
-            output.say(f"{source}: would remove {listed(plan.delete)}")
-            files = [{"subDir": str(one.sub_dir), "filename": str(one.file), "bytes": one.size} for one in plan.delete]
-            return {**answer, "msg": plan.held_by, "files": files}
-        purged = purge_by_hand(store, plan)
+        report = purge_relay_log(store, source, PurgeOrder(request, dry_run), here=root)
     except DmError as error:
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
-    output.say(f"{source}: removed {listed(purged.deleted)}")
-    came = f"{purged.returned[0]} stays: a task came to need it meanwhile" if purged.returned else ""
-    return {**answer, "msg": came or plan.held_by}
+    output.say(f"{source}: {'would remove' if dry_run else 'removed'} {listed(report)}")
+    files = [{"subDir": one.sub_dir, "filename": one.filename, "bytes": one.size} for one in report.files]
+    return {**answer, "msg": report.kept, **({"files": files} if dry_run else {})}
 
 
-def listed(files: Sequence[HeldFile]) -> str:
+def listed(report: PurgeReport) -> str:
     """Return for people: how many, how much, which."""
-    if not files:
+    if not report.files:
         return "nothing"
-    return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"
+    return f"{len(report.files)} files ({report.size:,} bytes), {report.files[0]} to {report.files[-1]}"

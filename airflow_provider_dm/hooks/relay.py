@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.relay.directory import RelayFile
     from airflow_provider_dm.engine.relay.purge import PurgePlan
     from airflow_provider_dm.engine.relay.purge_files import Purged
+    from airflow_provider_dm.engine.relay.purge_order import PurgeReport
 
 
 class RelayLogHook(BaseHook):
@@ -92,20 +93,20 @@ class RelayLogHook(BaseHook):
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return plan_by_hand(store, source_id, self.directory(source_id), request)
 
-    def plan_purge_by_policy(self, config: SourceConfig) -> PurgePlan:
-        """Return which files would go by `purge` of a source.yaml, which lie where its `relay-dir` says. Nothing is
-        touched. With ``interval: 0`` nothing would go.
+    def purge_by_policy(self, config: SourceConfig, *, preview: bool = False) -> PurgeReport:
+        """Remove what `purge` of a source.yaml wants to remove and no task needs, or say what that is (`preview`).
 
-        Raises what `engine.relay.purge_files.plan_by_hand` raises.
+        If the relay runs on another machine, it is ordered to do so. With ``interval: 0`` nothing goes.
+        Raises what `launch.relay_purge.purge_relay_log` raises.
         """
-        from airflow_provider_dm.engine.relay.housekeeping import requests_for
-        from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
+        from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
+        from airflow_provider_dm.launch.relay_purge import purge_relay_log
         from airflow_provider_dm.launch.workdir import shared_relay
 
         relay_dir = settings.relay_dir_of(config.source_id) or self.relay_dir or config.relay_dir
         root = shared_relay(settings.work_root(), config.source_id, relay_dir)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return plan_by_hand(store, config.source_id, root, *requests_for(config.purge, root))
+            return purge_relay_log(store, config.source_id, PurgeOrder(config.purge, preview), here=root)
 
     def purge(self, plan: PurgePlan) -> Purged:
         """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""

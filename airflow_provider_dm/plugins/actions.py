@@ -6,33 +6,21 @@ If that has changed since, the action is refused.
 
 from __future__ import annotations
 
-import socket
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import OperatorKind, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeFile, HeldFile, Inactive, PurgePlan, PurgeRequest
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.binlog_operators import At, accepted, set_operators
 from airflow_provider_dm.launch.ddl_locks import unlock
+from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from airflow_provider_dm.launch.task_control import chosen_subtasks, control, live_run
 
 Json = dict[str, Any]
-
-
-class RelayLogElsewhere(DmError):
-    source: str
-    host: str
-    here: str
-
-    code = "DM-4059"
-    what = "the relay log of {source} is on {host}, and Airflow's API server is on {here}."
-    hint = "Run `dmctl purge-relay -s SOURCE --inactive` on the machine of the relay log, with `--dry-run` first."
 
 
 class _Body(BaseModel):
@@ -112,28 +100,16 @@ def at_statement(store: MetaStore, order: AtStatement) -> str:
 
 
 def purge_preview(store: MetaStore, source: str) -> Json:
-    """Return the files that no task needs, and the first one that stays. Raises RelayLogElsewhere, and as a purge."""
-    plan = _plan(store, source, Inactive())
-    stays = plan.kept[0].file if plan.kept else None
+    """Return the files that no task needs, and the first one that stays. Raises as `purge_relay_log`."""
+    report = purge_relay_log(store, source, PurgeOrder(Inactive(), preview=True))
     return {
-        "files": [{"sub_dir": str(one.sub_dir), "file": str(one.file), "bytes": one.size} for one in plan.delete],
-        "stays": {"sub_dir": str(stays.sub_dir), "file": str(stays.file)} if stays is not None else None,
-        "because": plan.held_by,
+        "files": [{"sub_dir": one.sub_dir, "file": one.filename, "bytes": one.size} for one in report.files],
+        "stays": {"sub_dir": report.stays.sub_dir, "file": report.stays.filename} if report.stays else None,
+        "because": report.kept,
     }
 
 
 def purge(store: MetaStore, wanted: Purge) -> str:
-    """Remove the files of the preview, except those that a task needs by now. Raises as `purge_preview`."""
-    purged = purge_by_hand(store, _plan(store, wanted.source, BeforeFile(wanted.file, wanted.sub_dir)))
-    return f"{len(purged.deleted)} files were removed, {purged.size:,} bytes." + _kept(purged.returned)
-
-
-def _kept(returned: tuple[HeldFile, ...]) -> str:
-    return f" {returned[0]} stays: a task needs it by now." if returned else ""
-
-
-def _plan(store: MetaStore, source: str, request: PurgeRequest) -> PurgePlan:
-    status, here = store.relay_status(source), socket.gethostname()
-    if status is None or status.host != here or not status.directory:
-        raise RelayLogElsewhere(source, status.host if status is not None else "no known machine", here)
-    return plan_by_hand(store, source, Path(status.directory), request)
+    """Remove the files of the preview, except those that a task needs by now. Raises as `purge_relay_log`."""
+    report = purge_relay_log(store, wanted.source, PurgeOrder(BeforeFile(wanted.file, wanted.sub_dir)))
+    return f"{len(report.files)} files were removed, {report.size:,} bytes. {report.kept}".rstrip()

@@ -13,10 +13,10 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, RelayS
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.ddl.operators import BinlogPosInvalid, OperatorSqlRefused
+from airflow_provider_dm.launch.relay_purge import RelayLogElsewhere
 from airflow_provider_dm.launch.task_control import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.plugins.actions import (
     AtStatement,
-    RelayLogElsewhere,
     Wish,
     at_statement,
     purge_preview,
@@ -79,5 +79,5 @@ def test_a_statement_that_the_source_has_passed_is_refused(store: MetaStore) -> 
 
 def test_a_relay_log_of_another_machine_is_not_purged_from_here(store: MetaStore) -> None:
     store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, host="relay-1", directory="/var/lib/relay"))
-    with pytest.raises(RelayLogElsewhere, match=rf"is on relay-1.*{socket.gethostname()}.*dmctl purge-relay"):
+    with pytest.raises(RelayLogElsewhere, match=rf"is on relay-1.*{socket.gethostname()}.*Start the relay, or run"):
         purge_preview(store, SOURCE)

@@ -91,10 +91,13 @@ def test_a_purge_by_the_rules_of_the_source_keeps_what_a_task_needs(upstream: Se
         assert str(held[0].file) == first.file, held
         found = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
         assert "stays: task shop (Stopped) needs" in found["kept"]["kept"]
-        assert found["off"] == {"source": "replica_01", "files": [], "bytes": 0, "kept": ""}
+        assert found["off"] == {"source": "replica_01", "preview": False, "files": [], "bytes": 0, "kept": ""}
 
         store.put_subtask("shop", "replica_01", unit=Unit.SYNC, stage=Stage.STOPPED, needed=end_of_source())
+        preview = DmRelayPurgeOperator(task_id="preview", source=of_source, preview=True).execute(context())
+        assert RelayLogHook().list_files("replica_01") == held
         found = DmRelayPurgeOperator(task_id="again", source=of_source).execute(context())
+    assert preview == {**found, "preview": True}
     assert found["files"] == [f"{one.path.parent.name}/{one.file}" for one in held[:-1]]
     assert len(RelayLogHook().list_files("replica_01")) == 1
 

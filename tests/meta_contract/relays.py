@@ -70,3 +70,20 @@ class RelayContract(OpenStore):
         store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="77aa.000002"))
         assert (found := store.relay_status("s")) is not None
         assert found.sub_dir == "77aa.000002"
+
+    def test_a_purge_is_ordered_reported_and_replaced(self, store: MetaStore) -> None:
+        assert store.ordered_purge("s") is None
+        store.put_relay_status(RelayStatus("s", Stage.PAUSED))
+        store.order_purge("s", "1", {"preview": True})
+        store.order_purge("s", "2", {"preview": False})
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING))
+        assert store.ordered_purge("s") == ("2", {"preview": False})
+        store.report_purge("s", "1", {"files": ["late"]})
+        assert store.purge_report("s", "1") is None
+        store.report_purge("s", "2", {"files": []})
+        assert (store.ordered_purge("s"), store.purge_report("s", "2")) == (None, {"files": []})
+        store.order_purge("s", "3", {})
+        store.withdraw_purge("s", "2")
+        assert store.ordered_purge("s") == ("3", {})
+        store.withdraw_purge("s", "3")
+        assert store.ordered_purge("s") is None

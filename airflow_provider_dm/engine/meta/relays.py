@@ -1,10 +1,10 @@
-"""Relays: the last report of each source's relay process, and the stage that users request for it."""
+"""Relays: the last report of each source's relay process, the stage that users request for it, and ordered purges."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
@@ -13,11 +13,14 @@ from airflow_provider_dm.engine.meta.cas import (
     location_from,
     location_text,
     put,
+    put_over,
+    read_for_update,
     to_text,
 )
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 
+Json = dict[str, Any]
 _BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}
 
 
@@ -55,6 +58,46 @@ class Relays(StorePart):
         """Return the stage that users request; None without a request."""
         row = self._row(tables.relay, {"source": source})
         return Stage(row.desired) if row is not None and row.desired else None
+
+    def order_purge(self, source: str, number: str, order: Json) -> None:
+        """Order a purge of the relay's process. `number` identifies the order; an earlier one is replaced."""
+        self._put_purge(source, {"number": number, "order": order})
+
+    def ordered_purge(self, source: str) -> tuple[str, Json] | None:
+        """Return the order that waits at the relay, with its number."""
+        found = self._purge(source)
+        return (found["number"], found["order"]) if found is not None and "report" not in found else None
+
+    def report_purge(self, source: str, number: str, report: Json) -> None:
+        """Write the report of an order, unless another order has replaced it."""
+        self._replace_purge(source, number, {"number": number, "report": report})
+
+    def withdraw_purge(self, source: str, number: str) -> None:
+        """Withdraw an order, unless another one has replaced it."""
+        self._replace_purge(source, number, None)
+
+    def purge_report(self, source: str, number: str) -> Json | None:
+        """Return the report of this order; None while there is none."""
+        found = self._purge(source)
+        return found.get("report") if found is not None and found["number"] == number else None
+
+    def _purge(self, source: str) -> Json | None:
+        row = self._row(tables.relay, {"source": source})
+        return None if row is None else from_text(row.purge)
+
+    def _put_purge(self, source: str, purge: Json) -> None:
+        values = {"purge": to_text(purge)}
+        self._database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_BEFORE_REPORT))
+
+    def _replace_purge(self, source: str, number: str, purge: Json | None) -> None:
+        key = {"source": source}
+
+        def replace(tx: Connection) -> None:
+            row = read_for_update(tx, tables.relay, key)
+            if row is not None and (from_text(row.purge) or {}).get("number") == number:
+                put_over(tx, tables.relay, key, row, {"purge": to_text(purge)})
+
+        self._database.write(replace)
 
     def relay_status(self, source: str) -> RelayStatus | None:
         """Return the relay's last report; None if no relay has ever reported."""

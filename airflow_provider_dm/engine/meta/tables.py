@@ -34,7 +34,7 @@ from sqlalchemy.types import TypeEngine
 from airflow_provider_dm.engine.errors import DmError
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0007"
+SCHEMA_VERSION: Final = "0008"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -173,4 +173,5 @@ relay = Table(
     Column("directory", document()),
     Column("task", name(128), nullable=False),
     Column("heartbeat_at", BigInteger),
+    Column("purge", document()),
 )

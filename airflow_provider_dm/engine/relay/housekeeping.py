@@ -10,7 +10,6 @@ is logged, and the purge is repeated after the interval.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -18,19 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.config.source import PurgeConfig
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import (
-    BeforeTime,
-    FreeSpace,
-    Inactive,
-    Need,
-    PurgeRequest,
-    needs_of,
-    plan_purge,
-)
+from airflow_provider_dm.engine.relay.purge import Inactive, Need, PurgeRequest, needs_of, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden, survey
+from airflow_provider_dm.engine.relay.purge_order import obey
+from airflow_provider_dm.engine.relay.purge_policy import requests_for
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 
 log = logging.getLogger(__name__)
@@ -38,25 +30,8 @@ log = logging.getLogger(__name__)
 FIRST_LOOK_SECONDS: Final = 60.0
 """Time for the launcher of this relay to record what it needs, before anything is removed."""
 SPOOL_SECONDS: Final = 3.0
-GIGABYTE: Final = 1 << 30
-HOUR: Final = 3600.0
-
-
-def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[PurgeRequest, ...]:
-    """Return the purge requests of source.yaml at `now` (seconds since 1970). None with `interval: 0`, as in DM."""
-    requests: list[PurgeRequest] = []
-    missing = config.remain_space * GIGABYTE - free_bytes
-    if config.interval and missing > 0:
-        requests.append(FreeSpace(missing))
-    if config.interval and config.expires:
-        requests.append(BeforeTime(now - config.expires * HOUR))
-    return tuple(requests)
-
-
-def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
-    """Return the present purge requests of source.yaml for the relay log in `root`. Raises OSError."""
-    disk = os.statvfs(root)
-    return requests_of(config, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
+ORDER_SECONDS: Final = 1.0
+"""Interval of the looks for an order."""
 
 
 @dataclass
@@ -75,7 +50,7 @@ class Housekeeper:
     def __enter__(self) -> Housekeeper:
         """Restore hidden files, then start the thread. Raises PurgeFailed."""
         restore_hidden(self._root)
-        if self._every:
+        if self._every or self.spec.spool is None:
             self._thread = threading.Thread(target=self._loop, name="relay-purge", daemon=True)
             self._thread.start()
         return self
@@ -118,10 +93,18 @@ class Housekeeper:
         return float(config.interval if config.expires or config.remain_space else 0)
 
     def _loop(self) -> None:
-        pause = min(self._every, FIRST_LOOK_SECONDS)
-        while not self._ended.wait(pause):
-            self.purge_now()
-            pause = self._every
+        look_at = time.monotonic() + min(self._every, FIRST_LOOK_SECONDS)
+        while not self._ended.wait(ORDER_SECONDS):
+            if self.spec.spool is None:
+                self._obey()
+            if self._every and time.monotonic() >= look_at:
+                self.purge_now()
+                look_at = time.monotonic() + self._every
+
+    def _obey(self) -> None:
+        """Carry out a purge that somebody has ordered. A metadata DB that does not answer is asked again."""
+        with self._looking, TransientErrorsLogged(log.debug):
+            obey(self.store, self.spec.source.config.source_id, self._root)
 
     def _look(self) -> int:
         self._has_looked = True

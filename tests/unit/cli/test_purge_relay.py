@@ -1,6 +1,7 @@
 """purge-relay: DM's documents, and that a doubt purges nothing."""
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,12 +72,14 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     url = f"sqlite:///{work / 'meta.db'}"
     migrate(url)
     with MetaStore.open(url) as store:
-        store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, sub_dir=f"{FIRST}.000003", host="worker1", pid=1))
+        store.put_relay_status(
+            RelayStatus(SOURCE, Stage.RUNNING, sub_dir=f"{FIRST}.000003", host=socket.gethostname(), pid=1)
+        )
         yield Desk(work, store, capsys)
 
 
 def document(msg: str = "", *, result: bool = True) -> dict[str, Any]:
-    answer = {"result": result, "msg": msg, "source": SOURCE, "worker": "worker1"}
+    answer = {"result": result, "msg": msg, "source": SOURCE, "worker": socket.gethostname()}
     return {"result": result, "msg": "", "sources": [answer]}
 
 

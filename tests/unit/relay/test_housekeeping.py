@@ -3,21 +3,25 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
-from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.source import PurgeConfig, SourceConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, FreeSpace, Inactive
 from airflow_provider_dm.engine.relay.purge_files import sole_purger
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.launch.relay_purge import PurgeNotReported, RelayRefusedPurge, purge_relay_log
 from tests.unit.relay.events import file_of
 
 SOURCE, SUB_DIR = "replica-01", "0-1.000001"
@@ -31,6 +35,9 @@ def store(tmp_path: Path) -> Iterator[MetaStore]:
     migrate(url)
     with MetaStore.open(url) as store:
         yield store
+
+
+ELSEWHERE = RelayStatus(SOURCE, Stage.RUNNING, sub_dir=SUB_DIR, pid=1, host="another-machine")
 
 
 @pytest.fixture
@@ -123,7 +130,7 @@ def test_whom_it_kept_files_for_is_said_once(root: Path, store: MetaStore, caplo
 def test_what_is_switched_off_takes_nothing(root: Path, store: MetaStore, off: dict[str, int]) -> None:
     with keeper(root, store, {**WANTS_SPACE, **off}) as housekeeper:
         assert housekeeper.purge_now() == 0
-        assert housekeeper._thread is None
+        assert housekeeper._every == 0
 
     assert files(root) == [1, 2, 3, 4, 5]
 
@@ -172,3 +179,48 @@ def test_a_private_directory_keeps_only_what_its_own_task_needs(root: Path, stor
     needs(store, "bin.000004", stage=Stage.RUNNING)
     with housekeeper:
         wait_until(lambda: files(root) == [4, 5])
+
+
+@pytest.mark.parametrize(
+    ("order", "gone"),
+    [
+        (PurgeOrder(Inactive(), preview=True), []),
+        (PurgeOrder(Inactive()), [1, 2]),
+        (PurgeOrder(BeforeFile("bin.000002", SUB_DIR)), [1]),
+        (PurgeOrder(BeforeTime(time.time() + 60)), [1, 2]),
+        (PurgeOrder(FreeSpace(1)), [1]),
+        (PurgeOrder(PurgeConfig(remain_space=1 << 30)), [1, 2]),
+        (PurgeOrder(PurgeConfig(interval=0)), []),
+    ],
+    ids=str,
+)
+def test_a_relay_carries_out_what_another_machine_has_ordered(
+    root: Path, store: MetaStore, order: PurgeOrder, gone: list[int]
+) -> None:
+    needs(store, "bin.000003")
+    store.put_relay_status(replace(ELSEWHERE, directory=str(root)))
+    with keeper(root, store, {"interval": 0}):
+        report = purge_relay_log(store, SOURCE, order)
+    assert files(root) == [one for one in range(1, 6) if one not in gone]
+    planned = [1, 2] if order.preview else gone
+    assert [one.filename for one in report.files] == [f"bin.{number:06d}" for number in planned]
+    if order.wanted == Inactive():
+        assert report.kept == f"{SUB_DIR}/bin.000003 stays: task shop (Stopped) needs bin.000003:4"
+
+
+def test_what_a_relay_cannot_purge_is_reported_to_who_ordered_it(root: Path, store: MetaStore) -> None:
+    store.put_relay_status(ELSEWHERE)
+    with (
+        keeper(root, store, {"interval": 0}),
+        pytest.raises(RelayRefusedPurge, match=r"on another-machine has purged nothing: .*DM-4050"),
+    ):
+        purge_relay_log(store, SOURCE, PurgeOrder(BeforeFile("bin.000009", SUB_DIR)))
+
+
+def test_an_order_that_no_relay_looks_at_is_withdrawn(root: Path, store: MetaStore) -> None:
+    store.put_relay_status(ELSEWHERE)
+    with pytest.raises(PurgeNotReported, match="has not reported the purge within 0 s; the order is withdrawn"):
+        purge_relay_log(store, SOURCE, PurgeOrder(Inactive()), seconds=0.1)
+    with keeper(root, store, {"interval": 0}) as housekeeper:
+        housekeeper._obey()
+    assert files(root) == [1, 2, 3, 4, 5]

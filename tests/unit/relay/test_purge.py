@@ -11,7 +11,6 @@ from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
-from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE, requests_of
 from airflow_provider_dm.engine.relay.purge import (
     BeforeFile,
     BeforeTime,
@@ -31,6 +30,7 @@ from airflow_provider_dm.engine.relay.purge import (
     plan_purge,
 )
 from airflow_provider_dm.engine.relay.purge_files import RelayNotReported, check_reported
+from airflow_provider_dm.engine.relay.purge_policy import GIGABYTE, requests_of
 
 FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
 SEED = (

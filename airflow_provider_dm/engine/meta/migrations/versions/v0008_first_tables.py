@@ -5,7 +5,7 @@ from alembic import op
 from airflow_provider_dm.engine.meta.migrate import NoWayBack
 from airflow_provider_dm.engine.meta.tables import metadata
 
-revision = "0007"
+revision = "0008"
 down_revision = None
 branch_labels = None
 depends_on = None

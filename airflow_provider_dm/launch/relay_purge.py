@@ -1,0 +1,86 @@
+"""A purge of a relay log, wherever it lies: a relay that runs on another machine is ordered to do it."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.health import is_alive
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, PurgeReport, carried_out, read_report
+
+REPORT_SECONDS: Final = 60.0
+"""A relay looks for an order every second; a purge of many files takes some more."""
+
+
+class RelayLogElsewhere(DmError):
+    source: str
+    host: str
+    here: str
+
+    code = "DM-4059"
+    what = "the relay log of {source} is on {host}, no relay runs there that could purge it, and this is {here}."
+    hint = "Start the relay, or run `dmctl purge-relay -s SOURCE --inactive` on the machine of the relay log."
+
+
+class PurgeNotReported(DmError):
+    source: str
+    host: str
+    seconds: float
+
+    code = "DM-4072"
+    reaction = Reaction.RETRY
+    what = "the relay of {source} on {host} has not reported the purge within {seconds:.0f} s; the order is withdrawn."
+    hint = "Look at the relay's log there, then purge again: what is gone is gone, and no task needs it."
+
+
+class RelayRefusedPurge(DmError):
+    source: str
+    host: str
+    reported: ReportedError
+
+    code = "DM-4073"
+    what = "the relay of {source} on {host} has purged nothing: {reported}"
+
+
+def purge_relay_log(
+    store: MetaStore, source: str, order: PurgeOrder, *, here: Path | None = None, seconds: float = REPORT_SECONDS
+) -> PurgeReport:
+    """Purge the relay log of a source, or plan that. `here`: where it lies if it is on this machine; None: where its
+    relay has reported it.
+
+    Raises RelayLogElsewhere, PurgeNotReported, RelayRefusedPurge, and as `carried_out`.
+    """
+    status, host = store.relay_status(source), socket.gethostname()
+    if status is not None and status.host not in ("", host):
+        if is_alive(status) and not status.task:
+            return _ordered(store, status, order, seconds)
+        if here is None or not here.is_dir():
+            raise RelayLogElsewhere(source, status.host, host)
+    elif here is None:
+        if status is None or not status.directory:
+            raise RelayLogElsewhere(source, "no known machine", host)
+        here = Path(status.directory)
+    return carried_out(store, source, here, order)
+
+
+def _ordered(store: MetaStore, status: RelayStatus, order: PurgeOrder, seconds: float) -> PurgeReport:
+    """Order the purge and wait for the relay's report."""
+    source = status.source
+    number = uuid.uuid4().hex
+    store.order_purge(source, number, order.to_json())
+    deadline = time.monotonic() + seconds
+    while (report := store.purge_report(source, number)) is None:
+        if time.monotonic() > deadline:
+            store.withdraw_purge(source, number)
+            raise PurgeNotReported(source, status.host, seconds)
+        time.sleep(0.2)
+    found = read_report(report)
+    if isinstance(found, ReportedError):
+        raise RelayRefusedPurge(source, status.host, found)
+    return found
