@@ -9,8 +9,8 @@ import pytest
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
 from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing
 from airflow_provider_dm.engine.sync.start.past import PastUnknown
 from tests.integration.sync.conftest import SyncKit, rows_of
 from tests.integration.sync.test_by_hand import given, states, wanted
@@ -119,7 +119,7 @@ def test_a_start_in_front_of_all_tables(kit: SyncKit) -> None:
 def test_a_target_table_that_is_missing_is_created_by_hand(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["INSERT INTO a VALUES (1, 'one')"])
     one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.a")
-    with pytest.raises(TableNotFound, match=rf"{one_kit.schema}\.a"):
+    with pytest.raises(TargetTableMissing, match=rf"{one_kit.schema}\.a"):
         one_kit.sync(start=start)
     one_kit.target.sql(TABLES[0], database=one_kit.schema)
     one_kit.sync(start=start)

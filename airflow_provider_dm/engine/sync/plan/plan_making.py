@@ -54,7 +54,7 @@ def make_plan(
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
 
-    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
+    Raises TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
     """
     everything = list(schemas)
@@ -68,8 +68,6 @@ def make_plan(
     index_of: dict[TableName, int] = {}
     for schema in schemas:
         table, to = schema.table, rules.router.route(schema.table.name)
-        if to not in targets:
-            raise TargetTableMissing(str(to))
         mapping = map_table(table, targets[to], rules.router.extracted(table.name))
         name = mapping.target.name
         if name not in index_of:

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.coverage import coverages
@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing, make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
 from airflow_provider_dm.engine.sync.safe_mode.states import Off, state_at
@@ -334,7 +334,7 @@ def plan_for(
     read: Mapping[TableName, Table] | None = None,
     chunks: Sequence[ChunkProgress] | None = None,
 ) -> SyncPlan:
-    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
+    """Return the plan for these tables, as the target's tables are now. Raises TargetTableMissing, and as `make_plan`.
 
     `held`: those whose rows are passed over for now. `also_merged`: target tables that others of the task's tables feed
     which are none of these.
@@ -347,7 +347,10 @@ def plan_for(
     chunks = load_chunks(connection, ref) if chunks is None else chunks
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = {name: table for name, table in (read or {}).items() if name in wanted}
-    targets |= read_tables(connection, wanted.difference(under_way, targets))
+    try:
+        targets |= read_tables(connection, wanted.difference(under_way, targets))
+    except TableNotFound as error:
+        raise TargetTableMissing(error.table) from None
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]

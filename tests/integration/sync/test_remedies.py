@@ -1,0 +1,69 @@
+"""What errors advise, done as they say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import OperatorKind
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogDisabled, current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.sync.ddl.verdict import InjectionRefused
+from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing
+from testbed import ServerSpec
+from tests.conftest import StartServers
+from tests.integration.copy.migrations import endpoint
+from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit
+from tests.integration.sync.test_by_hand import begin, wanted
+
+
+def test_an_injection_that_cannot_be_executed_is_reverted(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    place = one_kit.upstream()
+    wanted(one_kit, OperatorKind.INJECT, place, f"ALTER TABLE `{one_kit.schema}`.absent ADD COLUMN w int")
+    one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+    with pytest.raises(InjectionRefused, match="`dmctl binlog revert"):
+        one_kit.sync()
+    one_kit.store.revert_operator("test", SOURCE_ID, place)
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
+def test_a_target_table_that_was_dropped_is_created(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.plain")
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    with pytest.raises(TargetTableMissing, match="Create it like the source's table"):
+        one_kit.sync()
+    one_kit.target.sql(f"CREATE TABLE `{one_kit.schema}`.plain ({TABLES['plain']})")
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
+def test_a_column_of_the_target_that_is_too_narrow_is_widened(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)")
+    one_kit.write("INSERT INTO plain VALUES (1, 'abc')")
+    with pytest.raises(TargetTableMismatch, match="Alter the target table"):
+        one_kit.sync()
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
+@pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
+def test_a_server_without_a_binlog_gets_one(start_own: StartServers, flavour: str) -> None:
+    (server,) = start_own(ServerSpec("silent", flavour))  # type: ignore[arg-type]
+    as_it_was = server.argv
+    server.stop()
+    server.argv = (*(word for word in as_it_was if not word.startswith("--log-bin")), "--skip-log-bin")
+    server.start()
+    with connected(endpoint("silent", server)) as connection, pytest.raises(BinlogDisabled, match="Set log_bin"):
+        current_location(connection)
+    server.stop()
+    server.argv = as_it_was
+    server.start()
+    with connected(endpoint("silent", server)) as connection:
+        assert current_location(connection).file
