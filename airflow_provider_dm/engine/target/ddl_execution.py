@@ -198,7 +198,7 @@ def execute_ddl(
             if noted:
                 _wait_for_jobs(connection, {name for one in statements for name in one.tables})
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
-            work = _Work(endpoint, connection, fence, position, _sql_mode(session))
+            work = _Work(endpoint, connection, fence, position, sql_mode_of(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
@@ -216,7 +216,8 @@ def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
         raise translate(error, server=str(endpoint)) from error
 
 
-def _sql_mode(session: Sequence[Setting]) -> int:
+def sql_mode_of(session: Sequence[Setting]) -> int:
+    """Return the bits of the sql_mode that the settings name; 0 where they name none."""
     return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
 
 

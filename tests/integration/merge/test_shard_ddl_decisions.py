@@ -177,6 +177,31 @@ def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallo
     assert shops.rows() == [(1, "a", 1), (3, "b", None), (4, "b", None)]
 
 
+def test_the_default_of_a_column_that_rows_of_another_source_lack_stays_until_they_have_it(one_pair: Shops) -> None:
+    """Both DDL are decided without `b`, whose rows take what the target has for a column that they do not name."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    ddls = ("ADD c int NOT NULL DEFAULT 7", "MODIFY c bigint NULL")
+    for ddl in ddls:
+        shops.write("a", f"ALTER TABLE o_1 {ddl}")
+        shops.sync("a")
+        ((lock, _),) = [one for one in locks_of(shops.store) if one[0].phase is not Phase.SKIP]
+        unlock(shops.store, lock.id, owner=None, action=Action.EXEC, force=True)
+        shops.sync("a")
+    why = f"for {shops.schema}.o_3 of b, whose rows lack the column c that it alters"
+    assert waiting_for(shops.sync("a")[0]) == [why]
+    shops.write("b", "INSERT INTO o_3 VALUES (3, 'b')")
+    shops.sync("b", "a")
+    for ddl in ddls:
+        shops.write("b", f"ALTER TABLE o_3 {ddl}")
+        shops.sync("b", "a")
+    shops.sync("b", "a")
+    assert (shops.rows(), locks(shops)) == ([(3, "b", 7)], [])
+    assert shops.compared().equal, shops.compared()
+
+
 def test_a_decision_does_not_cover_ddl_that_is_reported_behind_it(one_pair: Shops) -> None:
     """`b` reports other DDL between the decision and its execution, and a metadata DB that was lost changes nothing."""
     shops = one_pair

@@ -10,9 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import AlterTable, ChangeColumn, SetDefault
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.shard import lock as locks
@@ -20,10 +23,11 @@ from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.ddl_execution import sql_mode_of
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
-from airflow_provider_dm.engine.target.table_schema import load_feeders
+from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 
@@ -123,10 +127,15 @@ class ShardLocks:
         held = held_shards(connection, ref, group.target)
         members = {(one.source, one.member.table): one.member for one in held}
         groups: dict[str, Group | None] = {}
+        altered = _altered_columns(item)
         for feeder in load_feeders(connection, ref):
             if feeder.target != group.target:
                 continue
             if lock.decision is not None and feeder.source in lock.unsynced:
+                lacks = altered.difference(self._columns_of(feeder)) if lock.decision is locks.Action.EXEC else ()
+                if lacks:
+                    rows = f"{feeder.table} of {feeder.source}, whose rows lack the column {min(lacks)}"
+                    return f"for {rows} that it alters"
                 continue
             if feeder.source not in groups:
                 groups[feeder.source] = self._group_of(feeder.source, group.target)
@@ -137,6 +146,12 @@ class ShardLocks:
             if lock.decision is None and member.items[0].ddls != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
         return self._waiting(group.target)
+
+    def _columns_of(self, feeder: Feeder) -> Collection[str]:
+        """Return the columns that the rows of a source table have where its source is."""
+        ref = self.source.fence.ref.of_source(feeder.source)
+        known = load_table_schemas(target_connection(self.source.target), ref)
+        return {name for one in known if one.table.name == feeder.table for name in one.table.by_name}
 
     def _waiting(self, target: TableName, *, of_source: str = "") -> str:
         """Return how many rows of the form in front of the DDL wait for their places, as a reason; "": none."""
@@ -198,6 +213,15 @@ def to_begin(source: SyncSource) -> list[Router]:
     ref, job = source.fence.ref, source.job
     begun = begun_subtasks(target_connection(source.target), ref.meta_schema, ref.task, job.task.source_ids)
     return [SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids if name not in begun]
+
+
+def _altered_columns(item: Item) -> frozenset[str]:
+    """Return the columns whose definitions the target's statements alter, and with them maybe the default: rows that
+    lack such a column would get another value than the DDL which adds it gives them."""
+    mode = sql_mode_of([Setting(name, value) for name, value in item.how["session"]])
+    statements = (parse(one["sql"], mode, "") for one in item.how["statements"])
+    specs = (spec for one in statements if isinstance(one, AlterTable) for spec in one.specs)
+    return frozenset(one.name.lower() for one in specs if isinstance(one, ChangeColumn | SetDefault))
 
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:
