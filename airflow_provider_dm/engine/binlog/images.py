@@ -54,6 +54,10 @@ class Cells:
         return cls(memoryview(text or b""), ends, len(rows[0]))
 
     @classmethod
+    def none(cls, columns: int) -> Cells:
+        return cls(b"", np.empty(0, np.int64), columns)
+
+    @classmethod
     def joined(cls, pieces: Sequence[Cells]) -> Cells:
         """Return the cells of all pieces in order; they must have the same columns."""
         if len(pieces) == 1:

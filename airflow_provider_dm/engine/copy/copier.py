@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import Snapshot, write_in_pages, write_whole_table
-from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
+from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.writing import write_rows_of
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -30,7 +29,9 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_di
 from airflow_provider_dm.engine.target.statements import Dialect, Literals
 
 
-def copy_chunk(job: ChunkJob, reader: SnapshotReader, source: Endpoint, target: Endpoint) -> ChunkProgress:
+def copy_chunk(
+    job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, source: Endpoint, target: Endpoint
+) -> ChunkProgress:
     """Copy until the chunk is done, or the round is over. Runs on an executor. Return where the chunk is then.
 
     Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and what reading and
@@ -42,7 +43,7 @@ def copy_chunk(job: ChunkJob, reader: SnapshotReader, source: Endpoint, target: 
     order = KeyOrder.of(job.mapping.source)
     if order is None:
         return _copy_whole(job, seen, reader, source, target)
-    return _copy_pages(job, seen, reader, PageReader.of(job.mapping.source, order), source, target)
+    return _copy_pages(job, seen, reader, PageReader.of(job.mapping.source, order), sizes, source, target)
 
 
 def _copy_pages(
@@ -50,22 +51,23 @@ def _copy_pages(
     progress: ChunkProgress,
     reader: SnapshotReader,
     page_reader: PageReader,
+    sizes: PageSizes,
     source: Endpoint,
     target: Endpoint,
 ) -> ChunkProgress:
     dialect = target_dialect(target)
     writer = _PageWriter(job, target, dialect, row_literals(job.mapping.source, dialect.server.flavour))
-    name, limit = job.mapping.source.name, pages.FIRST_ROWS
+    name = job.mapping.source.name
     while not progress.done and progress.round == job.chunk.round and not reader.is_over:
         began = time.monotonic()
         try:
             with reader.reading(name) as snapshot:
-                page = page_reader.page(snapshot, progress, limit)
+                page = page_reader.page(snapshot, progress, sizes.rows(name))
                 check_born_so(source, name, progress.birth)
         except (pymysql.err.Error, OSError) as error:
             raise source_error(source, error) from error
         progress = writer.write(progress, page)
-        limit = next_limit(limit, page, time.monotonic() - began)
+        sizes.learn(name, page, time.monotonic() - began)
     return progress
 
 
@@ -102,15 +104,15 @@ class _PageWriter:
         """
         job = self.job
         last_key = page.last_key or seen.last_key
-        write = write_rows_of(job, page.rows, self.literals, self.dialect)
+        write = write_rows_of(job, page.cells, self.literals, self.dialect)
 
         def body(connection: Connection) -> bool:
-            step = advance_chunk(connection, job.fence, seen, rows=len(page.rows), last_key=last_key, done=page.last)
+            step = advance_chunk(connection, job.fence, seen, rows=len(page.cells), last_key=last_key, done=page.last)
             if step:
                 write(connection)
             return step
 
         if run_transaction(self.target, body):
-            return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.rows))
+            return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.cells))
         # Another attempt was here first, the round is over, or our own COMMIT took effect and only its answer was lost.
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.fence, seen))

@@ -12,7 +12,7 @@ applied as that of any other table.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from typing import Final
 
 import pymysql
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
 from airflow_provider_dm.engine.copy.writing import write_rows_of
@@ -28,9 +29,9 @@ from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, q
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import check_born_so
+from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.reading.source_session import source_error
-from airflow_provider_dm.engine.reading.text_rows import rows
-from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
+from airflow_provider_dm.engine.schema.codec import row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -71,7 +72,7 @@ def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: Ch
     """Write a table that alone fills its target. Raises as `write_whole_table`, and SchemaChangedDuringCopy."""
     literals = row_literals(job.mapping.source, dialect.server.flavour)
 
-    def page(some: Sequence[Row], *, done: bool = False) -> bool:
+    def page(some: Cells, *, done: bool = False) -> bool:
         write = write_rows_of(job, some, literals, dialect)
 
         def body(connection: Connection) -> bool:
@@ -88,7 +89,7 @@ def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: Ch
                 return  # the round is over, or the answer to a COMMIT was lost: the next round begins anew
             seen = replace(seen, rows_copied=seen.rows_copied + len(some))
     check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
-    page((), done=True)
+    page(Cells.none(len(job.mapping.source.columns)), done=True)
 
 
 def remove_leftovers(target: Endpoint, fence: Fence) -> None:
@@ -117,27 +118,28 @@ def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: Ta
     return False
 
 
-def _pieces(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+def _pieces(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
     """Yield all rows of the table, some MB at a time. Raises AnswerCut if rows are missing, and what reading raises."""
     table, expected = job.mapping.source, _count(snapshot, job)
     columns, to_row = row_reader(table)
-    counted, some, weight = 0, list[Row](), 0
+    counted, some, rows, weight = 0, list[Cells](), 0, 0
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
     try:
-        with closing(rows(snapshot.connection, sql)) as batches:
-            for batch in batches:
-                some.extend(map(to_row, batch.rows))
-                weight += batch.bytes
-                if len(some) >= PAGE_ROWS or weight >= PAGE_BYTES:
-                    counted += len(some)
-                    yield some
-                    some, weight = [], 0
+        with closing(blocks(snapshot.connection, sql, to_row)) as found:
+            for block in found:
+                some.append(block.cells)
+                rows += len(block.cells)
+                weight += block.bytes
+                if rows >= PAGE_ROWS or weight >= PAGE_BYTES:
+                    counted += rows
+                    yield Cells.joined(some)
+                    some, rows, weight = [], 0, 0
     except (pymysql.err.Error, OSError) as error:
         raise source_error(snapshot.source, error) from error
-    if counted + len(some) != expected:
-        raise AnswerCut(f"all rows of {table.name}", counted + len(some), expected)
+    if counted + rows != expected:
+        raise AnswerCut(f"all rows of {table.name}", counted + rows, expected)
     if some:
-        yield some
+        yield Cells.joined(some)
 
 
 def _count(snapshot: Snapshot, job: ChunkJob) -> int:

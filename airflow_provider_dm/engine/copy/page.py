@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.blocks import Block, blocks
 from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key, write_key
-from airflow_provider_dm.engine.reading.text_rows import Batch, Cells, rows
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
@@ -34,9 +38,9 @@ GROWTH: Final = 4.0
 
 @dataclass(frozen=True)
 class Page:
-    """Rows and the key of the last one; `last`: there are none behind it in the chunk."""
+    """The cells of rows, and the key of the last one; `last`: there are none behind it in the chunk."""
 
-    rows: list[Row]
+    cells: Cells
     bytes: int
     last: bool
     last_key: str | None
@@ -49,7 +53,7 @@ class PageReader:
     table: Table
     order: KeyOrder
     columns: str
-    to_row: Callable[[Cells], Row]
+    to_row: Callable[[Row], Row]
 
     @classmethod
     def of(cls, table: Table, order: KeyOrder) -> PageReader:
@@ -58,53 +62,72 @@ class PageReader:
     def page(self, snapshot: Connection, progress: ChunkProgress, limit: int) -> Page:
         """Return the next rows of the chunk. Raises pymysql's errors."""
         after = None if progress.last_key is None else read_key(progress.last_key)
-        found: list[Row] = []
-        weight = 0
-        while len(found) < limit and weight < CUT_BYTES:
-            before = len(found)
-            with closing(self._behind(snapshot, after, progress, limit - before)) as batches:
-                for batch in batches:
+        found: list[Cells] = []
+        rows = weight = 0
+        while rows < limit and weight < CUT_BYTES:
+            before = rows
+            with closing(self._behind(snapshot, after, progress, limit - before)) as some:
+                for block in some:
                     if weight < CUT_BYTES:
-                        found.extend(map(self.to_row, batch.rows))
-                        weight += batch.bytes
-            if len(found) == before:
+                        found.append(block.cells)
+                        rows += len(block.cells)
+                        weight += block.bytes
+            if rows == before:
                 return self._made(found, weight, last=True)
-            after = self._key(found[-1])
+            after = self._last_key(found)
         return self._made(found, weight, last=False)
 
     def _behind(
         self, snapshot: Connection, after: Key | None, progress: ChunkProgress, limit: int
-    ) -> Generator[Batch, None, None]:
+    ) -> Generator[Block, None, None]:
         """Yield the answer of the first step that has one."""
         for step in self.order.steps(after, progress.low, progress.high):
-            with closing(self._select(snapshot, step, limit)) as batches:
-                first = next(batches, None)
+            with closing(self._select(snapshot, step, limit)) as some:
+                first = next(some, None)
                 if first is not None:
                     yield first
-                    yield from batches
+                    yield from some
                     return
 
-    def _select(self, snapshot: Connection, condition: bytes, limit: int) -> Generator[Batch, None, None]:
+    def _select(self, snapshot: Connection, condition: bytes, limit: int) -> Generator[Block, None, None]:
         sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
             *(self.columns.encode(), self.table.name.quoted().encode(), self.order.hint().encode(), condition),
             *(self.order.order_by().encode(), limit),
         )
-        return rows(snapshot, sql)
+        return blocks(snapshot, sql, self.to_row)
 
-    def _made(self, found: list[Row], weight: int, *, last: bool) -> Page:
-        return Page(found, weight, last, write_key(self._key(found[-1])) if found else None)
+    def _made(self, found: list[Cells], weight: int, *, last: bool) -> Page:
+        if not found:
+            return Page(Cells.none(len(self.table.columns)), weight, last, None)
+        return Page(Cells.joined(found), weight, last, write_key(self._last_key(found)))
 
-    def _key(self, row: Row) -> Key:
+    def _last_key(self, found: list[Cells]) -> Key:
+        cells = found[-1]
+        (row,) = cells.some_rows(np.array([len(cells) - 1]))
         return tuple(row[position] or b"" for position in self.order.positions)
+
+
+@dataclass(frozen=True)
+class PageSizes:
+    """How many rows the next page of each table should have: what one reader has learned from chunk to chunk."""
+
+    _rows: dict[TableName, int] = field(default_factory=dict)
+
+    def rows(self, table: TableName) -> int:
+        return self._rows.get(table, FIRST_ROWS)
+
+    def learn(self, table: TableName, page: Page, seconds: float) -> None:
+        """Take into account what a page weighed, and how long it took to read and write it."""
+        self._rows[table] = next_limit(self.rows(table), page, seconds)
 
 
 def next_limit(limit: int, page: Page, seconds: float) -> int:
     """Return how many rows the next page should have, from what this one weighed and took.
 
-    >>> next_limit(1000, Page([()] * 1000, 100_000, last=False, last_key=None), seconds=0.05)
+    >>> next_limit(1000, Page(Cells.of([(b"1",)] * 1000), 100_000, last=False, last_key=None), seconds=0.05)
     4000
     """
-    if not page.rows:
+    if not len(page.cells):
         return limit
     room = min(PAGE_BYTES / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
-    return max(1, min(MOST_ROWS, int(len(page.rows) * room)))
+    return max(1, min(MOST_ROWS, int(len(page.cells) * room)))

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.gather import Group
 from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
+from airflow_provider_dm.engine.copy.page import PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.writing import sibling_names
 from airflow_provider_dm.engine.errors import DmError
@@ -75,19 +76,19 @@ class ReadRound:
             return ReaderResult(lost=str(lost))
 
     def _read(self, reader: SnapshotReader) -> int:
-        rows = 0
+        rows, sizes = 0, PageSizes()
         altered: set[TableName] = set()
         while not reader.is_over:
             jobs = [job for job in self._jobs() if job.mapping.source.name not in altered]
             if not jobs:
                 break
-            found = [self._copy(job, reader, altered) for job in jobs]
+            found = [self._copy(job, reader, sizes, altered) for job in jobs]
             rows += sum(one or 0 for one in found)
             if not any(one is not None for one in found):
                 time.sleep(LOOK_SECONDS)
         return rows
 
-    def _copy(self, job: ChunkJob, reader: SnapshotReader, altered: set[TableName]) -> int | None:
+    def _copy(self, job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, altered: set[TableName]) -> int | None:
         """Copy a chunk if it is free, and return its rows. A table that is not the round's any more is `altered`."""
         name = job.mapping.source.name
         if reader.is_over or name in altered:
@@ -96,7 +97,8 @@ class ReadRound:
             if not mine:
                 return None
             try:
-                return copy_chunk(job, reader, self.source, self.target).rows_copied - job.chunk.rows_copied
+                copied = copy_chunk(job, reader, sizes, self.source, self.target)
+                return copied.rows_copied - job.chunk.rows_copied
             except SchemaChangedDuringCopy as error:
                 log.info("%s is not read on in this round: %s", name, error)
                 altered.add(name)

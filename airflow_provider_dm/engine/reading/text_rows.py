@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pymysql
@@ -53,9 +54,9 @@ def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list
     """Yield rows as received: (number of columns, packets). Equal packets are equal rows, NULLs included."""
     finished = False
     try:
-        width = _begin(connection, sql)
+        width = begin(connection, sql)
         for packets in _packets(connection):
-            finished = _is_eof(packets[-1])
+            finished = is_eof(packets[-1])
             found = packets[:-1] if finished else packets
             if found:
                 yield width, found
@@ -87,7 +88,7 @@ def split_row(packet: bytes, width: int) -> Cells:
     return tuple(cells)
 
 
-def _begin(connection: Any, sql: bytes) -> int:
+def begin(connection: Any, sql: bytes) -> int:
     """Send the statement and read up to the first row; return the number of columns."""
     connection._execute_command(COMMAND.COM_QUERY, sql)
     head = connection._read_packet()
@@ -97,28 +98,40 @@ def _begin(connection: Any, sql: bytes) -> int:
     return width
 
 
+@dataclass
+class Arriving:
+    """The bytes of a result. What `keep` was given of an incomplete packet comes again with its rest."""
+
+    file: Any
+    _kept: list[bytes] = field(default_factory=list)
+    _missing: int = 0
+
+    def more(self) -> bytes:
+        """Return at least one complete packet, or some bytes if its length is not known yet."""
+        while True:
+            block = self.file.read1(BLOCK_BYTES)
+            if not block:
+                raise pymysql.err.OperationalError(2013, "Lost connection to server during query")
+            self._kept.append(block)
+            self._missing -= len(block)
+            if self._missing <= 0:
+                return self._kept[0] if len(self._kept) == 1 else b"".join(self._kept)
+
+    def keep(self, data: bytes, at: int) -> None:
+        self._kept = [data[at:]] if at < len(data) else []
+        self._missing = _missing(data, at)
+
+
 def _packets(connection: Any) -> Iterator[list[bytes]]:
     """Yield bodies of packets in batches; the last body of the last batch is the EOF packet."""
-    file = connection._rfile
-    pending: list[bytes] = []  # blocks of an incomplete packet
-    waiting, parts = 0, list[bytes]()
+    arriving, parts = Arriving(connection._rfile), list[bytes]()
     while True:
-        block = file.read1(BLOCK_BYTES)
-        if not block:
-            raise pymysql.err.OperationalError(2013, "Lost connection to server during query")
-        pending.append(block)
-        waiting -= len(block)
-        if waiting > 0:
-            continue
-        data = pending[0] if len(pending) == 1 else b"".join(pending)
-        bodies, at = _split_packets(data, parts)
-        pending = [data[at:]] if at < len(data) else []
-        waiting = _missing(data, at)
+        data = arriving.more()
+        bodies, at = split_packets(data, parts)
+        arriving.keep(data, at)
         if bodies:
-            if bodies[-1][0] == _ERROR:
-                pymysql.err.raise_mysql_exception(bodies[-1])
             yield bodies
-            if _is_eof(bodies[-1]):
+            if is_eof(bodies[-1]):
                 return
 
 
@@ -129,8 +142,11 @@ def _missing(data: bytes, at: int) -> int:
     return 4 + int.from_bytes(data[at : at + 3], "little") - (len(data) - at)
 
 
-def _split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
-    """Return the complete packets and the start of the rest. `parts` keeps the parts of a packet above 16 MiB."""
+def split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
+    """Return the complete packets and the start of the rest. `parts` keeps the parts of a packet above 16 MiB.
+
+    Raises the error that the last packet reports.
+    """
     bodies: list[bytes] = []
     at, size = 0, len(data)
     while size - at >= 4:
@@ -147,8 +163,10 @@ def _split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
             body = b"".join(parts)
             parts.clear()
         bodies.append(body)
+    if bodies and bodies[-1][0] == _ERROR:
+        pymysql.err.raise_mysql_exception(bodies[-1])
     return bodies, at
 
 
-def _is_eof(body: bytes) -> bool:
+def is_eof(body: bytes) -> bool:
     return body[0] == _EOF and len(body) < 9

@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connect, que
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
@@ -38,11 +39,8 @@ def session(server: Server) -> Connection:
 def raw_rows(connection: Connection, table: Table) -> list[Row]:
     """The copy path."""
     select, read = row_reader(table)
-    decoders, connection.decoders = connection.decoders, {}
-    try:
-        return [read(cells) for cells in query(connection, f"SELECT {select} FROM {table.name.quoted()} ORDER BY 1")]
-    finally:
-        connection.decoders = decoders
+    sql = f"SELECT {select} FROM {table.name.quoted()} ORDER BY 1"
+    return [row for block in blocks(connection, sql.encode(), read) for row in block.cells.rows()]
 
 
 def here(connection: Connection) -> Location:

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, page
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.text_rows import Batch, packed_rows, rows
+from airflow_provider_dm.engine.reading.blocks import Block, blocks
+from airflow_provider_dm.engine.reading.text_rows import packed_rows
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Step, read_frontier
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
@@ -24,11 +27,11 @@ from tests.integration.verify.test_verification import verified
 MOST = 3
 
 
-def cut_rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
+def cut_blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[Block, None, None]:
     """The answer's first rows, and its end."""
-    found = [row for batch in rows(connection, sql) for row in batch.rows][:MOST]
+    found = [row for block in blocks(connection, sql, to_row) for row in block.cells.rows()][:MOST]
     if found:
-        yield Batch(found, 100)
+        yield Block(Cells.of(found), 100)
 
 
 def cut_packets(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:
@@ -59,7 +62,7 @@ def copied(source: Server, target: Server, schema: str, *tables: str) -> Migrati
 def test_pages_go_on_until_nothing_is_left(
     source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "rows", cut_rows)
+    monkeypatch.setattr(page, "blocks", cut_blocks)
     monkeypatch.setattr(page, "FIRST_ROWS", 7)
     result = copied(source, target, schema, "keyed", "pairs").finish()
     assert result["rows"] == 2 * 45
@@ -72,7 +75,7 @@ def test_a_table_without_a_key_is_counted(
 ) -> None:
     migration = copied(source, target, schema, "keyless")
     with monkeypatch.context() as cutting:
-        cutting.setattr(keyless, "rows", cut_rows)
+        cutting.setattr(keyless, "blocks", cut_blocks)
         with pytest.raises(AnswerCut, match="3 of 45 rows were received"):
             migration.go()
     assert target.sql(f"SELECT COUNT(*) FROM {schema}.keyless") == [(0,)]

@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, read_round, rounds
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.keyless import Snapshot
@@ -15,7 +16,6 @@ from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.mysql.connection import AccessDenied
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
-from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -40,7 +40,7 @@ def test_what_a_lost_reader_left_of_a_table_without_a_key_is_not_copied_on(
     """The other reader has listed the table before, as one that nothing is copied of."""
     lost, pieces = threading.Event(), keyless._pieces
 
-    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
         if job.mapping.source.name.table == "one":
             assert lost.wait(60)
         for number, some in enumerate(pieces(snapshot, job)):
@@ -67,7 +67,7 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
 ) -> None:
     """Also where a copy that breaks off writes some rows each time: they are removed again."""
 
-    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[list[Row], None, None]:
+    def loses(snapshot: Snapshot, job: ChunkJob) -> Generator[Cells, None, None]:
         yield next(pieces(snapshot, job))
         raise SnapshotLost("one", "it is lost here")
 

@@ -154,8 +154,8 @@ class Keys:
         reader = PageReader.of(self.table, self.order)
         found: list[Row] = []
         progress = ChunkProgress(0, self.table.name)
-        while (page := reader.page(source_connection(self.source), progress, 1)).rows:
-            found += page.rows
+        while len((page := reader.page(source_connection(self.source), progress, 1)).cells):
+            found += page.cells.rows()
             progress = replace(progress, last_key=page.last_key)
         return found
 

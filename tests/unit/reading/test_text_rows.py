@@ -54,7 +54,7 @@ class Wire:
 
 @pytest.fixture(autouse=True)
 def _without_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_rows, "_begin", lambda _wire, sql: int(sql))
+    monkeypatch.setattr(text_rows, "begin", lambda _wire, sql: int(sql))
 
 
 tables = st.integers(1, 5).flatmap(

@@ -1,0 +1,76 @@
+"""Rows of a SELECT as cells side by side, taken from the packets by a kernel: no object for each row or cell.
+
+Rows that have to be converted to be canonical (FLOAT, DOUBLE, ZEROFILL), and all rows until the kernels are compiled,
+are made of `text_rows.rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.reading.text_rows import (
+    Arriving,
+    begin,
+    is_eof,
+    rows,
+    split_packets,
+    split_row,
+)
+from airflow_provider_dm.engine.schema.codec import Row
+
+
+class Block(NamedTuple):
+    """The cells of rows that arrived together, at least one, and their size in bytes."""
+
+    cells: Cells
+    bytes: int
+
+
+def blocks(connection: Connection, sql: bytes, to_row: Callable[[Row], Row]) -> Generator[Block, None, None]:
+    """Yield the rows of one SELECT in blocks, as they arrive. `to_row`: as of `schema.codec.row_reader`.
+
+    Raises pymysql's errors. Closes the connection if it is not exhausted.
+    """
+    build.warm_in_background()
+    if to_row is not tuple or not build.ready():
+        with closing(rows(connection, sql)) as batches:
+            for batch in batches:
+                yield Block(Cells.of(list(map(to_row, batch.rows))), batch.bytes)
+        return
+    finished = False
+    try:
+        yield from _taken(connection, begin(connection, sql))
+        finished = True
+    finally:
+        if not finished:
+            connection._force_close()  # type: ignore[attr-defined]
+
+
+def _taken(connection: Any, width: int) -> Iterator[Block]:
+    """Yield the rows of a result. What the kernel does not take is split here."""
+    from airflow_provider_dm.engine.binlog.kernels.results import take_rows
+
+    arriving, parts = Arriving(connection._rfile), list[bytes]()
+    while True:
+        data, at = arriving.more(), 0
+        if not parts:
+            out, ends = np.empty(len(data), np.uint8), np.empty(len(data), np.int64)
+            at, size, count = take_rows(np.frombuffer(data, np.uint8), width, out, ends)
+            if count:
+                yield Block(Cells(out[:size].data, ends[:count], width), at)
+        bodies, more = split_packets(data[at:], parts)
+        arriving.keep(data, at + more)
+        if bodies:
+            ended = is_eof(bodies[-1])
+            found = [split_row(body, width) for body in (bodies[:-1] if ended else bodies)]
+            if found:
+                yield Block(Cells.of(found), more)
+            if ended:
+                return
