@@ -11,6 +11,7 @@ from airflow_provider_dm.cli.parsing import behind_the_verb
 from airflow_provider_dm.cli.verbs import VERBS, WITH_ACTIONS
 from airflow_provider_dm.engine.config.yaml_file import parse_task
 from tests.documents import PAGES, ROOT, Block, blocks, commands
+from tests.reference.errors_page import every_error
 
 LINK = re.compile(r"\]\((?!https?:)(?P<target>[^)\s]+)\)")
 OF_THE_SYSTEM = {"sudo", "python3", ".", "umask", "cat", "cd", "git", "export", "tiup", "echo", "mv", "airflow"}
@@ -27,7 +28,8 @@ COMMANDS = [
 def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    set_by_hand = re.findall(r'<a id="([\w-]+)">', text)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads} | set(set_by_hand)
 
 
 def test_pages_have_commands() -> None:
@@ -62,6 +64,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert there.exists(), link["target"]
         if anchor and there.suffix == ".md":
             assert anchor in anchors(there), link["target"]
+
+
+def test_every_error_that_a_page_names_exists() -> None:
+    codes = {kind.code for kind in every_error()} | {"DM-1234"}  # the example of concepts.md
+    named = {(page.name, code) for page in PAGES for code in re.findall(r"DM-\d{4}", page.read_text())}
+    assert {(page, code) for page, code in named if code not in codes} == set()
 
 
 def test_the_readme_leads_to_every_page() -> None:

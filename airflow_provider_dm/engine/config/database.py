@@ -82,7 +82,7 @@ class DatabaseConfig(DmModel):
     max_allowed_packet: int | None = None
     """Without effect: statements are kept below the limit that the server reports."""
     session: dict[str, str] = Field(default_factory=dict)
-    """SET SESSION for every connection."""
+    """SET SESSION for every connection. `sql_mode` adds to the product's own; a `time_zone` has no effect."""
     security: Security | None = None
     """TLS; without it, TLS is used where the server offers it."""
 
