@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_dm.engine.meta.model import OperatorKind
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogDisabled, current_location
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogDisabled, BinlogStatusDenied, current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.sync.ddl.verdict import InjectionRefused
 from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing
-from testbed import ServerSpec
+from testbed import Server, ServerSpec
 from tests.conftest import StartServers
+from tests.dm_tables import DmTable
 from tests.integration.copy.migrations import endpoint
 from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit
-from tests.integration.sync.test_by_hand import begin, wanted
+from tests.integration.sync.test_by_hand import begin, given, wanted
+from tests.integration.sync.test_dm_checkpoint import plain_info, refusal
 
 
 def test_an_injection_that_cannot_be_executed_is_reverted(one_kit: SyncKit) -> None:
@@ -53,6 +57,23 @@ def test_a_column_of_the_target_that_is_too_narrow_is_widened(one_kit: SyncKit) 
     assert one_kit.differences() == []
 
 
+def test_a_table_that_dms_checkpoint_does_not_describe_is_given(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    dm = DmTable(one_kit.target, one_kit.meta_schema, relay_suffix=2)
+    dm.create()
+    one_kit.pull()
+    start = one_kit.upstream()
+    info = {**plain_info(), "of_a_later_tidb": True}
+    dm.put(start, table=(one_kit.schema, "plain"), info=info).put(start, leaving=start)
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    one_kit.write("ALTER TABLE plain ADD COLUMN w int")
+    error = refusal(one_kit)
+    assert (error.code, "`dmctl binlog-schema update TASK SCHEMA TABLE FILE`" in str(error)) == ("DM-6081", True)
+    given(one_kit, "plain", f"CREATE TABLE plain ({TABLES['plain']})")
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
 @pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
 def test_a_server_without_a_binlog_gets_one(start_own: StartServers, flavour: str) -> None:
     (server,) = start_own(ServerSpec("silent", flavour))  # type: ignore[arg-type]
@@ -67,3 +88,16 @@ def test_a_server_without_a_binlog_gets_one(start_own: StartServers, flavour: st
     server.start()
     with connected(endpoint("silent", server)) as connection:
         assert current_location(connection).file
+
+
+def test_an_account_that_may_not_see_where_the_binlog_ends_is_granted_it(source: Server) -> None:
+    source.sql("CREATE USER blind@'%' IDENTIFIED BY ''")
+    blind = replace(endpoint("source", source), user="blind")
+    try:
+        with connected(blind) as connection, pytest.raises(BinlogStatusDenied) as raised:
+            current_location(connection)
+        source.sql(f"GRANT {raised.value.privilege} ON *.* TO blind@'%'")
+        with connected(blind) as connection:
+            assert current_location(connection).file
+    finally:
+        source.sql("DROP USER blind@'%'")
