@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     CannotFollow,
+    DefinitionDiffers,
     NeedsAgreement,
     RefusedByFilter,
     SchemaChange,
@@ -243,6 +244,11 @@ def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_
 
     assert skipped.tables.tracker.names() == frozenset()
     assert names_of(skipped) == ["a"]
+    with pytest.raises(DefinitionDiffers):
+        change("ALTER TABLE a ADD d int", skipped.tables)
+    with pytest.raises(CannotFollow) as raised:  # of a table that the task does not have, a definition is not enough
+        change("ALTER TABLE c ADD d int", skipped.tables)
+    assert not isinstance(raised.value, DefinitionDiffers)
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,7 @@ class _Change:
     def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
         schema = self.tables.schema(name)
         if schema is None and not if_exists:
-            raise DefinitionDiffers(f"{name} is not known")
+            raise CannotFollow(f"the definition of {name} at this place is not known")
         return None if schema is None else schema.target
 
     def _is_for_all(self, name: TableName) -> bool:
