@@ -1,1 +1,1 @@
-"""Which tables a task migrates, and into what: block-allow list, routes, and the pairing of two tables' columns."""
+"""The rules of a task: block-allow list, routes, filters, and the mapping of a source table to its target table."""

@@ -1,10 +1,10 @@
-"""The block-allow list: which tables of a source belong to the task.
+"""The block-allow list: the tables of a source that belong to the task.
 
-First the schema is judged (`do-dbs`; only if that is empty, `ignore-dbs`), then the table: whatever `do-tables` names
-is in, whatever `ignore-tables` names is out, and the rest is in only if there is no `do-tables`. The servers' own
-schemas and the task's meta-schema are never in, whatever the lists say: copying them would overwrite the target's own
-state. Neither are, while `online-ddl` is on, the tables that an online DDL tool makes beside a table that is in: their
-rows are that table's, or nobody's (`tool_tables`)."""
+The schema is checked first (`do-dbs`; `ignore-dbs` only if that is empty), then the table: a table in `do-tables` is
+included, a table in `ignore-tables` is excluded, and all others are included only if `do-tables` is empty. The servers'
+own schemas and the task's meta-schema are never included: copying them would overwrite the target's own state. While
+`online-ddl` is on, tables that an online DDL tool creates for an included table are excluded too: their rows belong to
+that table, or are not needed (`tool_tables`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BlockAllowRules:
     do_tables: tuple[TableMatcher, ...]
     ignore_tables: tuple[TableMatcher, ...]
     never: frozenset[str]
-    """Schemas in lower case that no rule can bring in."""
+    """Schemas in lower case that no rule can include."""
     tools: ToolTables = NO_TOOLS
 
     @classmethod
@@ -58,18 +58,18 @@ class BlockAllowRules:
         )
 
     def allows(self, name: TableName) -> bool:
-        """Tell whether the table belongs to the task."""
+        """Return True if the table belongs to the task."""
         return self._lists_allow(name) and self.kind_of(name) is TableKind.REAL
 
     def kind_of(self, name: TableName) -> TableKind:
-        """Tell a table of an online DDL tool, at work on a table that the lists allow, from any other."""
+        """Return whether the table is an online DDL tool's table for an allowed table, or an ordinary one."""
         return self.tools.kind_of(name, self._lists_allow)
 
     def _lists_allow(self, name: TableName) -> bool:
         return self.allows_schema(name.schema) and self._allows_table(name)
 
     def allows_schema(self, schema: str) -> bool:
-        """Tell whether the schema, as in CREATE DATABASE, belongs to the task."""
+        """Return True if the schema, as in CREATE DATABASE, belongs to the task."""
         if schema.lower() in self.never:
             return False
         if self.do_dbs:
@@ -77,12 +77,12 @@ class BlockAllowRules:
         return not any(pattern.matches(schema) for pattern in self.ignore_dbs)
 
     def names_all_of(self, schema: str) -> bool:
-        """Tell whether each table of the schema that is allowed is named by the lists: no other can come in."""
+        """Return True if the lists name every allowed table of the schema, so that no other can be included."""
         here = [matcher for matcher in self.do_tables if matcher.schema.matches(schema)]
         return bool(self.do_tables) and all(matcher.table and matcher.table.is_name for matcher in here)
 
     def named_schemas(self) -> list[str]:
-        """Return the schemas that the lists ask for by name, of which some table may come in."""
+        """Return the schemas that the lists name, and of which a table can be included."""
         named = [pattern.text for pattern in self.do_dbs if pattern.is_name and self.allows_schema(pattern.text)]
         wanted = [one.schema for one in self.do_tables]
         return [one for one in named if not wanted or any(schema.matches(one) for schema in wanted)]

@@ -1,8 +1,8 @@
-"""The names by which the binlog event filter knows what a DDL statement does.
+"""The event types of the binlog event filter for DDL statements.
 
-A statement is judged in parts, each of which does one thing: one clause of ALTER TABLE, one table of DROP, one pair of
-RENAME. A part has one name, the one that DM gives it; some have a second one, that DM has in its list and gives to
-nothing. `alter table` is what is left: a clause that has a name of its own (`drop column`) is not called so.
+A statement is split into parts, each of which does one thing: one clause of ALTER TABLE, one table of DROP, one pair of
+RENAME. A part has the event type that DM gives it; some parts have a second one, which is in DM's list of types but
+which DM never assigns. `alter table` is the type of all clauses without a type of their own (`drop column` has one).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WHOLE: Final[Mapping[type, tuple[str, ...]]] = {
     ddl.CreateIndex: ("create index",),
     ddl.DropIndex: ("drop index",),
 }
-"""Statements that are one part."""
+"""Statements with exactly one part."""
 _SPECS: Final[Mapping[type, tuple[str, ...]]] = {
     ddl.RenameColumn: ("rename column",),
     ddl.RenameKey: ("rename index",),
@@ -58,23 +58,23 @@ _SPECS: Final[Mapping[type, tuple[str, ...]]] = {
     ddl.DropForeignKey: ("alter table", "drop foreign key"),
     ddl.SetKeyVisibility: ("alter table", "alter index visibility"),
 }
-"""Clauses of ALTER TABLE whose names need no further look."""
+"""Clauses of ALTER TABLE whose type does not depend on details."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a statement: what it does alone, the names of that, and the tables (or the schema) it is about."""
+    """A part of a statement: a statement with this part alone, its event types, and its tables (or its schema)."""
 
     statement: ddl.Statement
     events: tuple[str, ...]
     names: tuple[TableName, ...]
 
     def shown(self) -> str:
-        return self.events[0] if self.events else "a statement without a name"
+        return self.events[0] if self.events else "a statement without an event type"
 
 
 def together(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
-    """Return parts of one statement as one again; None: there are none."""
+    """Join parts of one statement to one statement; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     match parts[0]:
@@ -87,11 +87,11 @@ def together(parts: Sequence[ddl.Statement]) -> ddl.Statement | None:
             pairs = (pair for one in parts if isinstance(one, ddl.RenameTables) for pair in one.pairs)
             return replace(first, pairs=tuple(pairs))
         case first:
-            raise ValueError(f"a statement that has one part only: {first}")
+            raise ValueError(f"a statement with exactly one part: {first}")
 
 
 def parts_of(statement: ddl.Statement, before: Columns, after: Columns) -> tuple[Part, ...]:
-    """Return the parts of a statement. `before`, `after`: the columns of the table that it alters, as far as known."""
+    """Return the parts of a statement. `before`, `after`: the columns of the altered table, as far as known."""
     match statement:
         case ddl.AlterTable(table, specs):
             return tuple(
@@ -152,7 +152,7 @@ def _of_partitions(what: str) -> tuple[str, ...]:
 
 
 def _change_of(old: ddl.ColumnDefinition | None, new: ddl.ColumnDefinition | None, *, moved: bool) -> str:
-    """Return the name of a column's change, from how it was to how it is; the first difference in DM's order."""
+    """Return the event type of a column's change: the first difference in DM's order."""
     if old is None or new is None:
         return "alter table"
     type_change = _type_change(old.type, new.type)
@@ -176,7 +176,7 @@ def _default(column: ddl.ColumnDefinition) -> str | None:
 
 
 def _type_change(old: ddl.ColumnType, new: ddl.ColumnType) -> str | None:
-    """Return the name of a change of type that may cost values; None where it cannot, or nothing changes."""
+    """Return the event type of a type change that may lose values; None if it cannot, or the type is unchanged."""
     if old.name == new.name:
         return _same_type_change(old, new)
     if {old.name, new.name} == {"char", "varchar"}:
@@ -212,7 +212,7 @@ def _is_shorter(old: ddl.ColumnType, new: ddl.ColumnType) -> bool:
 
 
 def _numbers(column: ddl.ColumnType) -> tuple[int, ...]:
-    """Return a type's length, or its precision and scale."""
+    """Return the length of a type, or its precision and scale."""
     if column.name in _TEXTS:
         return (_TEXTS[column.name],)
     numbers = tuple(int(one) for one in column.arguments if one.isdigit())

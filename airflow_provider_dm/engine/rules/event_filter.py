@@ -1,10 +1,10 @@
-"""The binlog event filter: what becomes of an event of the log, by the rules of the task and of its source.
+"""The binlog event filter: what is done with an event of the log, by the rules of the task and of its source.
 
-A rule matches tables by its patterns (without `table-pattern`: the schema itself and all of its tables), and events by
-their names or their groups, in the order of its list, where the first that fits decides; and a DDL statement by its
-text (`sql-pattern`), too. What matches a rule meets its action. A rule with `Do` is the other way round: what it does
-*not* match is ignored. Ignore goes before Error, whichever rule comes first, and what no rule is about is done. All of
-that is DM's; unlike there an event that is not known, and a pattern that cannot be read, are errors at the start.
+A rule selects tables by its patterns (without `table-pattern`: the schema itself and all of its tables), and events by
+type or group, in the order of its list, of which the first match decides; a DDL statement also by its text
+(`sql-pattern`). The rule's action is applied to what it selects. A rule with `Do` is inverted: what it does *not*
+select is ignored. Ignore takes precedence over Error, in any order of rules, and an event that no rule selects is
+replicated. All of this is as in DM; unlike in DM an unknown event type and an invalid pattern are errors at the start.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ RowEvent: TypeAlias = Literal["insert", "update", "delete"]
 ROW_EVENTS: Final = frozenset({"insert", "update", "delete"})
 
 _TAKING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
-"""DDL that takes rows out of a table, or the table away; with `drop database` and `rename table`."""
+"""DDL that removes rows of a table, or the table; in addition to `drop database` and `rename table`."""
 
 _TAKING_NAMES: Final = (
     *("drop table", "rename table", "drop database", "drop column", "rename column", "alter table"),
     *("modify column", "value range decrease", "precision decrease", "remove auto increment"),
     *("modify default value", "modify charset", "modify collation", "modify columns order"),
 )
-"""DDL after which a table or a column of that name is there no more: a CHANGE goes by what else it changes."""
+"""DDL after which a table or column of that name no longer exists; a CHANGE has the type of its other changes."""
 
 COMPATIBLE_DDL: Final = frozenset(
     {
@@ -38,7 +38,7 @@ COMPATIBLE_DDL: Final = frozenset(
         *("alter table", "add table partition"),
     }
 )
-"""The DDL that `incompatible ddl changes` does not stand for."""
+"""The DDL that the group `incompatible ddl changes` does not include."""
 
 
 class Verdict(Enum):
@@ -49,7 +49,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class EventRule:
-    """One compiled rule, and the tables that it is about."""
+    """A compiled rule and its tables."""
 
     tables: TableMatcher
     events: tuple[str, ...]
@@ -67,13 +67,13 @@ class EventRule:
         )
 
     def may_ignore(self, event: str) -> bool:
-        """Tell whether some statement that goes by this name is left out, whatever its text is."""
+        """Return True if a statement of this event type may be ignored, for some text of it."""
         if self.action is Verdict.DO:
             return bool(self.texts) or not _is_listed((event,), self.events)
         return self.action is Verdict.IGNORE and (bool(self.texts) or _is_listed((event,), self.events))
 
     def verdict(self, events: Sequence[str], sql: str) -> Verdict:
-        """Return what the rule says of a change that goes by these names (none: only by its text)."""
+        """Return the rule's verdict on a change of these event types (none: only its text is compared)."""
         met = []
         if events:
             met.append(_is_listed(events, self.events))
@@ -86,7 +86,7 @@ class EventRule:
 
 @dataclass(frozen=True)
 class EventFilter:
-    """The compiled rules of one source, the task's and its own. Picklable."""
+    """The compiled rules of one source: those of the task and its own. Picklable."""
 
     rules: tuple[EventRule, ...] = ()
 
@@ -96,11 +96,11 @@ class EventFilter:
         return cls(tuple(EventRule.of(rule, case_sensitive=case_sensitive) for rule in rules))
 
     def of_rows(self, name: TableName, event: RowEvent) -> Verdict:
-        """Return what becomes of a change of a table's row."""
+        """Return the verdict on a change of a row of the table."""
         return self._verdict(name, (event,), "")
 
     def may_keep_rows(self, name: TableName) -> bool:
-        """Tell whether DDL may be left out that takes rows out of this table. A RENAME is about another table, too."""
+        """Return True if DDL that removes rows of this table may be ignored. A RENAME concerns another table, too."""
         schema = TableName(name.schema, "")
         return any(
             rule.may_ignore("rename table")
@@ -110,18 +110,18 @@ class EventFilter:
         )
 
     def may_keep_names(self) -> bool:
-        """Tell whether DDL may be left out that takes tables or columns away, so that the target has them still."""
+        """Return True if DDL that removes tables or columns may be ignored, so that they remain in the target."""
         return any(rule.may_ignore(event) for rule in self.rules for event in _TAKING_NAMES)
 
     def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> Verdict:
-        """Return what becomes of a part of a DDL statement. `events`: its names, the first of which is in groups.
+        """Return the verdict on a part of a DDL statement. `events`: its types, the first of which belongs to groups.
 
-        `names`: the tables, or the schema, that this part is about; `sql`: the text of the whole statement.
+        `names`: the tables, or the schema, of this part; `sql`: the text of the whole statement.
         """
         return _strictest(self._verdict(name, events, sql.strip()) for name in names)
 
     def of_text(self, sql: str) -> Verdict:
-        """Return what becomes of a statement that nobody understands: only rules about everything are asked."""
+        """Return the verdict on a statement that cannot be parsed: only rules for all tables are applied."""
         return self._verdict(TableName("", ""), (), sql.strip())
 
     def _verdict(self, name: TableName, events: Sequence[str], sql: str) -> Verdict:
@@ -137,7 +137,7 @@ def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _is_listed(events: Sequence[str], listed: Iterable[str]) -> bool:
-    """Tell whether a rule's list has the event, by a name or a group; the first that fits decides, also for no.
+    """Return True if a rule's list includes the event, by type or group; the first match decides, even if negative.
 
     >>> _is_listed(["insert"], ["none ddl", "all dml"]), _is_listed(["drop table"], ["none ddl", "drop table"])
     (True, False)

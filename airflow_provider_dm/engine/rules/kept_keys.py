@@ -1,9 +1,9 @@
-"""Whether rows that are distinct at the source stay distinct in the target.
+"""Checks that rows that are distinct at the source stay distinct in the target.
 
-Behind a start in a past that is not exact, a row that collides is written over (sync/safe_mode), and the row that gives
-way may be another row of the source, which would not be noticed. So every unique key of the target has to follow from
-one of the source: over the same columns or more, and telling the same text apart. Elsewhere a row that is
-distinct at the source only meets a duplicate, which stops the task.
+After a start whose past is not exact, a colliding row is overwritten (sync/safe_mode), and the overwritten row may be
+another row of the source, which would not be noticed. So every unique key of the target has to follow from a unique key
+of the source: over the same or more columns, distinguishing the same texts. In other tasks a row that is distinct at
+the source only meets a duplicate key error, which stops the task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
 _NEAREST: Final = frozenset(pair for swaps in COLLATIONS.values() for pair in swaps.items())
-"""What a target table gets that is created for the task, with a note."""
+"""Collations of target tables that are created for the task, with a note."""
 
 
 class TargetKeyNotKept(DmError):
@@ -28,8 +28,8 @@ class TargetKeyNotKept(DmError):
     code = "DM-7017"
     scope = Scope.DOWNSTREAM
     what = (
-        "the unique key {key} of {target} has no counterpart in {source} that tells the same rows apart: rows there "
-        "may share its values, or the target's collation takes more of them for equal."
+        "the unique key {key} of {target} has no counterpart in {source} that distinguishes the same rows: several "
+        "rows of the source may have its values, or the target's collation treats more values as equal."
     )
     hint = (
         "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "
@@ -48,22 +48,22 @@ def check_keys_kept(mapping: TableMapping) -> None:
 
 
 def _never_met(key: Index, mapping: TableMapping) -> bool:
-    """Tell whether a column of the key is NULL in all rows that are written: it is the target's own, and not filled."""
+    """Return True if a column of the key is NULL in all written rows: the source lacks it."""
     columns = [mapping.target.column(name) for name in key.columns]
     own = (column for column in columns if column.name.lower() not in mapping.source.by_name)
     return any(column.nullable and not (column.filled or column.generated) for column in own)
 
 
 def _follows(theirs: Index, ours: Index, mapping: TableMapping) -> bool:
-    """Tell whether rows that differ in `ours` differ in `theirs`."""
+    """Return True if rows that differ in `ours` differ in `theirs`."""
     if theirs.expression or ours.expression:
-        return theirs.expression and ours.expression  # what is computed is not known here
+        return theirs.expression and ours.expression  # the expressions are not compared
     lengths = _lengths(theirs)
     for column, length in _lengths(ours).items():
         kept = lengths.get(column, 0)
         if kept is not None and (length is None or kept < length):
             return False
-        if not _told_apart(mapping.source.column(column), mapping.target.column(column)):
+        if not _distinguishes(mapping.source.column(column), mapping.target.column(column)):
             return False
     return True
 
@@ -72,8 +72,8 @@ def _lengths(key: Index) -> dict[str, int | None]:
     return {name.lower(): length for name, length in key.parts}
 
 
-def _told_apart(ours: Column, theirs: Column) -> bool:
-    """Tell whether text that differs at the source differs in the target, as far as the names of collations say."""
+def _distinguishes(ours: Column, theirs: Column) -> bool:
+    """Return True if text that differs at the source differs in the target, judged by the names of the collations."""
     if family(ours) != "text" or ours.collation is None or theirs.collation is None:
         return True
     if (ours.collation, theirs.collation) in _NEAREST or _rule(ours.collation) == _rule(theirs.collation):
@@ -82,7 +82,7 @@ def _told_apart(ours: Column, theirs: Column) -> bool:
 
 
 def _rule(collation: str) -> str:
-    """Return a collation's name without its charset.
+    """Return the name of a collation without its charset.
 
     >>> _rule("utf8mb3_general_ci") == _rule("utf8mb4_general_ci")
     True

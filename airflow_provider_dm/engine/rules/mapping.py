@@ -1,18 +1,18 @@
-"""The pairing of a source table with the target table that its rows go to.
+"""The mapping of a source table to the target table that its rows are routed to.
 
-A route may add columns to the source's (`extract-table` and the like), which have one value in all rows of a table:
-they count as its last ones, of the types that the target has for them. The target may have further columns that it
-fills by itself: those that may be NULL, those with a default, and those that it computes or counts. A key with one that
-it counts (AUTO_INCREMENT) is left out of the pairing: no row that comes can have its value already, and none is found
-by it.
+A route may add columns (`extract-table` and the like) with one value in all rows of a source table: they count as the
+source's last columns, with the types of the target's columns. The target may have additional columns that it fills by
+itself: nullable columns, columns with a default, generated columns and AUTO_INCREMENT. A key over an AUTO_INCREMENT
+column of the target alone is left out of the mapping: no row of the source can have its value already, and no row is
+found by it.
 
-Same columns by name, in any order, and each pair of types such that a value written comes back the same, or is refused
-by the target's strict mode. What strict mode lets pass with a change (fewer decimals, fewer fractional seconds,
-trailing spaces cut off, BINARY padded to another length, a float for a double) is refused here, before any row.
+Columns are matched by name, in any order, and each pair of types must return every written value unchanged, or reject
+it in the target's strict mode. Values that strict mode accepts and changes (fewer decimals, fewer fractional seconds,
+trailing spaces cut off, BINARY padded to another length, a float for a double) are refused here, before any row.
 
-A column that the target computes takes no values; the source has to compute it, too. What it comes to may depend on the
-session that computes: on div_precision_increment, on the time zone, on sql_mode. So it is held against the source's
-value when it is written (`target.statements`), but for expressions of which it is certain."""
+A column that the target generates takes no values; the source has to generate it, too. The result may depend on the
+session: on div_precision_increment, on the time zone, on sql_mode. So it is compared with the source's value when it is
+written (`target.statements`), except for expressions that are certain to be equal."""
 
 from __future__ import annotations
 
@@ -51,28 +51,32 @@ class TargetTableMismatch(DmError):
     extra: tuple[str, ...]
     """Columns, with type, that only the target has and does not fill by itself."""
     different: tuple[str, ...]
-    """Columns that both have, with both types and what is wrong with that."""
+    """Columns of both tables, with both types and the reason."""
     source_columns: tuple[str, ...]
     target_columns: tuple[str, ...]
     remedy: str
-    """The statement that adds what is missing; changing and dropping columns is left to a person's judgement."""
+    """The statement that adds the missing columns; changing and dropping columns is left to a person."""
     created_anew: bool = False
-    """Whether the task would create the target table if it were not there, and may still choose another one."""
+    """Whether the task would create the target table if it were missing, and can still use another one."""
 
     code = "DM-5202"
     scope = Scope.DOWNSTREAM
-    what = "the target table {target} cannot take the rows of {source}."
+    what = "the target table {target} does not fit the rows of {source}."
     hint = "Alter the target table, or leave the table out by block-allow-list."
 
     def workaround(self) -> str:
-        freely = "Alter the target table, or drop it to have it created anew, or route to another table."
+        freely = "Alter the target table, or drop it so that it is created again, or route to another table."
         return f"{freely if self.created_anew else self.hint} {self.remedy}".rstrip()
 
     def happened(self) -> str:
-        found = (("missing there", self.missing), ("only there", self.extra), ("different", self.different))
+        found = (
+            ("missing", self.missing),
+            ("only in the target", self.extra),
+            ("different", self.different),
+        )
         differences = "; ".join(f"{label}: {', '.join(columns)}" for label, columns in found if columns)
         return (
-            f"the target table {self.target} cannot take the rows of {self.source}. {differences}. "
+            f"the target table {self.target} does not fit the rows of {self.source}. {differences}. "
             f"Source columns: {', '.join(self.source_columns)}. Target columns: {', '.join(self.target_columns)}."
         )
 
@@ -85,16 +89,16 @@ class ExtractNotPossible(DmError):
 
     code = "DM-5205"
     scope = Scope.DOWNSTREAM
-    what = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
+    what = "the column {column} of {target}, which the route of {source} fills, cannot be filled: {why}."
     hint = (
         "Create the target table by hand, with a text column for each extract-table, extract-schema and "
-        "extract-source, as a part of its key where the shards share keys; or leave the extract-… out of the route."
+        "extract-source, as part of its key if the shards share keys; or remove the extract-… from the route."
     )
 
 
 @dataclass(frozen=True)
 class TableMapping:
-    """A source table and its target, which has the source's columns, in any order, and may have others."""
+    """A source table and its target, which has the source's columns in any order, and may have others."""
 
     source: Table
     target: Table
@@ -106,34 +110,35 @@ class TableMapping:
 
     @cached_property
     def written(self) -> tuple[int, ...]:
-        """The positions in the source's rows of the values that the target is given: all but those that it computes."""
+        """The positions in the source's rows of written values: all but generated columns of the target."""
         return tuple(index for index, column in enumerate(self.target_columns) if not column.generated)
 
     @cached_property
     def computed(self) -> tuple[int, ...]:
-        """The positions in the source's rows of the values that the target computes by itself."""
+        """The positions in the source's rows of the columns that the target generates."""
         return tuple(index for index, column in enumerate(self.target_columns) if column.generated)
 
     @cached_property
     def uncertain(self) -> tuple[int, ...]:
-        """Return those of `computed` that may come to something else than at the source."""
+        """The positions in `computed` whose values may differ from the source's."""
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
     def key_places(self) -> tuple[int, ...]:
-        """The positions in the source's rows of the target's identity key; none for a target without."""
+        """The positions in the source's rows of the target's identity key; empty if the target has none."""
         identity = self.target.identity
         return tuple(self.source.column(name).position for name in identity.columns) if identity else ()
 
     @cached_property
     def found_by(self) -> tuple[int, ...] | None:
-        """The positions in the source's rows of the identity key by which the target's row is found again.
+        """The positions in the source's rows of the identity key by which a row of the target is found.
 
-        None: it has no key of given values."""
+        None: the target has no key of written values."""
         return self.key_places if self.key_places and not {*self.key_places} & {*self.computed} else None
 
     def _is_certain(self, index: int) -> bool:
-        """Tell whether rows alone decide: sums and products of integers and decimals, one expression on both sides."""
+        """Return True if the value depends on the row alone: sums and products of integers and decimals, and the same
+        expression on both sides."""
         ours, theirs = (_bare(columns[index].expression) for columns in (self.source.columns, self.target_columns))
         names = [name.replace("``", "`") for name in _NAME.findall(theirs)]
         if ours != theirs or _SUMS.fullmatch(theirs) is None:
@@ -149,16 +154,16 @@ class TableMapping:
 def map_table(
     source: Table, target: Table, extracted: Mapping[str, str] | None = None, *, created_anew: bool = False
 ) -> TableMapping:
-    """Pair two tables. `created_anew`: without the target the task would create it.
+    """Map a source table to a target table. `created_anew`: the task would create the target if it were missing.
 
-    `extracted`: the columns of the target that routing fills, and their values.
+    `extracted`: the target's columns that routing fills, with their values.
     Raises TargetTableMismatch, ExtractNotPossible.
     """
     added = (extracted or {}).items()
     source = source.with_constants(_constant(source, target, name, value) for name, value in added)
     theirs, ours = target.by_name, source.by_name
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
-    # A row without such a column might be refused, or be filled with what nobody has chosen.
+    # The server might reject a row without such a column, or fill it with an arbitrary value.
     further = (column for name, column in theirs.items() if name not in ours)
     extra = tuple(_shown(one) for one in further if not (one.nullable or one.generated or one.filled))
     target = _without_counted(target, ours.keys())
@@ -180,7 +185,7 @@ def map_table(
 
 
 def check_same_columns(table: Table, first: Table) -> None:
-    """Refuse shards of which one has a column that the other lacks: its values would be lost, or made up."""
+    """Refuse shards with different columns: values would be lost or invented."""
     if differing := table.by_name.keys() ^ first.by_name.keys():
         raise NotSupportedYet(
             "merging shards with different columns",
@@ -196,23 +201,23 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
         return ExtractNotPossible(str(source.name), str(target.name), name, why)
 
     if name.lower() in source.by_name:
-        raise refused("the source's table has such a column itself")
+        raise refused("the source's table has a column of that name")
     try:
         column = target.column(name)
     except KeyError:
         raise refused("the target has no such column") from None
     if column.generated:
-        raise refused("the target computes it")
+        raise refused("the target generates it")
     if family(column) == "integer" and re.fullmatch(r"0|[1-9]\d{0,18}", value):
         bits = _BITS[column.data_type.lower()]
         if int(value) >= 1 << (bits if column.unsigned else bits - 1):
             raise refused(f"{value} does not fit {column.column_type}")
         return replace(column, constant=value.encode())
     if family(column) != "text":
-        raise refused(f"it is {column.column_type}, and text is what is found in a name ({value!r})")
+        raise refused(f"it is {column.column_type}, but a value from a name is text ({value!r})")
     known = charset_bytes(value, column.charset)
     if known is None:
-        raise refused(f"its character set {column.charset} has not all of {value!r}, or is not written here")
+        raise refused(f"its character set {column.charset} lacks a character of {value!r}, or is not supported")
     if len(value) > _length(column):
         raise refused(f"{value!r} does not fit {column.column_type}")
     if column.data_type == "char" and value.endswith(" "):
@@ -221,7 +226,7 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
 
 
 def _without_counted(target: Table, given: Collection[str]) -> Table:
-    """Return the target without the keys over a column that it counts by itself. `given`: what rows have values for."""
+    """Return the target without keys over its own AUTO_INCREMENT column. `given`: the columns with written values."""
     counted = {name for name, column in target.by_name.items() if column.counted} - set(given)
     if not counted:
         return target
@@ -230,19 +235,19 @@ def _without_counted(target: Table, given: Collection[str]) -> Table:
 
 
 def objection(source: Column, target: Column) -> str | None:
-    """Say why `target` cannot keep values of `source`; None if it can, or if strict mode refuses what it cannot."""
+    """Return why `target` cannot keep values of `source`; None if it can, or rejects in strict mode those it cannot."""
     if target.generated:
-        return None if source.generated else "the target computes it"
+        return None if source.generated else "the target generates it"
     if family(source) != family(target) and not _json_as_text(source, target):
-        return "another kind of value"
+        return "a different kind of value"
     if source.charset in MYSQL_ONLY_CHARSETS and target.charset != source.charset:
-        return f"the character set {source.charset} goes nowhere else"
+        return f"the character set {source.charset} is not converted"
     match family(source):
         case "decimal" if (target.numeric_scale or 0) < (source.numeric_scale or 0):
             return "fewer decimals would round"
         case "float" if target.data_type == "float" and source.data_type != "float":
             return "single precision would round"
-        case "float" if target.numeric_scale is not None and (  # without a scale there is no limit; 0 is one
+        case "float" if target.numeric_scale is not None and (  # without a scale there is no limit; 0 is a limit
             source.numeric_scale is None or source.numeric_scale > target.numeric_scale
         ):
             return "fewer decimals would round"
@@ -261,7 +266,7 @@ def objection(source: Column, target: Column) -> str | None:
 
 
 def value_signature(column: Column) -> tuple[object, ...]:
-    """Return what a canonical value depends on: equal values of two columns with one signature are equal bytes."""
+    """Return what the meaning of a canonical value depends on: with equal signatures, equal values are equal bytes."""
     return (
         column.data_type.lower(),
         column.unsigned,
@@ -273,22 +278,22 @@ def value_signature(column: Column) -> tuple[object, ...]:
 
 
 def _json_as_text(source: Column, target: Column) -> bool:
-    """Tell whether JSON documents go to text, as MySQL prints them: MariaDB's JSON is a LONGTEXT."""
+    """Return True if JSON documents are written to text, in MySQL's format: MariaDB's JSON is a LONGTEXT."""
     return source.data_type == "json" and target.data_type in ("text", "mediumtext", "longtext")
 
 
 def family(column: Column) -> str:
-    """Return a type's family, whose types hold the same values, some more of them; an unlisted type is its own."""
+    """Return the family of a column's type, whose types hold the same kind of values; an unlisted type is its own."""
     return family_of(column.data_type.lower())
 
 
 def family_of(data_type: str) -> str:
-    """Return the family of a type by its name, in lower case."""
+    """Return the family of a type, given by its name in lower case."""
     return _FAMILY_OF.get(data_type, data_type)
 
 
 def _bare(expression: str) -> str:
-    """Strip what only one flavour writes: spaces, and parentheses around all of it.
+    """Strip differences in notation between flavours: spaces, and parentheses around the whole expression.
 
     >>> _bare("(`a` + 1)"), _bare("`a` + 1"), _bare("(`a`) + (`b`)")
     ('`a`+1', '`a`+1', '(`a`)+(`b`)')
@@ -310,7 +315,7 @@ def _differences(pairs: Iterable[tuple[Column, Column]]) -> Iterator[str]:
 
 
 def _lost_keys(target: Table, common: Iterable[str]) -> Iterator[str]:
-    """Describe key columns that no row could fill. A target without any key is fine: its rows are counted images."""
+    """Yield key columns that no row of the source could fill. A target without any key is fine: images are counted."""
     known = set(common)
     for name in target.identity.columns if target.identity else ():
         if name.lower() not in known:
@@ -318,7 +323,7 @@ def _lost_keys(target: Table, common: Iterable[str]) -> Iterator[str]:
 
 
 def _length(column: Column) -> int:
-    """Return how many characters fit: what the type says, or no more than the bytes that fit."""
+    """Return how many characters fit: the declared length, or the maximum bytes."""
     _, _, rest = column.column_type.partition("(")
     length, _, _ = rest.partition(")")
     return int(length) if length.isdigit() else column.octet_length or 0
@@ -326,11 +331,11 @@ def _length(column: Column) -> int:
 
 def _remedy(target: TableName, missing: Iterable[Column]) -> str:
     additions = ", ".join(f"ADD COLUMN {quote(column.name)} {_defined(column)}" for column in missing)
-    return f"To add what is missing: ALTER TABLE {target.quoted()} {additions}" if additions else ""
+    return f"To add the missing columns: ALTER TABLE {target.quoted()} {additions}" if additions else ""
 
 
 def _defined(column: Column) -> str:
-    """Return what the target needs to hold the column's values; without NULL a TIMESTAMP may come to be NOT NULL."""
+    """Return the definition for the target; without an explicit NULL a TIMESTAMP might become NOT NULL."""
     charset = f" CHARACTER SET {column.charset}" if family(column) == "text" and column.charset else ""
     return f"{column.column_type}{charset} {'NULL' if column.nullable else 'NOT NULL'}"
 

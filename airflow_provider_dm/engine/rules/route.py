@@ -1,12 +1,12 @@
-"""Table routing: where a source's table goes.
+"""Table routing: the target table of a source's table.
 
-A rule with `table-pattern` is a table rule, one without is a schema rule. A table goes where its table rule says; if it
-has none, where its schema rule says; else to the same name. Two rules of one rank for one table are an error, as DM has
-it: which of them wins would be a guess.
+A rule with `table-pattern` is a table rule, a rule without it is a schema rule. A table is routed by its table rule;
+without one by its schema rule; otherwise to the same name. Two rules of the same rank for one table are an error, as in
+DM: choosing one would be a guess.
 
-A rule may also fill columns of the target table with what regular expressions find in the names of the source's table,
-schema and source-id: `extract-table`, `extract-schema`, `extract-source`. The value is what all groups of the first
-match hold, one behind the other; nothing, where there is none."""
+A rule may also fill columns of the target table from the names of the source's table, schema and source-id, by regular
+expressions: `extract-table`, `extract-schema`, `extract-source`. The value is the concatenation of all groups of the
+first match; it is empty without a match."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class AmbiguousRoute(DmError):
 
 @dataclass(frozen=True)
 class Extract:
-    """A column of the target, filled from a name: of the `table`, the `schema` or the `source`."""
+    """A column of the target that is filled from the name of the `table`, the `schema` or the `source`."""
 
     what: str
     regexp: re.Pattern[str]
     column: str
 
     def value(self, name: str) -> str:
-        """Return what the groups of the first match hold.
+        """Return the concatenated groups of the first match.
 
         >>> Extract("source", re.compile("mysql-(.*)-([0-9]+)"), "c").value("mysql-replica-01")
         'replica01'
@@ -50,7 +50,7 @@ class Extract:
 
 @dataclass(frozen=True)
 class Route:
-    """One compiled rule: a table rule, or a schema rule, whose `tables` are all."""
+    """A compiled rule: a table rule, or a schema rule, whose `tables` are all tables."""
 
     tables: TableMatcher
     target_schema: str
@@ -88,14 +88,14 @@ class Router:
         )
 
     def route(self, name: TableName) -> TableName:
-        """Return where the table goes. Raises AmbiguousRoute."""
+        """Return the target table. Raises AmbiguousRoute."""
         route = self._route(name)
         if route is None:
             return name
         return TableName(route.target_schema, route.target_table or name.table)
 
     def leads_to(self, target: TableName) -> bool:
-        """Return True if a rule sends tables to this one; whether the source has such tables is not known here.
+        """Return True if a rule routes tables to this one, whether or not the source has such tables.
 
         >>> from airflow_provider_dm.engine.config.rule_models import RouteRule
         >>> rule = RouteRule.model_validate({"schema-pattern": "shop_*", "target-schema": "shop"})
@@ -107,7 +107,7 @@ class Router:
         return any(one.target_schema == target.schema and one.target_table in ("", target.table) for one in routes)
 
     def extracted(self, name: TableName) -> dict[str, str]:
-        """Return the columns that the target gets besides the table's own, with their values. Raises AmbiguousRoute."""
+        """Return the columns that routing adds to the table's own, with their values. Raises AmbiguousRoute."""
         route = self._route(name)
         names = {"table": name.table, "schema": name.schema, "source": self.source_id}
         return {one.column: one.value(names[one.what]) for one in route.extracts} if route else {}

@@ -1,13 +1,12 @@
-"""Which changes of a table's rows count: the binlog event filter, as far as it is about rows, and expression filters.
+"""Which changes of a table's rows are replicated: by the binlog event filter and by expression filters.
 
-An expression filter takes a change away for which its expression is true: of the new row of an INSERT, the old one of
-a DELETE, and of an UPDATE the old and the new one, both if both are given. One that names a column that the table does
-not have takes nothing away, as in DM: the column may come, or come back.
+An expression filter ignores a change for which its expression is true: for the new row of an INSERT, the old row of a
+DELETE, and for an UPDATE the old row and the new row, or both if both expressions are given. A filter that names a
+missing column ignores nothing, as in DM: the column may be added later.
 
-A change that does not count never reaches the target, and what the target has is then no longer what the log says it
-was: a row may still be there whose DELETE was left out, or may not be there, as its INSERT was. How much of that can
-happen is the filter's `Loss`; whoever folds and writes changes goes by it (`sync.write.compactor`,
-`sync.write.causality`)."""
+The effect of an ignored change never reaches the target, so the target may differ from what the log implies: a row may
+still exist although its DELETE was ignored, or be missing because its INSERT was. How much of this is possible is the
+filter's `Loss`, which decides how changes are folded and written (`sync.write.compactor`, `sync.write.causality`)."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 _NO_SUCH_COLLATION: Final = frozenset({1253, 1273})
-"""The server does not have a collation, or not for the charset."""
+"""The server lacks a collation, or the collation does not belong to the charset."""
 
 
 class RowsRefused(DmError):
@@ -45,40 +44,40 @@ class RowsRefused(DmError):
 
     code = "DM-6055"
     scope = Scope.UPSTREAM
-    what = "the log has a change of {table} that the filters of the task call an error: {event}."
+    what = "the log has a change of {table} for which the task's filters say Error: {event}."
     hint = (
-        "Nothing of this piece of the log was written. Let the rule say Ignore or Do (`filters` of the task or of its "
-        "source), or leave the table out by block-allow-list, and start the task again."
+        "Nothing of this part of the log was written. Change the rule's action to Ignore or Do (`filters` of the task "
+        "or of its source), or leave the table out by block-allow-list, and start the task again."
     )
 
 
 class Loss(IntEnum):
-    """Rows that a filter may take away, from none to any."""
+    """The rows that a filter may ignore, from none to any."""
 
     NOTHING = 0
     DELETES = 1
-    """Every row that there is comes; rows that are gone may stay."""
+    """Every existing row is written; deleted rows may remain."""
     ROWS = 2
-    """A change may be about a row that never came."""
+    """A change may be about a row that was never written."""
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """The verdicts on changes of one source table, and the expressions that take some of them away. Picklable.
+    """The filter of one source table: verdicts by event type, and expressions. Picklable.
 
-    `updates`: (old, new), of which one may be empty.
+    `updates`: (expression of the old row, of the new row), one of which may be empty.
     """
 
     table: Table = field(repr=False)
     verdicts: tuple[tuple[RowEvent, Verdict], ...] = ()
-    """Those that are not DO."""
+    """The verdicts other than DO."""
     inserts: tuple[str, ...] = ()
     updates: tuple[tuple[str, str], ...] = ()
     deletes: tuple[str, ...] = ()
     keeps_rows: bool = False
-    """DDL that takes rows away may be left out."""
+    """DDL that removes rows may be ignored."""
     session: Session = field(default=Session(), repr=False)
-    """Where the expressions are evaluated."""
+    """The session in which the expressions are evaluated."""
 
     @property
     def loss(self) -> Loss:
@@ -89,12 +88,12 @@ class RowFilter:
         return Loss.DELETES if fewer else Loss.NOTHING
 
     def columns(self) -> frozenset[int]:
-        """Return the positions of the columns that the expressions need."""
+        """Return the positions of the columns in the expressions."""
         texts = [*self.inserts, *self.deletes, *(text for pair in self.updates for text in pair if text)]
         return frozenset(column for text in texts for column in compiled(text, self.table, self.session).columns)
 
     def keeper(self) -> Callable[[Row | None, Row | None], bool]:
-        """Return the function that tells whether a change counts, and raises RowsRefused and ExpressionOutOfRange."""
+        """Return a function that is True if a change is replicated; it raises RowsRefused and ExpressionOutOfRange."""
         verdicts = dict(self.verdicts)
         inserts, deletes = (list(map(self._test, texts)) for texts in (self.inserts, self.deletes))
         updates = [(self._test(old), self._test(new)) for old, new in self.updates]
@@ -120,8 +119,8 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class ExpressionFilters:
-    """The expression filters of a task. `zone`: its `timezone`. `source`: the server that is asked how it compares
-    text; None: nothing is asked, and expressions are only checked."""
+    """The expression filters of a task. `zone`: its `timezone`. `source`: the server from which weights of collations
+    are read; None: expressions are only checked."""
 
     filters: tuple[ExpressionFilter, ...] = ()
     case_sensitive: bool = False
@@ -135,7 +134,7 @@ class ExpressionFilters:
                 yield one
 
     def session(self, collations: Collection[str]) -> Session:
-        """Return the session of the source, with the weights of these collations. Raises what connecting raises."""
+        """Return the source's session with the weights of these collations. Raises errors of the connection."""
         if not collations or self.source is None:
             return Session(self.zone)
         with connected(self.source) as connection:
@@ -150,8 +149,8 @@ def _folded(names: Iterable[str]) -> list[str]:
 
 
 def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table) -> RowFilter | None:
-    """Return the filter of a source table; None where every change counts. Raises
-    ExpressionNotSupported, and what connecting to the source raises."""
+    """Return the filter of a source table; None if every change is replicated. Raises ExpressionNotSupported, and
+    errors of the connection to the source."""
     kinds: tuple[RowEvent, ...] = ("insert", "update", "delete")
     verdicts = ((event, events.of_rows(table.name, event)) for event in kinds)
     session = Session(expressions.zone)
@@ -177,22 +176,24 @@ def row_filter(events: EventFilter, expressions: ExpressionFilters, table: Table
         if error.args[0] not in _NO_SUCH_COLLATION:
             raise
         texts = " and ".join(text for one in known for text in _texts(one))
-        raise ExpressionNotSupported(texts, str(table.name), f"the source answers {error.args[1]}") from error
+        raise ExpressionNotSupported(
+            texts, str(table.name), f"the source returned an error: {error.args[1]}"
+        ) from error
 
 
 def check_merged(found: RowFilter | None, target: TableName) -> None:
-    """Refuse a filter by which the rows of one owner of a merged table could be taken for another's.
+    """Refuse a filter that could confuse the rows of different source tables of a merged table.
 
-    No way without a record of every row that was left out is exact. The filter left out a's INSERT of (1, 'x'), and b
-    inserted (1, 'x'); or a inserted it, and b did not. The target is the same both times, and so is a's next change of
-    the row, its old image included: the first time it must not touch the target, the second time it must.
+    Without a record of every ignored row no solution is exact. Either the filter ignored a's INSERT of (1, 'x') and b
+    inserted (1, 'x'); or a inserted it and b did not. The target is the same in both cases, and so is a's next change
+    of the row, including its old image: in the first case it must not touch the target, in the second case it must.
     """
     if found is not None and found.loss is Loss.ROWS:
         raise NotSupportedYet(
-            "a filter that leaves out INSERTs or UPDATEs of a merged table",
-            f"{found.table.name}, which goes to {target}",
-            "Leave out only deletes, or whole tables by block-allow-list. Or set the loader's on-duplicate-logical to "
-            "replace, without safe-mode: true, if rows are meant to overwrite each other.",
+            "a filter that ignores INSERTs or UPDATEs of a merged table",
+            f"{found.table.name}, which is routed to {target}",
+            "Ignore only deletes, or exclude whole tables by block-allow-list. Or set the loader's "
+            "on-duplicate-logical to replace, without safe-mode: true, if rows are meant to overwrite each other.",
         )
 
 
@@ -203,11 +204,11 @@ def _texts(one: ExpressionFilter) -> Iterator[str]:
 
 
 def _is_known(one: ExpressionFilter, table: Table, session: Session) -> bool:
-    """Tell whether the table has all the columns of a filter's expressions. Raises ExpressionNotSupported."""
+    """Return True if the table has all columns of a filter's expressions. Raises ExpressionNotSupported."""
     try:
         for text in _texts(one):
             compiled(text, table, session)
     except UnknownColumn as error:
-        log.warning("an expression filter of %s takes nothing away: there is no column %s", table.name, error)
+        log.warning("an expression filter of %s has no effect: the table has no column %s", table.name, error)
         return False
     return True

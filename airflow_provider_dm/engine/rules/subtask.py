@@ -1,4 +1,4 @@
-"""The rules of one source of a task, compiled once for whoever asks them."""
+"""The rules of one source of a task, compiled once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from airflow_provider_dm.engine.rules.row_filter import NO_EXPRESSIONS, Expressi
 
 @dataclass(frozen=True)
 class SubtaskRules:
-    """The block-allow-list, which tables belong to the subtask, the routes, where their rows go, and the filters, which
-    events of them count. Picklable."""
+    """The block-allow-list, which decides the tables of the subtask, the routes, which decide their target tables, and
+    the filters, which decide the replicated events. Picklable."""
 
     block_allow: BlockAllowRules
     router: Router
@@ -24,7 +24,7 @@ class SubtaskRules:
 
     @classmethod
     def of(cls, subtask: SubtaskConfig, source: Endpoint | None = None) -> SubtaskRules:
-        """Compile them. `source`: see ExpressionFilters. Raises InvalidPattern."""
+        """Compile the rules. `source`: see ExpressionFilters. Raises InvalidPattern."""
         return cls(
             BlockAllowRules.from_config(
                 subtask.block_allow,

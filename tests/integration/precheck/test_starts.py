@@ -30,7 +30,7 @@ def test_ddl_since_a_start_in_the_past(source: Server, target: Server, fresh_sch
     now = check_start(source, target, schema, location_of(source))
 
     assert past.passed, past
-    assert "missing there: w int" in result(past, "table_columns", "target", State.WARN).message
+    assert "missing: w int" in result(past, "table_columns", "target", State.WARN).message
     assert "leave the target's table as it was" in result(past, "table_columns", "target", State.WARN).remedy
     assert f"{schema}.made does not exist" in result(past, "table_creation", "target", State.WARN).message
     assert {one.name for one in now.failures} == {"table_columns", "table_creation"}

@@ -144,7 +144,7 @@ def test_a_column_that_only_the_target_computes_is_refused(one_kit: SyncKit) -> 
     one_kit.target.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT AS (id + 1) VIRTUAL)", database=one_kit.schema)
     one_kit.pull()
 
-    with pytest.raises(TargetTableMismatch, match="the target computes it"):
+    with pytest.raises(TargetTableMismatch, match="the target generates it"):
         one_kit.begin()
 
 

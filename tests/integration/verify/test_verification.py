@@ -153,7 +153,7 @@ def test_what_the_sources_have_now_is_compared(source: Server, target: Server, f
 
     why = {table["target"].split(".")[1]: table["why"] for table in early["tables"] if not table["equal"]}
     assert set(why) == {"b", "d"}
-    assert "missing there: w int" in why["b"]
+    assert "missing: w int" in why["b"]
     assert "does not exist" in why["d"]
     by_name = [{table["target"].split(".")[1]: table for table in found["tables"]} for found in (early, lacking)]
     assert [(one["b"]["source_rows"], one["b"]["target_rows"]) for one in by_name] == [(2, 2), (2, 1)]

@@ -53,7 +53,7 @@ def test_a_mismatch_shows_all_differences_both_lists_and_a_way_out() -> None:
     assert error.extra == ("old int",)
     assert error.different == (
         "v decimal(9,4) -> decimal(9,2) (fewer decimals would round)",
-        "t text -> blob (another kind of value)",
+        "t text -> blob (a different kind of value)",
     )
     assert "Source columns: id bigint, new `col, v decimal(9,4), t text." in str(error)
     assert "ALTER TABLE `s`.`b` ADD COLUMN `new` `col" in str(error)
@@ -111,13 +111,13 @@ def test_routing_adds_columns_behind_the_sources_own() -> None:
     ("into", "extracted", "why"),
     [
         (table("b", "id int"), {"c": "x"}, "the target has no such column"),
-        (text_column(), {"id": "x"}, "has such a column itself"),
+        (text_column(), {"id": "x"}, "has a column of that name"),
         (text_column(kind="date"), {"c": "x"}, "it is date"),
         (text_column(kind="int"), {"c": "01"}, "it is int"),
         (text_column(kind="tinyint"), {"c": "128"}, "does not fit"),
         (text_column(kind="bigint"), {"c": "9223372036854775808"}, "does not fit"),
         (text_column(), {"c": "12345"}, "does not fit"),
-        (text_column("ascii"), {"c": "é"}, "has not all of"),
+        (text_column("ascii"), {"c": "é"}, "lacks a character of"),
         (text_column(kind="char(4)"), {"c": "a "}, "drops trailing spaces"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_key_over_a_column_that_no_row_fills_is_named() -> None:
 
 def test_a_column_that_the_target_computes_cannot_be_written() -> None:
     target = replace(table("b", "id int"), columns=(replace(column("id int"), generated=True),))
-    with pytest.raises(TargetTableMismatch, match="the target computes it"):
+    with pytest.raises(TargetTableMismatch, match="the target generates it"):
         map_table(table("a", "id int"), target)
 
 

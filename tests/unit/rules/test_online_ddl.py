@@ -147,37 +147,37 @@ def test_what_names_no_tools_table_is_ordinary(sql: str) -> None:
 # What is not guessed
 
 
-NOT_SEEN = "nothing is remembered of shop._t_gho"
+NOT_SEEN = "nothing is recorded of shop._t_gho"
 REASONS = [
     ([SWAP], NOT_SEEN),
-    ([ALTER, SWAP], "its CREATE TABLE was not seen"),
+    ([ALTER, SWAP], "its CREATE TABLE is unknown"),
     (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_gho TO t"], NOT_SEEN),
     ([LIKE, ALTER, "DROP TABLE _t_gho", SWAP], NOT_SEEN),
     ([LIKE, ALTER, SWAP, "RENAME TABLE t TO _t_old, _t_gho TO t"], NOT_SEEN),
-    ([LIKE, ALTER, "RENAME TABLE _t_gho TO t"], "was not seen to be renamed"),
-    ([LIKE, ALTER, "DROP TABLE t", "RENAME TABLE _t_gho TO t"], "was not seen to be renamed"),
-    ([LIKE, ALTER, "RENAME TABLE t TO t_backup, _t_gho TO t"], "not a name that trash-table-rules know"),
-    ([LIKE, ALTER, "RENAME TABLE u TO _u_old, _t_gho TO u"], "not the table that its name is made of"),
-    (["CREATE TABLE _t_gho LIKE u", ALTER, SWAP], "was made like shop.u"),
-    (["CREATE TABLE _t_gho AS SELECT * FROM t", SWAP], "was not created like a table"),
+    ([LIKE, ALTER, "RENAME TABLE _t_gho TO t"], "was not renamed to a name"),
+    ([LIKE, ALTER, "DROP TABLE t", "RENAME TABLE _t_gho TO t"], "was not renamed to a name"),
+    ([LIKE, ALTER, "RENAME TABLE t TO t_backup, _t_gho TO t"], "which trash-table-rules do not match"),
+    ([LIKE, ALTER, "RENAME TABLE u TO _u_old, _t_gho TO u"], "not the table in its name"),
+    (["CREATE TABLE _t_gho LIKE u", ALTER, SWAP], "was created like shop.u"),
+    (["CREATE TABLE _t_gho AS SELECT * FROM t", SWAP], "was not created by CREATE TABLE"),
     (["CREATE TABLE IF NOT EXISTS _t_gho LIKE t", ALTER, SWAP], "IF NOT EXISTS"),
     ([LIKE, "ALTER TABLE _t_gho FROBNICATE", SWAP], "is not understood"),
-    ([LIKE, "ALTER TABLE _t_gho COMMENT '\ufffd'", SWAP], "a character that is not known"),
+    ([LIKE, "ALTER TABLE _t_gho COMMENT '\ufffd'", SWAP], "an unknown character"),
     ([LIKE, ALTER, "ALTER TABLE t ADD COLUMN z int", SWAP], "shop.t was altered after it"),
     ([LIKE, ALTER, "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", SWAP], "shop.t was altered after it"),
     ([LIKE, ALTER, "TRUNCATE TABLE t", SWAP], "shop.t was truncated after it"),
-    ([LIKE, ALTER, "ALTER TABLE t FROBNICATE", SWAP], "is not understood after it"),
+    ([LIKE, ALTER, "ALTER TABLE t FROBNICATE", SWAP], "cannot be parsed after it"),
     ([LIKE, "ALTER TABLE _T_GHO ADD COLUMN b int", SWAP], "in another spelling"),
     (
         [LIKE, ALTER, "CREATE TABLE _t_new LIKE t", SWAP, "RENAME TABLE t TO _t_old, _t_new TO t"],
         "shop.t was replaced by shop._t_gho after it",
     ),
-    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "DROP TABLE _t_del"], "nothing has taken its place, and now it is drop"),
-    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "CREATE TABLE t (id int)"], "no ghost has taken its place"),
-    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO archive.t"], "goes by way of shop._t_del to archive.t"),
-    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO u"], "what rows it has is not known"),
-    (["RENAME TABLE t TO _t_new"], "not a name that trash-table-rules know"),
-    (["RENAME TABLE _t_old TO t"], "what rows it has is not known"),
+    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "DROP TABLE _t_del"], "no table has replaced it, and now it is drop"),
+    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "CREATE TABLE t (id int)"], "no ghost has replaced it"),
+    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO archive.t"], "is renamed by way of shop._t_del to archive.t"),
+    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO u"], "its rows are not known"),
+    (["RENAME TABLE t TO _t_new"], "which trash-table-rules do not match"),
+    (["RENAME TABLE _t_old TO t"], "its rows are not known"),
     (["RENAME TABLE elsewhere.x TO _t_gho", SWAP], "it was elsewhere.x before"),
     (["RENAME TABLE _t_old TO _t_gho", SWAP], "it was shop._t_old before"),
     ([LIKE, ALTER, "RENAME TABLE IF EXISTS t TO _t_del, _t_gho TO t"], "RENAME … IF EXISTS"),
@@ -189,7 +189,7 @@ REASONS = [
             "ALTER TABLE _u_gho ADD b int",
             f"{SWAP}, u TO _u_del, _u_gho TO u",
         ],
-        "replaces shop.t and shop.u at once",
+        "replaces shop.t and shop.u in one statement",
     ),
     ([LIKE, "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE _t_gho"], "it moves rows or names between"),
     ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "ALTER TABLE _t_gho ADD c int, RENAME TO t"], "it moves rows or names"),
@@ -219,7 +219,7 @@ def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
 def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
     outcome = last(full, "ALTER TABLE _t_new ADD COLUMN z int", "RENAME TABLE t TO _t_old, _t_new TO t")
     assert isinstance(outcome, Stop)
-    assert "its CREATE TABLE says other" in outcome.why or "its CREATE TABLE says another" in outcome.why
+    assert "its CREATE TABLE differs from" in outcome.why
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
         (["ADD COLUMN n char(36) DEFAULT (uuid())"], "DEFAULT (uuid())"),
         (["ADD COLUMN n timestamp"], "TIMESTAMP without DEFAULT"),
         (["RENAME COLUMN a TO b"], "RENAME COLUMN a"),
-        (["DROP COLUMN a, ADD COLUMN a bigint"], "the column a is a new one"),
-        (["CHANGE a b int", "CHANGE id a int"], "the column a is a new one"),
+        (["DROP COLUMN a, ADD COLUMN a bigint"], "the column a is new"),
+        (["CHANGE a b int", "CHANGE id a int"], "the column a is new"),
         (["DROP PARTITION p0"], "DropPartitions"),
         (["TRUNCATE PARTITION ALL"], "TruncatePartitions"),
         (["IMPORT TABLESPACE"], "SwapTablespace"),

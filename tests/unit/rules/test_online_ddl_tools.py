@@ -48,8 +48,8 @@ def outcomes(path: Path) -> dict[str, tuple[Recorded, list[Outcome]]]:
 
 
 STOPS = {
-    "RENAME COLUMN": "RENAME COLUMN cc: whether its values were copied is not in the log",
-    "a name used again": "the column d is a new one, and the tool has copied the values of an older one into it",
+    "RENAME COLUMN": "RENAME COLUMN cc: the log does not show whether its values were copied",
+    "a name used again": "the column d is new, and the tool has copied the values of an older column into it",
 }
 NOT_DONE = ("a dry run", "killed", "refused by the server")
 

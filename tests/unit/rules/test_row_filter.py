@@ -105,7 +105,7 @@ def test_an_error_stops_at_the_row() -> None:
 def test_a_column_that_is_not_there_takes_nothing_away(caplog: pytest.LogCaptureFixture) -> None:
     """DM has it so: it may have been dropped, and may come back."""
     assert row_filter(EventFilter(), expressions({"insert-value-expr": "d > 1"}), T5) is None
-    assert "there is no column d" in caplog.text
+    assert "the table has no column d" in caplog.text
 
 
 def test_what_is_not_certain_is_refused_when_the_plan_is_made() -> None:

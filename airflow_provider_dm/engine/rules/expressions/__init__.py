@@ -1,1 +1,1 @@
-"""Expression filters: read (`syntax`), typed and compiled (`compiled`), evaluated as the server would."""
+"""Expression filters: parsed (`syntax`), typed and compiled (`compiled`), evaluated as the server would."""

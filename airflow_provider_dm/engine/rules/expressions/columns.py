@@ -1,4 +1,4 @@
-"""The leaves of an expression: columns and constants, as parts with a type."""
+"""The leaves of an expression: columns and constants, as typed parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 def type_of(
     table: TableName, column: Column, collation: str | None, session: Session
 ) -> tuple[parts.Type, Callable[[bytes], Any]]:
-    """Return a column's type, and the function from its canonical value to that type's."""
+    """Return a column's type, and the function from its canonical value to a value of that type."""
     name = column.data_type
     if name in TEXTS:
         found = known(column.charset, collation or column.collation, session.weights)
@@ -35,7 +35,7 @@ def type_of(
         way_out = "; `… COLLATE utf8mb4_bin` and the like compare by code points" if not collation else ""
         return parts.Opaque(f"how {chosen} compares text of {column.charset} is not known here{way_out}"), bytes
     if collation is not None:
-        raise parts.Refused(f"COLLATE stands behind {column.name}, which is {column.column_type}")
+        raise parts.Refused(f"COLLATE follows {column.name}, which is {column.column_type}")
     if name in _INTEGERS:
         return parts.Whole(column.unsigned, _INTEGERS[name]), int
     match name:
@@ -80,14 +80,14 @@ def _moment(value: bytes) -> bytes:
 def _clock(value: bytes) -> int:
     match = _CLOCK.fullmatch(value.decode("ascii"))
     if match is None:
-        raise ValueError("no TIME")
+        raise ValueError("not a TIME")
     sign, hours, minutes, seconds, fraction = match.groups()
     micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int((fraction or "").ljust(6, "0"))
     return -micros if sign else micros
 
 
 def constant_part(kind: str, text: str) -> parts.Part:
-    """Return a constant as the lexer has told it: its kind and its text."""
+    """Return the part for a constant, given by the lexer's kind and text."""
     match kind:
         case "null":
             return parts.Part(parts.Null(), lambda _row: None)
@@ -108,7 +108,7 @@ def constant_part(kind: str, text: str) -> parts.Part:
 
 
 def moment_constant(text: str, *, day: bool) -> bytes:
-    """Return a string constant as the value of a DATE (`day`) or DATETIME that it is compared with."""
+    """Return a string constant as the value of the DATE (`day`) or DATETIME with which it is compared."""
     pattern = _DATE if day else _MOMENT
     if not (pattern.fullmatch(text) or _DATE.fullmatch(text)):
         form = "YYYY-MM-DD" if day else "YYYY-MM-DD or YYYY-MM-DD hh:mm:ss"
@@ -116,13 +116,13 @@ def moment_constant(text: str, *, day: bool) -> bytes:
     try:
         found = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text[:19])
     except ValueError:
-        raise parts.Refused(f"{text!r} is no date") from None
+        raise parts.Refused(f"{text!r} is not a date") from None
     return _day(text.encode()) if type(found) is date else _moment(text.encode())
 
 
 def clock_constant(text: str) -> int:
-    """Return a string constant as the value of a TIME that it is compared with, in microseconds."""
+    """Return a string constant as the value of the TIME with which it is compared, in microseconds."""
     match = _CLOCK.fullmatch(text)
     if match is None or int(match[2]) > 838 or int(match[3]) > 59 or int(match[4]) > 59:
-        raise parts.Refused(f"{text!r} is no time of the form hh:mm:ss")
+        raise parts.Refused(f"{text!r} is not a time of the form hh:mm:ss")
     return _clock(text.encode())

@@ -1,4 +1,4 @@
-"""Truth and comparisons of an expression: three values, True, False and None for NULL."""
+"""Boolean values and comparisons of an expression: True, False, and None for NULL."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {"=": eq, "<>": ne, "<": 
 
 
 def boolean(truth: Read) -> Part:
-    """Return a truth as a part, which is a number to the server."""
+    """Return a boolean as a part; to the server it is a number."""
     return Part(Whole(False, 1), truth)
 
 
 def truth_of(part: Part) -> Read:
-    """Return whether a part is true: what is not zero."""
+    """Return whether a part is true, which means not zero."""
     read = part.read
     match part.type:
         case Null():
@@ -46,12 +46,12 @@ def truth_of(part: Part) -> Read:
         case Whole() | Exact() | Double():
             return lambda row: None if (value := read(row)) is None else bool(value)
         case _:
-            raise Refused(f"{described(part.type)} stands where true or false is asked for")
+            raise Refused(f"{described(part.type)} is used as a boolean")
 
 
 def logical(sign: str, left: Read, right: Read) -> Read:
-    """Return `left AND right`, OR, XOR: the right side is read only where the server reads it."""
-    decides = sign == "OR"  # whatever the other side is
+    """Return `left AND right`, OR, XOR: the right side is evaluated only if the server evaluates it."""
+    decides = sign == "OR"  # for any value of the other side
 
     def either(row: Row) -> bool | None:
         one: bool | None = left(row)
@@ -69,7 +69,7 @@ def logical(sign: str, left: Read, right: Read) -> Read:
 
 
 def comparison(sign: str, left: Part, right: Part) -> Read:
-    """Return `left = right` and its like. Raises Refused."""
+    """Return `left = right` and the like. Raises Refused."""
     if isinstance(left.type, Null) or isinstance(right.type, Null):
         if sign != "<=>":
             return lambda _row: None
@@ -94,7 +94,7 @@ def comparison(sign: str, left: Part, right: Part) -> Read:
 
 
 def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, Callable[[Any, Any], int]]:
-    """Return both values as they are compared, and how. `ordered`: it matters which is less."""
+    """Return both values in comparable form, and the comparison. `ordered`: the order matters, not only equality."""
     if isinstance(left.type, Quoted) and not isinstance(right.type, Quoted):
         second, first, order = _comparable(right, left, ordered=ordered)
         return first, second, lambda one, other: -order(other, one)
@@ -110,7 +110,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
             constant = left.constant if isinstance(left.type, Whole) else right.constant
             if isinstance(constant, int) and 1901 <= constant <= 2155:
                 return left.read, right.read, _order
-            raise Refused("a YEAR is compared with something else than a year from 1901 to 2155")
+            raise Refused("a YEAR is compared with something other than a year from 1901 to 2155")
         case (Year(), Year()) | (Clock(), Clock()) | (Moment(), Moment()) | (Binary(), Binary()):
             return left.read, right.read, _order
         case (Text(one), Text(other)) if one == other:
@@ -118,7 +118,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
         case (Text(collation), Quoted(text)):
             encoded = collation.encode(text)
             if encoded is None:
-                raise Refused(f"{text!r} has characters that {collation.charset} has not")
+                raise Refused(f"{text!r} has characters that {collation.charset} lacks")
             return left.read, lambda _row: encoded, collation.order
         case (Binary(), Quoted(text)):
             constant_bytes = text.encode()
@@ -138,7 +138,7 @@ def _comparable(left: Part, right: Part, *, ordered: bool) -> tuple[Read, Read, 
 
 
 def _coarse(part: Part) -> bool:
-    """Tell whether a part is a double constant beside which there are whole numbers that no double is."""
+    """Return True if a part is a constant double so large that integers near it are not representable."""
     return isinstance(part.constant, float) and abs(part.constant) >= 1 << 53
 
 
@@ -151,13 +151,13 @@ def _through(convert: Callable[[Any], Any], read: Read) -> Read:
 
 
 def _member_test(part: Part, text: str) -> tuple[Read, Read, Callable[[Any, Any], int]]:
-    """Return how an ENUM is held against a constant: which of its members are equal to that is known beforehand."""
+    """Return the comparison of an ENUM with a constant: the members that are equal to it are known at compile time."""
     assert isinstance(part.type, Member)
     collation = part.type.collation
     wanted = folded(text, collation)
     forms = {member: folded(member.decode(), collation) for member in (*part.type.members, b"")}
     if wanted is None or None in forms.values():
-        raise Refused(f"whether {text!r} is a member of an ENUM under {collation} is not known here")
+        raise Refused(f"whether {text!r} is a member of an ENUM under {collation} is not known")
     equal = frozenset(member for member, form in forms.items() if form == wanted)
     if b"" in equal:
         equal |= {INVALID_MEMBER}
@@ -170,11 +170,11 @@ def among(operand: Part, items: Sequence[Part]) -> Read:
     constants = [item for item in items if not isinstance(item.type, Null)]
     kinds = {type(item.type) for item in (operand, *constants)}
     if Double in kinds and len(kinds) > 1 and not isinstance(operand.type, Double):
-        raise Refused("IN holds a whole number or a decimal against a double")
+        raise Refused("IN compares a whole number or a decimal with a double")
     if any(item.constant is None for item in constants):
-        raise Refused("IN has something else than constants in its list")
+        raise Refused("IN has something other than constants in its list")
     if any(signs_differ(operand, item) for item in constants):
-        raise Refused("IN holds a signed number against an unsigned one")
+        raise Refused("IN compares a signed number with an unsigned one")
     tests = [comparison("=", operand, item) for item in items]
 
     def one_of(row: Row) -> bool | None:
@@ -195,7 +195,7 @@ def between(operand: Part, low: Part, high: Part) -> Read:
     if any(isinstance(one, Double) for one in kinds) and not all(isinstance(one, Double) for one in kinds):
         raise Refused("BETWEEN mixes doubles with other numbers")
     if isinstance(operand.type, Quoted):
-        raise Refused("BETWEEN is asked of a constant")
+        raise Refused("BETWEEN has a constant as its operand")
     return logical("AND", comparison(">=", operand, low), comparison("<=", operand, high))
 
 
@@ -205,6 +205,6 @@ def like(operand: Part, pattern: Part) -> Read:
         raise Refused(f"{described(operand.type)} LIKE {described(pattern.type)}")
     matches = operand.type.collation.matcher(pattern.type.text)
     if matches is None:
-        raise Refused(f"{pattern.type.text!r} has characters that {operand.type.collation.charset} has not")
+        raise Refused(f"{pattern.type.text!r} has characters that {operand.type.collation.charset} lacks")
     read = operand.read
     return lambda row: None if (value := read(row)) is None else matches(value)

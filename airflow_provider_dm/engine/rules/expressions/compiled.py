@@ -1,17 +1,17 @@
-"""The value of an expression for a row, as the server has it: types first, then values.
+"""The compiler of expressions: it determines types first, and evaluates values for a row as the server does.
 
-Every part of an expression has a type that follows from the columns and constants in it, and a type decides how two
-values are compared and computed with. A pair of types whose rules are not known here to the last digit is refused when
-the expression is compiled (ExpressionNotSupported), so a row never meets a guess. Only a result that does not fit its
-type is met with a row: the server would stop there, and so does the task (ExpressionOutOfRange).
+Every part of an expression has a type that follows from its columns and constants, and the types decide how values are
+compared and computed. A combination of types whose exact rules are not known is refused at compile time
+(ExpressionNotSupported), so nothing is guessed for a row. Only a result that does not fit its type is detected for a
+row: the server would stop with an error, and so does the task (ExpressionOutOfRange).
 
-    whole numbers   Python's, held against the range of BIGINT after each step
-    decimals        Python's Decimal, exact: products of too many digits are refused
+    whole numbers   Python integers, checked against the range of BIGINT after each step
+    decimals        Python's Decimal, exact: products with too many digits are refused
     doubles         the processor's
     text            `text`
-    moments         texts of one form, which sort as they lie in time
+    moments         texts in one format, whose order is the order in time
 
-Values are None for NULL, and truth has three values.
+NULL is None, and booleans have three values.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ExpressionNotSupported(DmError):
     why: str
 
     code = "DM-5203"
-    what = "the expression filter {expression!r} of {table} is not evaluated: {why}."
+    what = "the expression filter {expression!r} of {table} is not supported: {why}."
     hint = (
         "Write it in another way (docs/how-to/filters.md lists the expressions that are evaluated exactly), or leave "
         "the filter out."
@@ -61,21 +61,21 @@ class ExpressionNotSupported(DmError):
 
 
 class ExpressionOutOfRange(DmError):
-    """A row for which an expression filter has no value: the server would stop as well."""
+    """A row for which an expression has no value; the server would stop with an error as well."""
 
     expression: str
     table: str
 
     code = "DM-5204"
     scope = Scope.UPSTREAM
-    what = "the expression filter {expression!r} of {table} has met a row for which it is out of range."
-    hint = "Nothing of this piece of the log was written. Change the expression, and start again."
+    what = "the expression filter {expression!r} of {table} is out of range for a row."
+    hint = "Nothing of this part of the log was written. Change the expression, and start the task again."
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A compiled expression. `columns`: the positions of those that it needs; `collations`: those of which the weights
-    decide."""
+    """A compiled expression. `columns`: the positions of its columns; `collations`: its collations that compare by
+    weights."""
 
     text: str
     table: TableName
@@ -84,7 +84,7 @@ class Expression:
     truth: Read
 
     def is_true(self, row: Row) -> bool:
-        """Tell whether it is true for a row; NULL is not. Raises ExpressionOutOfRange."""
+        """Return True if it is true for a row, not if it is NULL. Raises ExpressionOutOfRange."""
         try:
             return self.truth(row) is True
         except (OutOfRange, UnknownCharacter):
@@ -93,7 +93,7 @@ class Expression:
 
 @lru_cache(maxsize=1024)
 def compiled(text: str, table: Table, session: Session = _NO_SESSION) -> Expression:
-    """Return an expression over the rows of a table. Raises ExpressionNotSupported, UnknownColumn."""
+    """Compile an expression over the rows of a table. Raises ExpressionNotSupported, UnknownColumn."""
     try:
         compiler = _Compiler(table, session)
         truth = truth_of(compiler.part(read_expression(text)))
@@ -118,7 +118,7 @@ class _Compiler:
             case syntax.Collated(syntax.ColumnRef(name), collation):
                 return self._column(name, collation)
             case syntax.Collated():
-                raise Refused("COLLATE stands behind something else than a column")
+                raise Refused("COLLATE follows something other than a column")
             case syntax.Negative(operand):
                 return negative(self.part(operand))
             case syntax.Arithmetic(sign, left, right):
@@ -153,7 +153,7 @@ class _Compiler:
             return choice([(truth_of(test), result) for test, result in parts], otherwise)
         asked = self.part(operand)
         if any(signs_differ(asked, test) for test, _ in parts):
-            raise Refused("CASE holds a signed number against an unsigned one")
+            raise Refused("CASE compares a signed number with an unsigned one")
         return choice([(comparison("=", asked, test), result) for test, result in parts], otherwise)
 
     def _column(self, name: str, collation: str | None) -> Part:

@@ -1,4 +1,4 @@
-"""The functions and CASE of an expression: a table of names, and the type that all results of one have in common."""
+"""The functions and CASE of an expression: a table of functions, and the common type of alternative results."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ NULL: Final = Part(Null(), lambda _row: None)
 _NUMBERS: Final = (Whole, Exact, Double)
 _STRINGS: Final = (Text, Binary)
 _LONGEST: Final = 1 << 24
-"""Bytes; a longer string may be NULL to the server, which has a limit of its own (max_allowed_packet)."""
+"""Bytes; a longer string may be NULL in the server, which limits it by max_allowed_packet."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """How a call is made into a part, and how many arguments it has at least and at most."""
+    """The constructor of a call's part, and its minimum and maximum number of arguments."""
 
     least: int
     most: int
@@ -47,7 +47,7 @@ class Function:
 
 
 def call(name: str, arguments: Sequence[Part]) -> Part:
-    """Return the part that a function of the table is. Raises Refused."""
+    """Return the part for a call of a function. Raises Refused."""
     function = FUNCTIONS[name]
     if not function.least <= len(arguments) <= function.most:
         raise Refused(f"{name} has {len(arguments)} arguments")
@@ -55,7 +55,7 @@ def call(name: str, arguments: Sequence[Part]) -> Part:
 
 
 def choice(branches: Sequence[tuple[Read, Part]], otherwise: Part) -> Part:
-    """Return the part of the first branch whose condition is true. Raises Refused."""
+    """Return the part for the first branch whose condition is true. Raises Refused."""
     kind, reads = _common([*(part for _, part in branches), otherwise])
     conditions = [(condition, read) for (condition, _), read in zip(branches, reads, strict=False)]
     last = reads[-1]
@@ -70,7 +70,7 @@ def choice(branches: Sequence[tuple[Read, Part]], otherwise: Part) -> Part:
 
 
 def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
-    """Return the type of a part that is one of these, and the values of each as one of that type."""
+    """Return the common type of alternative parts, and the reader of each converted to that type."""
     kinds = {type(part.type): part.type for part in parts if not isinstance(part.type, Null)}
     found = frozenset(kinds)
     numbers = [part for part in parts if isinstance(part.type, _NUMBERS)]
@@ -80,18 +80,18 @@ def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
         kind = Null()
     elif found == {Whole} and len({part.type.unsigned for part in numbers if isinstance(part.type, Whole)}) == 1:
         kind = max((part.type for part in numbers if isinstance(part.type, Whole)), key=lambda one: one.digits)
-    elif found <= {Whole, Exact}:  # also a signed and an unsigned number, which a decimal holds both
+    elif found <= {Whole, Exact}:  # includes signed and unsigned: a decimal holds both
         exact = [part.type if isinstance(part.type, Exact) else Exact(part.type.digits, 0) for part in numbers]  # type: ignore[union-attr]
         decimals = max(one.decimals for one in exact)
         kind = Exact(max(one.digits - one.decimals for one in exact) + decimals, decimals)
         if kind.digits > MOST_DIGITS or decimals > MOST_DECIMALS:
-            raise Refused("a result has more digits than a decimal of the server")
+            raise Refused("a result has more digits than the server's decimals")
         convert = Decimal
     elif found <= set(_NUMBERS):
         kind, convert = Double(), float
     elif found <= {Text, Quoted} and Text in found:
         if len({part.type for part in parts if isinstance(part.type, Text)}) > 1:
-            raise Refused("texts of different collations stand for each other")
+            raise Refused("texts of different collations are alternatives")
         kind = kinds[Text]
     elif found <= {Binary, Quoted} and Binary in found:
         kind = Binary()
@@ -100,7 +100,7 @@ def _common(parts: Sequence[Part]) -> tuple[Type, list[Read]]:
     elif found == {Year}:
         kind = Year()
     else:
-        raise Refused(f"{' and '.join(sorted(map(described, kinds.values())))} stand for each other")
+        raise Refused(f"{' and '.join(sorted(map(described, kinds.values())))} are alternatives")
     return kind, [_as(kind, part, convert) for part in parts]
 
 
@@ -109,7 +109,7 @@ def _as(kind: Type, part: Part, convert: Callable[[Any], Any] | None) -> Read:
     if isinstance(part.type, Quoted):
         encoded = kind.collation.encode(part.type.text) if isinstance(kind, Text) else part.type.text.encode()
         if encoded is None:
-            raise Refused(f"{part.type.text!r} has characters that the column's charset has not")
+            raise Refused(f"{part.type.text!r} has characters that the column's charset lacks")
         return lambda _row: encoded
     if convert is None:
         return read
@@ -130,7 +130,7 @@ def _nullif(one: Part, other: Part) -> Part:
 
 
 def _known(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Part:
-    """Return a part that is NULL where one of its arguments is; those behind that are not looked at."""
+    """Return a part that is NULL if one of its arguments is; the arguments after a NULL are not evaluated."""
 
     def read(row: Row) -> Any:
         values = []
@@ -145,12 +145,12 @@ def _known(reads: Sequence[Read], kind: Type, compute: Callable[..., Any]) -> Pa
 
 
 def _of(*kinds: tuple[type, ...], to: Callable[[Any], tuple[Type, Callable[..., Any]]]) -> Callable[..., Part]:
-    """Return how a function of these kinds is made: `to` has the first one's type, and says what comes out."""
+    """Return a constructor for a function of these types: `to` maps the first type to the result's type and value."""
 
     def make(*arguments: Part) -> Part:
         for part, expected in zip(arguments, kinds, strict=False):
             if not isinstance(part.type, (*expected, Null)):
-                raise Refused(f"a function is asked about {described(part.type)}")
+                raise Refused(f"a function is called with {described(part.type)}")
         if any(isinstance(part.type, Null) for part in arguments):
             return NULL
         return _known([part.read for part in arguments], *to(arguments[0].type))
@@ -159,14 +159,14 @@ def _of(*kinds: tuple[type, ...], to: Callable[[Any], tuple[Type, Callable[..., 
 
 
 def _alike(expected: tuple[type, ...], compute: Callable[..., Any]) -> Callable[..., Part]:
-    """Return how a function is made whose arguments and result are of one type."""
+    """Return a constructor for a function whose arguments and result have one type."""
 
     def make(*arguments: Part) -> Part:
         if any(isinstance(part.type, Null) for part in arguments):
             return NULL
         kind, reads = _common(arguments)
         if not isinstance(kind, expected):
-            raise Refused(f"a function is asked about {described(kind)}")
+            raise Refused(f"a function is called with {described(kind)}")
         return _known(reads, kind, compute)
 
     return make
@@ -187,12 +187,12 @@ def _joined(*values: bytes) -> bytes:
 
 
 def _codec(kind: Type) -> str:
-    """Return what cuts a string into characters: those of one byte need no more than that."""
+    """Return the codec that splits a string into characters; any single-byte codec does for single-byte charsets."""
     return "utf-8" if isinstance(kind, Text) and kind.collation.charset in UTF8_CHARSETS else "latin-1"
 
 
 def _cut(compute: Callable[..., str]) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
-    """Return a function from a string's characters to some of them."""
+    """Return a function on the characters of a string."""
 
     def to(kind: Type) -> tuple[Type, Callable[..., Any]]:
         codec = _codec(kind)
@@ -211,7 +211,7 @@ def _characters(kind: Type) -> tuple[Type, Callable[..., Any]]:
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
-    """Count from 1, or from the end backwards; 0 is nowhere.
+    """Return a substring as SUBSTRING does: position 1 is the first character, -1 the last, 0 gives nothing.
 
     >>> [_substring("abcd", *numbers) for numbers in ((2,), (-3, 2), (0,), (-5,), (2, -1), (3, 9))]
     ['bcd', 'bc', '', '', '', 'cd']
@@ -223,12 +223,12 @@ def _substring(text: str, position: int, length: int | None = None) -> str:
 
 
 def _piece(start: int, end: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
-    """Return a part of a moment, which is a number where it stands in `YYYY-MM-DD hh:mm:ss.ffffff`."""
+    """Return the constructor for a part of a moment, which is a number in `YYYY-MM-DD hh:mm:ss.ffffff`."""
     return lambda _kind: (Whole(False, end - start), lambda value: int(value[start:end]))
 
 
 def _clock_piece(start: int, unit: int) -> Callable[[Type], tuple[Type, Callable[..., Any]]]:
-    """Return a part of a moment or of a TIME; `unit`: its length in microseconds."""
+    """Return the constructor for a part of a moment or a TIME; `unit`: its length in microseconds."""
 
     def to(kind: Type) -> tuple[Type, Callable[..., Any]]:
         if isinstance(kind, Moment):

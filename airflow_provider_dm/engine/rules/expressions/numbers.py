@@ -1,10 +1,10 @@
-"""Arithmetic of an expression, as the server computes.
+"""Arithmetic of an expression, with the server's results.
 
-    whole numbers   Python's, held against the range of BIGINT after each step
-    decimals        Python's Decimal, exact: products of too many digits are refused
+    whole numbers   Python integers, checked against the range of BIGINT after each step
+    decimals        Python's Decimal, exact: products with too many digits are refused
     doubles         the processor's
 
-`price * 3` of a DECIMAL(10,2) and an INT is a decimal of at most 20 digits, two of them behind the point.
+`price * 3` of a DECIMAL(10,2) and an INT is a decimal of at most 20 digits, two of them after the point.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def negative(part: Part) -> Part:
             constant = None if part.constant is None else -part.constant  # type: ignore[operator]
             return Part(part.type, lambda row: None if (value := read(row)) is None else -value, constant)
         case _:
-            raise Refused(f"- stands before {described(part.type)}")
+            raise Refused(f"- is applied to {described(part.type)}")
 
 
 def arithmetic(sign: str, left: Part, right: Part) -> Part:
-    """Return `left + right` and its like. Raises Refused."""
+    """Return `left + right` and the like. Raises Refused."""
     if sign == "/" and not (isinstance(left.type, Double) or isinstance(right.type, Double)):
-        raise Refused("how many digits a quotient has is the server's choice: multiply the other side")
+        raise Refused("the server chooses the digits of a quotient: multiply the other side instead")
     for part in (left, right):
         if not isinstance(part.type, Null | Whole | Exact | Double):
-            raise Refused(f"{sign} computes with {described(part.type)}")
+            raise Refused(f"{sign} is applied to {described(part.type)}")
     if isinstance(left.type, Null) or isinstance(right.type, Null):
         return Part(Null(), lambda _row: None)
     kind, compute = _operation(sign, left.type, right.type)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def arithmetic(sign: str, left: Part, right: Part) -> Part:
 
     def read(row: Row) -> Any:
         one = first(row)
-        if one is None:  # then the server does not look at the other, which may be out of range
+        if one is None:  # the server does not evaluate the other side, which may be out of range
             return None
         other = second(row)
         return None if other is None else compute(one, other)
@@ -82,7 +82,7 @@ def arithmetic(sign: str, left: Part, right: Part) -> Part:
 
 
 def signs_differ(left: Part, right: Part) -> bool:
-    """Tell whether one number is signed and the other is not, but for a constant that is both."""
+    """Return True if one number is signed and the other unsigned, unless a constant can be either."""
     sides = [part for part in (left, right) if isinstance(part.type, Whole)]
     signed = [part for part in sides if isinstance(part.type, Whole) and not part.type.unsigned]
     both = [part for part in signed if isinstance(part.constant, int) and part.constant >= 0]
@@ -107,7 +107,7 @@ def _of_doubles(sign: str) -> Callable[[Any, Any], Any]:
         case "%":
             return lambda one, other: None if float(other) == 0 else math.fmod(float(one), float(other))
         case _:
-            raise Refused(f"{sign} computes with doubles")
+            raise Refused(f"{sign} is applied to doubles")
 
 
 def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[Any, Any], Any]]:
@@ -122,7 +122,7 @@ def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[A
         case "DIV":
             return either, lambda one, other: None if other == 0 else either.check(_quotient(one, other))
         case _:
-            raise Refused(f"{sign} computes with whole numbers")
+            raise Refused(f"{sign} is applied to whole numbers")
 
 
 def _remainder(one: int, other: int) -> int | None:
@@ -148,9 +148,9 @@ def _of_decimals(sign: str, left: Exact, right: Exact) -> tuple[Exact, Callable[
             kind = Exact(left.digits + right.digits, left.decimals + right.decimals)
             compute = _CONTEXT.multiply
         case _:
-            raise Refused(f"{sign} computes with decimals, which the flavours do in different ways")
+            raise Refused(f"{sign} is applied to decimals, for which the flavours give different results")
     if kind.digits > MOST_DIGITS or kind.decimals > MOST_DECIMALS:
-        raise Refused("a result has more digits than a decimal of the server")
+        raise Refused("a result has more digits than the server's decimals")
     return kind, lambda one, other: compute(Decimal(one), Decimal(other))
 
 
@@ -160,7 +160,7 @@ def _as_exact(number: Number) -> Exact:
 
 
 def finite(value: float) -> float:
-    """Return a double. Raises OutOfRange for what is none to the server."""
+    """Return a finite double. Raises OutOfRange for any other."""
     if not math.isfinite(value):
         raise OutOfRange
     return value

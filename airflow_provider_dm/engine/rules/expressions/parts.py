@@ -3,7 +3,7 @@
 Whole     a whole number of at most 64 bits      1, `id`
 Exact     a decimal                              1.5, `price`
 Double    a double                               1e3
-Quoted    a string constant, which is what it is compared with: `born` > '2024-02-29'
+Quoted    a string constant, whose type is that of the other operand: `born` > '2024-02-29'
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ UNSIGNED: Final = (0, 2**64 - 1)
 
 
 class Refused(Exception):
-    """A part of an expression that is not evaluated; the argument says why."""
+    """A part of an expression that is not supported; the argument says why."""
 
 
 class OutOfRange(Exception):
-    """A value that its type does not hold."""
+    """A value outside the range of its type."""
 
 
 class UnknownColumn(Exception):
-    """A column that the table does not have: such a filter takes nothing away. The argument is its name."""
+    """A column that the table lacks: a filter that names it has no effect. The argument is its name."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number of at most 64 bits. `digits`: as many it has at most."""
+    """A whole number of at most 64 bits. `digits`: the maximum number of its digits."""
 
     unsigned: bool
     digits: int
@@ -103,14 +103,14 @@ class Year:
 
 @dataclass(frozen=True)
 class Quoted:
-    """A string constant; what it is depends on what it is compared with."""
+    """A string constant; its type is that of the operand with which it is compared."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """A value of which nothing is known but whether it is NULL. `why`: what it is."""
+    """A value of which only NULL is known. `why`: the reason."""
 
     why: str
 
@@ -129,7 +129,7 @@ class Part:
 
 
 def fixed(kind: Type, value: object) -> Part:
-    """Return the part that is a constant."""
+    """Return the part for a constant."""
     return Part(kind, lambda _row: value, value)
 
 
@@ -147,10 +147,10 @@ _CALLED: Final[dict[type, str]] = {
 
 
 def described(kind: Type) -> str:
-    """Return what a user calls a value of a type."""
+    """Return a user-facing name of a type."""
     match kind:
         case Opaque(why):
-            return f"a value that is not compared here ({why})"
+            return f"a value whose comparison is not supported ({why})"
         case Moment(day):
             return "a DATE" if day else "a DATETIME"
         case Quoted(text):

@@ -1,4 +1,4 @@
-"""The part of a server's session on which the value of an expression depends."""
+"""The part of a server's session that decides the value of an expression."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _OFFSET: Final = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
 @dataclass(frozen=True)
 class Session:
-    """A session. `zone`: the time zone in which a TIMESTAMP is a local time, as the key `timezone` of a task has it;
-    "": unknown. `weights`: of collations that are compared by them."""
+    """A session. `zone`: the time zone in which a TIMESTAMP is converted to local time, the key `timezone` of a task;
+    "": unknown. `weights`: those of collations that compare by weights."""
 
     zone: str = ""
     weights: tuple[CollationWeights, ...] = ()
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """Return a time zone by its name or offset; None: it is unknown here, or a server's own.
+    """Return a time zone by name or offset; None if it is unknown, or a setting of the server.
 
     >>> [zone_of(name) is not None for name in ("+05:30", "Europe/London", "UTC", "SYSTEM", "+15:00", "")]
     [True, True, True, False, False, False]
@@ -40,7 +40,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def local_times(zone: tzinfo) -> Callable[[bytes], bytes]:
-    """Return the function from a TIMESTAMP of UTC to the local time, as `YYYY-MM-DD hh:mm:ss.ffffff`."""
+    """Return the function from a TIMESTAMP in UTC to local time, as `YYYY-MM-DD hh:mm:ss.ffffff`."""
 
     def local(value: bytes) -> bytes:
         if value.startswith(b"0000-00-00"):

@@ -1,12 +1,12 @@
-"""The text of an expression filter as a tree. It says what the text says; what that means is `compiled`'.
+"""The parser of expression filters: text to a tree, which `compiled` interprets.
 
     expression := and/or/xor/not of tests         a = 1 AND NOT (b IN (2, 3) OR c IS NULL)
     test       := sum [comparison sum] | sum IS [NOT] NULL|TRUE|FALSE|UNKNOWN | sum [NOT] IN|BETWEEN|LIKE …
     sum        := the usual arithmetic of columns, constants, function calls, CASE … END, and whole expressions in
                   parentheses
 
-Operators bind as they do in MySQL. Where the two flavours, or two sql_modes, read a text in different ways (`||`, `!`,
-`a = b = c`), it is not read at all: parentheses say what is meant. So is whatever else is not known here.
+Operators have MySQL's precedence. A text that the two flavours, or two sql_modes, read differently (`||`, `!`,
+`a = b = c`) is refused: parentheses make it unambiguous. Anything unknown is refused as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.rules.expressions.functions import FUNCTIONS
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal as it is written: `null`, `integer`, `decimal`, `double`, `text` or `bytes` (hexadecimal digits)."""
+    """A literal as written: `null`, `integer`, `decimal`, `double`, `text` or `bytes` (hexadecimal digits)."""
 
     kind: str
     text: str
@@ -144,13 +144,13 @@ _RESERVED: Final = frozenset(
         *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
     }
 )
-"""Words that are no columns unless they are in quotes, or not with certainty."""
+"""Words that are not, or not certainly, column names unless they are quoted."""
 _BEFORE_STRINGS: Final = frozenset({"DATE", "TIME", "TIMESTAMP", "X", "B", "N"})
-"""Words that say what the string behind them is; alone they are names like any other."""
+"""Words that decide the meaning of a string after them; alone they are ordinary names."""
 
 
 def read_expression(text: str) -> Tree:
-    """Return the tree of an expression, as a session without sql_mode reads it. Raises Unreadable."""
+    """Parse an expression as a session with an empty sql_mode would. Raises Unreadable."""
     reader = Reader(text, 0, "")
     found = _logical(reader, 0)
     if reader.peek():
@@ -185,7 +185,7 @@ def _test(reader: Reader) -> Tree:
     negated = reader.skip("NOT")
     what = reader.skip_any(("NULL", "UNKNOWN", "TRUE", "FALSE"))
     if not what or reader.peek() == "IS":
-        raise Unreadable("IS is followed by something else than NULL, TRUE, FALSE or UNKNOWN")
+        raise Unreadable("IS is followed by something other than NULL, TRUE, FALSE or UNKNOWN")
     test = Is(left, "NULL" if what == "UNKNOWN" else what)
     return Not(test) if negated else test
 
@@ -205,7 +205,7 @@ def _predicate(reader: Reader) -> Tree:
     elif reader.skip("LIKE"):
         found = Like(left, _sum(reader))
         if reader.peek() == "ESCAPE":
-            raise Unreadable("LIKE … ESCAPE is not evaluated here")
+            raise Unreadable("LIKE … ESCAPE is not supported")
     else:
         return left
     return Not(found) if negated else found
@@ -252,7 +252,7 @@ def _primary(reader: Reader) -> Tree:
         case TokenKind.STRING:
             text = reader.string()
             if reader.peek() == "''":
-                raise Unreadable("two strings stand side by side")
+                raise Unreadable("two strings are adjacent")
             return Constant("text", text)
         case TokenKind.NAME:
             reader.word()
@@ -277,7 +277,7 @@ def _word(reader: Reader, text: str, raw: str, follows: str) -> Tree:
         return _case(reader)
     if follows == "(":
         if text not in FUNCTIONS:
-            raise Unreadable(f"the function {raw} is not evaluated here")
+            raise Unreadable(f"the function {raw} is not supported")
         reader.word()
         return Call(text, reader.in_parentheses(lambda: _logical(reader, 0)))
     if text in _RESERVED or (follows == "''" and (text.startswith("_") or text in _BEFORE_STRINGS)):
@@ -303,7 +303,7 @@ def _case(reader: Reader) -> Case:
 
 def _column(reader: Reader, name: str) -> Tree:
     if reader.peek() in (".", "("):
-        raise Unreadable(f"{name} is followed by {reader.peek()}: columns are named alone")
+        raise Unreadable(f"{name} is followed by {reader.peek()}: a column has no qualifier")
     return ColumnRef(name)
 
 
@@ -311,12 +311,12 @@ def _hexadecimal(digits: str) -> Constant:
     try:
         bytes.fromhex(digits)
     except ValueError:
-        raise Unreadable(f"{digits} are no bytes in hexadecimal digits") from None
+        raise Unreadable(f"{digits} are not bytes in hexadecimal digits") from None
     return Constant("bytes", digits)
 
 
 def _sign(reader: Reader, signs: Collection[str]) -> str:
-    """Pass the next operator if it is one of these, and return it; else return ""."""
+    """Consume the next operator if it is one of these, and return it; otherwise return ""."""
     if not reader.peek():
         return ""
     if reader.token().kind is TokenKind.WORD:
@@ -329,7 +329,7 @@ def _sign(reader: Reader, signs: Collection[str]) -> str:
 
 
 def _glued(reader: Reader) -> str:
-    """Return the operator that begins here, of one or more characters: the lexer cuts each for itself."""
+    """Return the operator that begins here, of one or more characters: the lexer returns each character separately."""
     found = reader.peek()
     if found not in _LETTERS:
         return found

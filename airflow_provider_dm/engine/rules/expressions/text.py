@@ -1,9 +1,9 @@
-"""How text is compared, as far as that is known here to the last character.
+"""Comparison of text, for collations whose order is known exactly.
 
-Collations that compare code points (`…_bin`), those of one byte a character whose order is a short table, and those
-that compare by the weights of characters, which the server is asked for (`schema/collation_weights.py`). `COLLATE
-utf8mb4_bin` in the expression chooses a collation that is known. A collation pads the shorter text with spaces, but for
-those of MySQL 8 (`_0900_`) and MariaDB's `nopad` ones.
+These are collations that compare code points (`…_bin`), those with one byte a character whose order is a short table,
+and those that compare by the weights of characters, which are read from the server (`schema/collation_weights.py`).
+`COLLATE utf8mb4_bin` in an expression chooses a known collation. A collation pads the shorter text with spaces, except
+those of MySQL 8 (`_0900_`) and MariaDB's `nopad` collations.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ASCII_SAFE: Final = re.compile(
     r"(?:utf8|utf8mb3|utf8mb4)_(?:general|unicode|unicode_520|0900_ai)(?:_nopad)?_ci|"
     r"(?:utf8|utf8mb3|utf8mb4)_uca1400(?:_nopad)?_ai_ci|latin1_swedish(?:_nopad)?_ci|ascii_general(?:_nopad)?_ci"
 )
-"""Collations that tell printable ASCII apart as case-folding does: letters by their letter, all else by itself."""
+"""Collations that compare printable ASCII as case-folding does: letters case-insensitively, all else exactly."""
 
 
 @dataclass(frozen=True)
 class Collation:
-    """A collation that is known: bytes in the column's charset as they are compared.
+    """A known collation, which compares bytes in the column's charset.
 
-    `weights`: None if it is not compared by weights, or they have not been read yet: then no text can be compared.
+    `weights`: None if it does not compare by weights, or they are not read yet: then no text can be compared.
     """
 
     charset: str
@@ -53,7 +53,7 @@ class Collation:
         return _TABLES.get(self.name)
 
     def order(self, left: bytes, right: bytes) -> int:
-        """Return a negative number, 0 or a positive one. Raises UnknownCharacter."""
+        """Compare two texts: a negative number, 0 or a positive number. Raises UnknownCharacter."""
         if is_compared_by_weights(self.name):
             one, other = _weight(self, left), _weight(self, right)
             return self._weights.order(one, other, pads=pads(self.name))
@@ -65,11 +65,11 @@ class Collation:
         return (left > right) - (left < right)
 
     def encode(self, text: str) -> bytes | None:
-        """Return a constant in this charset; None where it has no such character."""
+        """Return a constant in this charset; None if the charset lacks a character."""
         return charset_bytes(text, self.charset)
 
     def matcher(self, pattern: str) -> Callable[[bytes], bool] | None:
-        """Return whether text is LIKE the pattern, whose escape is the backslash; None: that is not known."""
+        """Return a function that is True for text LIKE the pattern, with backslash as escape; None if it is unknown."""
         encoded = self.encode(pattern)
         if encoded is None:
             return None
@@ -77,7 +77,7 @@ class Collation:
             return self._weight_matcher(pattern)
         if self._table is not None:
             table = self._table
-            # The wildcards mean themselves in the pattern alone, so it is cut before its characters are folded.
+            # Wildcards are characters of the pattern alone, so it is split before its characters are folded.
             parts = _pieces(encoded.decode("latin1"))
             expression = "".join(
                 part if wild else re.escape(part.encode("latin1").translate(table).decode("latin1"))
@@ -90,7 +90,7 @@ class Collation:
         return lambda value: by_text.fullmatch(self.decode(value)) is not None
 
     def _weight_matcher(self, pattern: str) -> Callable[[bytes], bool]:
-        """Return the same function for a collation in which characters of equal weight match each other."""
+        """Return the same function for a collation in which characters of equal weight match."""
         first: dict[bytes, str] = {}
 
         def alike(text: str) -> str:
@@ -119,7 +119,7 @@ def _weight(collation: Collation, value: bytes) -> bytes:
 
 
 def _pieces(pattern: str) -> list[tuple[str, bool]]:
-    r"""Cut a pattern into (text, False) and (regular expression of a wildcard, True).
+    r"""Split a pattern into (text, False) and (regular expression of a wildcard, True).
 
     >>> _pieces(r"a\%_%")
     [('a', False), ('%', False), ('.', True), ('.*', True)]
@@ -130,7 +130,7 @@ def _pieces(pattern: str) -> list[tuple[str, bool]]:
 
 
 def pads(collation: str) -> bool:
-    """Tell whether a collation takes trailing spaces for nothing.
+    """Return True if a collation ignores trailing spaces.
 
     >>> [pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
     [True, False, False, True]
@@ -139,7 +139,7 @@ def pads(collation: str) -> bool:
 
 
 def known(charset: str | None, collation: str | None, weights: Iterable[CollationWeights] = ()) -> Collation | None:
-    """Return the collation if it is known here, with its weights if they are among `weights`."""
+    """Return the collation if it is known, with its weights if they are in `weights`."""
     if charset is None or collation is None or not (charset in UTF8_CHARSETS or charset in ("latin1", "ascii")):
         return None
     if is_compared_by_weights(collation):
@@ -148,7 +148,7 @@ def known(charset: str | None, collation: str | None, weights: Iterable[Collatio
 
 
 def folded(text: str, collation: str) -> str | None:
-    """Return printable ASCII so that what the collation takes for equal is equal; None: that is not known.
+    """Return printable ASCII in a form that is equal for texts that the collation treats as equal; None if unknown.
 
     >>> folded("Active ", "utf8mb4_general_ci"), folded("Active ", "utf8mb4_0900_ai_ci"), folded("é", "utf8mb4_bin")
     ('active', 'active ', None)

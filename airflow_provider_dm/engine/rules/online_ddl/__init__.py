@@ -1,1 +1,1 @@
-"""Online DDL of gh-ost, pt-online-schema-change and their like, made the ALTER that it stands for."""
+"""Online DDL of gh-ost, pt-online-schema-change and similar tools, replaced by the ALTER TABLE that it performs."""

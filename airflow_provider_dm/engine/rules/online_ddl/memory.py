@@ -1,4 +1,4 @@
-"""What is remembered of online DDL under way: values that `online_ddl` makes, and that the target keeps."""
+"""The state of running online DDL: values that `online_ddl` computes and the target stores."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 
 @dataclass(frozen=True, slots=True)
 class LoggedText:
-    """A statement as the log has it, and what it takes to read it again."""
+    """A statement as logged, and the session that is needed to parse it again."""
 
     sql: str
     sql_mode: int
     schema: str
 
     def read(self) -> Statement:
-        """Return what it says. Raises Unreadable."""
+        """Parse the statement. Raises Unreadable."""
         return parse(self.sql, self.sql_mode, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A ghost. `like`: the tables that are as it was when it was made. None left: it has a flaw.
+    """The state of a ghost. `like`: the tables that had the same definition when it was created. If empty, it has a
+    flaw.
 
-    They may be two, where its name says two and both are alike: only its RENAME tells which of them is meant.
+    There may be two, if two names are possible for the real table and both have the definition: the RENAME decides.
     """
 
     like: tuple[TableName, ...] = ()
     statements: tuple[LoggedText, ...] = ()
     flaw: str = ""
-    """Why the statements are not what makes the real table the ghost; "" if they are."""
+    """Why the statements do not make the real table equal to the ghost; "" if they do."""
 
     def flawed(self, why: str) -> Remembered:
         return self if self.flaw else replace(self, flaw=why)
 
     def outdated(self, real: TableName, why: str) -> Remembered:
-        """Return it without `real` among what it is like, as that was changed."""
+        """Return the state after `real` was changed, which is removed from `like`."""
         rest = replace(self, like=tuple(one for one in self.like if one != real))
         return rest if rest.like or rest == self else rest.flawed(why)
 
 
 @dataclass(frozen=True)
 class OnlineDdls:
-    """Everything that a subtask remembers of online DDL under way. Immutable; equal to what is loaded after a save."""
+    """The state of a subtask's running online DDL. Immutable; equal to what is loaded after a save."""
 
     ghosts: Mapping[TableName, Remembered] = field(default_factory=dict)
     away: Mapping[TableName, TableName] = field(default_factory=dict)
-    """Where a real table lies that nothing has replaced yet: the trash name -> the real table."""
+    """Real tables that were renamed away and not replaced yet: trash name -> real table."""
 
     def known_to(self, rules: BlockAllowRules) -> OnlineDdls:
-        """Return what is left under the rules of today: what they call no ghost is not kept up to date."""
+        """Return the state under the current rules: tables that are no longer ghosts are not tracked."""
         ghosts = {name: kept for name, kept in self.ghosts.items() if rules.kind_of(name) is TableKind.GHOST}
         return replace(self, ghosts=ghosts)
 
@@ -67,11 +68,11 @@ class OnlineDdls:
         return replace(self, away=_with(self.away, trash, real))
 
     def trash_of(self, real: TableName) -> TableName | None:
-        """Return where a real table lies that nothing has replaced yet."""
+        """Return the trash name of a real table that was renamed away and not replaced yet."""
         return next((trash for trash, one in self.away.items() if one == real), None)
 
     def outdated(self, real: TableName, why: str) -> OnlineDdls:
-        """Return it after a change of a table of the task: its ghosts are copies of what it was."""
+        """Return the state after a change of a table of the task: its ghosts are copies of the previous version."""
         found = {name: ghost.outdated(real, why) for name, ghost in self.ghosts.items()}
         return replace(self, ghosts=found)
 

@@ -1,4 +1,4 @@
-"""Statements about one table: judged by the table's role and by what becomes of it."""
+"""Statements about one table: the outcome by the table's role and the statement's effect on it."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from airflow_provider_dm.engine.ddl.statements import (
     Upkeep,
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import Change
+from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     CREATING,
-    Act,
     Ordinary,
     Outcome,
     PassOver,
     Remember,
-    Role,
     Step,
     Stop,
+    TableEffect,
+    TableRole,
     View,
-    shown,
+    statement_head,
 )
-from airflow_provider_dm.engine.rules.online_ddl.same_definition import difference
+from airflow_provider_dm.engine.rules.online_ddl.same_definition import definition_difference
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 
 
 @dataclass(frozen=True, slots=True)
 class _Touch:
-    """Effect of a statement on one of its tables."""
+    """The effect of a statement on one of its tables."""
 
     view: View
     statement: Statement | NotRead
     table: TableName
-    act: Act
+    effect: TableEffect
 
     @property
     def memory(self) -> OnlineDdls:
         return self.view.memory
 
 
-def judge_table(view: View, statement: Statement | NotRead, table: TableName, act: Act) -> Step:
-    return _ONE_TABLE[view.role(table), act](_Touch(view, statement, table, act))
+def judge_table(view: View, statement: Statement | NotRead, table: TableName, effect: TableEffect) -> Step:
+    return _ONE_TABLE[view.role(table), effect](_Touch(view, statement, table, effect))
 
 
-def judge_each(view: View, statement: DropTables | NotRead, tables: tuple[TableName, ...], act: Act) -> Step:
-    """Judge a statement for each of its tables, one after the other; what is left of it is for others to judge."""
+def judge_each(view: View, statement: DropTables | NotRead, tables: tuple[TableName, ...], effect: TableEffect) -> Step:
+    """Decide about each table of a statement in turn; what remains of it is returned as an ordinary statement."""
     outcomes: dict[TableName, Outcome] = {}
     for table in tables:
-        memory, outcomes[table] = judge_table(view, statement, table, act)
+        memory, outcomes[table] = judge_table(view, statement, table, effect)
         view = replace(view, memory=memory)
     for outcome in outcomes.values():
         if isinstance(outcome, Stop):
@@ -74,11 +74,11 @@ def judge_each(view: View, statement: DropTables | NotRead, tables: tuple[TableN
 def judge_alter(view: View, statement: AlterTable) -> Step:
     table, further = statement.table, statement.tables[1:]
     if further and (view.is_tools(table) or any(map(view.is_tools, further))):
-        if Role.OURS in map(view.role, (table, *further)):
+        if TableRole.OURS in map(view.role, (table, *further)):
             return view.memory, Stop(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
-        memory = view.memory.with_flaw((table, *further), f"it took part in {shown(view.text)}")
+        memory = view.memory.with_flaw((table, *further), f"it was changed by {statement_head(view.text)}")
         return memory, PassOver("it concerns tables of an online DDL tool only")
-    memory, outcome = judge_table(view, statement, table, Act.CHANGE)
+    memory, outcome = judge_table(view, statement, table, TableEffect.CHANGE)
     for other in further:
         memory = memory.outdated(other, f"{other} was altered after it")
     return memory, outcome
@@ -91,7 +91,7 @@ def _ghost_created(touch: _Touch) -> Step:
         return memory, PassOver(f"{ghost} exists")
     made = _made(touch.view, statement, ghost)
     if if_not_exists:
-        made = made.flawed("it was created IF NOT EXISTS, and may have been there, as another table")
+        made = made.flawed("it was created IF NOT EXISTS, and may have existed with another definition")
     return memory.with_ghost(ghost, made), Remember(ghost)
 
 
@@ -102,29 +102,29 @@ def _made(view: View, statement: Statement | NotRead, ghost: TableName) -> Remem
         case CreateTable(definition=definition):
             reals = view.known_reals(ghost)
             if not reals:
-                return Remembered(flaw="the task has no table that it could have been made like")
-            found = {real: difference(definition, view.tables[real]) for real in reals}
+                return Remembered(flaw="the task has no table of which it could be a copy")
+            found = {real: definition_difference(definition, view.tables[real]) for real in reals}
             if alike := tuple(real for real, what in found.items() if what is None):
                 return Remembered(alike)
-            return Remembered(flaw=f"its CREATE TABLE says {found[reals[0]]}, otherwise than {reals[0]} was")
+            return Remembered(flaw=f"its CREATE TABLE differs from {reals[0]} in {found[reals[0]]}")
         case _:
-            return Remembered(flaw="it was not created like a table")
+            return Remembered(flaw="it was not created by CREATE TABLE or CREATE TABLE … LIKE")
 
 
 def _ghost_changed(touch: _Touch) -> Step:
     memory, ghost, text = touch.memory, touch.table, touch.view.text
     known = memory.ghosts.get(ghost)
     if known is None:
-        known = Remembered(flaw="its CREATE TABLE was not seen, as it was there before the task or its rules were")
-    if not isinstance(touch.statement, Change):
-        known = known.flawed(f"{shown(text)} is not repeated")
+        known = Remembered(flaw="its CREATE TABLE is unknown, as it existed before the task or its rules")
+    if not isinstance(touch.statement, GhostChange):
+        known = known.flawed(f"{statement_head(text)} is not repeated")
     if UNSURE in text.sql:
-        known = known.flawed(f"{shown(text)} has a character that is not known")
+        known = known.flawed(f"{statement_head(text)} has an unknown character")
     return memory.with_ghost(ghost, replace(known, statements=(*known.statements, text))), Remember(ghost)
 
 
 def _ghost_unknown(touch: _Touch) -> Step:
-    why = f"{shown(touch.view.text)} is not understood"
+    why = f"{statement_head(touch.view.text)} is not understood"
     known = touch.memory.ghosts.get(touch.table, Remembered()).flawed(why)
     return touch.memory.with_ghost(touch.table, known), Remember(touch.table)
 
@@ -140,24 +140,24 @@ def _ghost_dropped(touch: _Touch) -> Step:
 def _trash_touched(touch: _Touch) -> Step:
     if real := touch.memory.away.get(touch.table):
         return touch.memory, Stop(
-            f"{real}, a table of the task, was renamed to {touch.table}, nothing has taken its place, and now it is "
-            f"{touch.act.value}"
+            f"{real}, a table of the task, was renamed to {touch.table}, no table has replaced it, and now it is "
+            f"{touch.effect.value}"
         )
     return touch.memory, PassOver(f"{touch.table} is a table of an online DDL tool")
 
 
 def _ours_touched(touch: _Touch) -> Step:
-    """Leave a table of the task to others; its ghosts are copies of what it was."""
+    """Leave a table of the task to the ordinary handling; its ghosts are copies of the previous version."""
     memory, real, statement = touch.memory, touch.table, touch.statement
     if trash := memory.trash_of(real):
         return memory, Stop(
-            f"{real}, a table of the task, was renamed to {trash}, no ghost has taken its place, and now it is "
-            f"{touch.act.value}"
+            f"{real}, a table of the task, was renamed to {trash}, no ghost has replaced it, and now it is "
+            f"{touch.effect.value}"
         )
     there = isinstance(statement, CREATING) and statement.if_not_exists and real in touch.view.tables
     if there or (isinstance(statement, AlterTable) and _changes_nothing(statement)):
         return memory, Ordinary(statement)
-    return memory.outdated(real, f"{real} was {touch.act.value} after it"), Ordinary(statement)
+    return memory.outdated(real, f"{real} was {touch.effect.value} after it"), Ordinary(statement)
 
 
 def _outside(touch: _Touch) -> Step:
@@ -172,14 +172,14 @@ def _changes_nothing(statement: AlterTable) -> bool:
     )
 
 
-_ONE_TABLE: Final[dict[tuple[Role, Act], Callable[[_Touch], Step]]] = {
-    (Role.GHOST, Act.CREATE): _ghost_created,
-    (Role.GHOST, Act.CHANGE): _ghost_changed,
-    (Role.GHOST, Act.EMPTY): _ghost_emptied,
-    (Role.GHOST, Act.DROP): _ghost_dropped,
-    (Role.GHOST, Act.UNKNOWN): _ghost_unknown,
-    **{(Role.TRASH, act): _trash_touched for act in Act},
-    **{(Role.OURS, act): _ours_touched for act in Act},
-    **{(Role.OUTSIDE, act): _outside for act in Act},
+_ONE_TABLE: Final[dict[tuple[TableRole, TableEffect], Callable[[_Touch], Step]]] = {
+    (TableRole.GHOST, TableEffect.CREATE): _ghost_created,
+    (TableRole.GHOST, TableEffect.CHANGE): _ghost_changed,
+    (TableRole.GHOST, TableEffect.EMPTY): _ghost_emptied,
+    (TableRole.GHOST, TableEffect.DROP): _ghost_dropped,
+    (TableRole.GHOST, TableEffect.UNKNOWN): _ghost_unknown,
+    **{(TableRole.TRASH, effect): _trash_touched for effect in TableEffect},
+    **{(TableRole.OURS, effect): _ours_touched for effect in TableEffect},
+    **{(TableRole.OUTSIDE, effect): _outside for effect in TableEffect},
 }
-assert _ONE_TABLE.keys() == {(role, act) for role in Role for act in Act}
+assert _ONE_TABLE.keys() == {(role, effect) for role in TableRole for effect in TableEffect}

@@ -1,4 +1,4 @@
-"""What a statement may come to for online DDL, and what it is judged by."""
+"""The outcomes of a statement with regard to online DDL, and the context of the decision."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import Change
+from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.model import Table
 
 WAY_OUT: Final = (
-    f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}, while no online "
-    "DDL is under way. A table that was left out comes back by such a task of its own."
+    f"Leave the table out by block-allow-list, and the task continues without it; or {MIGRATE_AGAIN}, while no online "
+    "DDL is running. A table that was left out returns by such a task of its own."
 )
 
 
@@ -38,22 +38,22 @@ class PassOver:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """The statement changes no table of the task yet, and is kept."""
+    """The statement changes no table of the task yet, and is recorded."""
 
     ghost: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class RealChange:
-    """A change of the real table. `text`: as it was made to the ghost; under its sql_mode the Code in it is read."""
+    """A change of the real table. `text`: as applied to the ghost; its Code is read under the text's sql_mode."""
 
-    statement: Change
+    statement: GhostChange
     text: LoggedText
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """The ghost has become the real table, to which these changes, one or more, are to be made in this order."""
+    """The ghost has become the real table, to which these changes, one or more, have to be applied in this order."""
 
     real: TableName
     changes: tuple[RealChange, ...]
@@ -61,14 +61,14 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Ordinary:
-    """Statement that has nothing to do with online DDL, or what is left of one without the tools' tables."""
+    """A statement that has nothing to do with online DDL, or the rest of a statement without the tools' tables."""
 
     statement: Statement | NotRead
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The statement may change a table of the task in a way that is not known."""
+    """The statement may change a table of the task in an unknown way."""
 
     why: str
     way_out: str = WAY_OUT
@@ -81,28 +81,28 @@ Step: TypeAlias = tuple[OnlineDdls, Outcome]
 CREATING: Final = (CreateTable, CreateTableLike, CreateTableSelect, CreateSequence)
 
 
-class Role(Enum):
-    """Part that a table plays in the task."""
+class TableRole(Enum):
+    """The role of a table in the task."""
 
     OURS = "of the task"
     GHOST = "a ghost"
     TRASH = "trash"
-    OUTSIDE = "of nobody"
+    OUTSIDE = "outside of the task"
 
 
-class Act(Enum):
-    """Kind of a statement's effect on one table."""
+class TableEffect(Enum):
+    """The kind of a statement's effect on one table."""
 
     CREATE = "created"
     CHANGE = "altered"
     EMPTY = "truncated"
     DROP = "dropped"
-    UNKNOWN = "changed by a statement that is not understood"
+    UNKNOWN = "changed by a statement that cannot be parsed"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Knowledge of a step: memory, what the log has, the task's rules, and its tables as they are there."""
+    """The context of a decision: state, logged statement, the task's rules, and its tables at this location."""
 
     memory: OnlineDdls
     text: LoggedText
@@ -110,22 +110,22 @@ class View:
     tables: Mapping[TableName, Table]
     applied: Collection[TableName] = ()
 
-    def role(self, table: TableName) -> Role:
+    def role(self, table: TableName) -> TableRole:
         match self.rules.kind_of(table):
             case TableKind.GHOST:
-                return Role.GHOST
+                return TableRole.GHOST
             case TableKind.TRASH:
-                return Role.TRASH
+                return TableRole.TRASH
             case TableKind.REAL:
-                return Role.OURS if self.rules.allows(table) else Role.OUTSIDE
+                return TableRole.OURS if self.rules.allows(table) else TableRole.OUTSIDE
 
     def is_tools(self, table: TableName) -> bool:
         return self.rules.kind_of(table) is not TableKind.REAL
 
     def known_reals(self, ghost: TableName) -> list[TableName]:
-        """Return the tables of the task that the ghost may stand for."""
+        """Return the tables of the task whose ghost this table may be."""
         return [one for one in self.rules.tools.real_tables(ghost) if one in self.tables]
 
 
-def shown(text: LoggedText) -> str:
+def statement_head(text: LoggedText) -> str:
     return " ".join(text.sql.split()[:4]) + " …"

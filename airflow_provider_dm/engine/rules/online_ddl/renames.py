@@ -1,7 +1,7 @@
-"""Renames: judged by the roles of the old name and the new, for what the whole statement comes to.
+"""Renames: decided by the roles of the old name and the new name, for the net effect of the whole statement.
 
-RENAME TABLE `t` TO `_t_del`, `_t_gho` TO `t`      t: OURS to TRASH     it lies away
-                                                   _t_gho: GHOST to OURS     cut over
+RENAME TABLE `t` TO `_t_del`, `_t_gho` TO `t`      t: OURS to TRASH          renamed away
+                                                   _t_gho: GHOST to OURS     cut-over
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.statements import AlterTable, RenameTables
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import Change, about_real, not_repeatable
+from airflow_provider_dm.engine.rules.online_ddl.ghost_changes import GhostChange, about_real, not_repeatable
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     Apply,
@@ -21,50 +21,52 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
     PassOver,
     RealChange,
     Remember,
-    Role,
     Step,
     Stop,
+    TableRole,
     View,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """One table's way from a name to another, as a whole RENAME has it. `held`: what was remembered of the old name."""
+    """The net rename of one table by a whole RENAME. `held`: the state of the old name."""
 
     old: TableName
     new: TableName
     held: Remembered | None = None
     holds: TableName | None = None
-    """The table of the task that lies under the old name."""
+    """The table of the task that has the old name now."""
 
 
 def judge_rename(
     view: View, statement: AlterTable | RenameTables, pairs: list[tuple[TableName, TableName]], *, if_exists: bool
 ) -> Step:
-    """Judge a RENAME by what it comes to: all tables leave their names, then each arrives at its new one."""
+    """Decide about a RENAME by its net effect: all tables leave their names, then each gets its new one."""
     if not any(view.is_tools(table) for pair in pairs for table in pair):
         memory = view.memory
-        for table in (table for pair in pairs for table in pair if view.role(table) is Role.OURS):
+        for table in (table for pair in pairs for table in pair if view.role(table) is TableRole.OURS):
             if trash := memory.trash_of(table):
-                return view.memory, Stop(f"{table} was renamed to {trash}, and no ghost has taken its place")
+                return view.memory, Stop(f"{table} was renamed to {trash}, and no ghost has replaced it")
             memory = memory.outdated(table, f"{table} was renamed after it")
         return memory, Ordinary(statement)
     memory, moves = _taken_off(view.memory, _net(pairs))
     roles = [(view.role(move.old), view.role(move.new)) for move in moves]
-    if if_exists and any(role[0] is not Role.TRASH or move.holds for role, move in zip(roles, moves, strict=True)):
-        return view.memory, Stop("whether a RENAME … IF EXISTS of a ghost did anything is not known")
+    if if_exists and any(role[0] is not TableRole.TRASH or move.holds for role, move in zip(roles, moves, strict=True)):
+        return view.memory, Stop("the effect of RENAME … IF EXISTS on a ghost is not known")
     applied: list[tuple[TableName, Apply | PassOver]] = []
-    # Those that leave come first: which of the pairs stands first in the text says nothing about the whole.
-    for move, role in sorted(zip(moves, roles, strict=True), key=lambda one: one[1] == (Role.GHOST, Role.OURS)):
+    # Tables that leave come first: the order of pairs in the text does not matter for the whole.
+    for move, role in sorted(
+        zip(moves, roles, strict=True), key=lambda one: one[1] == (TableRole.GHOST, TableRole.OURS)
+    ):
         memory, outcome = _moved(replace(view, memory=memory), move, role)
         if isinstance(outcome, Stop):
             return view.memory, outcome
-        if role == (Role.GHOST, Role.OURS):
+        if role == (TableRole.GHOST, TableRole.OURS):
             assert isinstance(outcome, Apply | PassOver)
             applied.append((move.new, outcome))
     if len(applied) > 1:
-        return view.memory, Stop(f"it replaces {' and '.join(str(real) for real, _ in applied)} at once")
+        return view.memory, Stop(f"it replaces {' and '.join(str(real) for real, _ in applied)} in one statement")
     if applied:
         return memory, applied[0][1]
     changed = [move.new for move in moves if move.new in memory.ghosts or move.new in memory.away]
@@ -72,7 +74,7 @@ def judge_rename(
 
 
 def _net(pairs: list[tuple[TableName, TableName]]) -> list[tuple[TableName, TableName]]:
-    """Return (first name, last name) of each table that has another one afterwards.
+    """Return (first name, last name) of each table whose name changes.
 
     >>> a, b, c = (TableName("s", name) for name in "abc")
     >>> [f"{old.table}>{new.table}" for old, new in _net([(a, c), (b, a), (c, b)])]
@@ -96,15 +98,15 @@ _Moved: TypeAlias = tuple[OnlineDdls, Apply | PassOver | Stop]
 _NOTHING: Final = PassOver("")
 
 
-def _moved(view: View, move: _Move, role: tuple[Role, Role]) -> _Moved:
-    """Judge one table's way, unless DM has applied all that is the task's of it up to a place behind the statement."""
-    ours = [name for name, one in zip((move.old, move.new), role, strict=True) if one is Role.OURS]
+def _moved(view: View, move: _Move, role: tuple[TableRole, TableRole]) -> _Moved:
+    """Decide about one table's rename, unless DM has applied all of the task's part of it up to a later location."""
+    ours = [name for name, one in zip((move.old, move.new), role, strict=True) if one is TableRole.OURS]
     if not ours or not all(name in view.applied for name in ours):
         return _RENAMED[role](view, move)
     memory = view.memory
     for name in ours:
         memory = memory.outdated(name, f"{name} was renamed or replaced after it")
-    return memory, PassOver(f"{' and '.join(map(str, ours))} is applied up to a later place")
+    return memory, PassOver(f"{' and '.join(map(str, ours))} is applied up to a later location")
 
 
 def _ours_to_trash(view: View, move: _Move) -> _Moved:
@@ -113,8 +115,8 @@ def _ours_to_trash(view: View, move: _Move) -> _Moved:
 
 def _trash_to_ours(view: View, move: _Move) -> _Moved:
     if move.holds == move.new:
-        return view.memory, PassOver(f"{move.new} is back under its name")
-    return view.memory, Stop(f"{move.old} becomes {move.new}, and what rows it has is not known")
+        return view.memory, PassOver(f"{move.new} has its name again")
+    return view.memory, Stop(f"{move.old} becomes {move.new}, and its rows are not known")
 
 
 def _trash_to_trash(view: View, move: _Move) -> _Moved:
@@ -123,7 +125,7 @@ def _trash_to_trash(view: View, move: _Move) -> _Moved:
 
 def _trash_to_outside(view: View, move: _Move) -> _Moved:
     if move.holds:
-        return view.memory, Stop(f"{move.holds}, a table of the task, goes by way of {move.old} to {move.new}")
+        return view.memory, Stop(f"{move.holds}, a table of the task, is renamed by way of {move.old} to {move.new}")
     return view.memory, _NOTHING
 
 
@@ -132,12 +134,12 @@ def _trash_to_ghost(view: View, move: _Move) -> _Moved:
 
 
 def _outside_to_ghost(view: View, move: _Move) -> _Moved:
-    made = Remembered(flaw=f"it was {move.old} before, and what that was like is not known")
+    made = Remembered(flaw=f"it was {move.old} before, whose definition is not known")
     return view.memory.with_ghost(move.new, made), _NOTHING
 
 
 def _ghost_to_ghost(view: View, move: _Move) -> _Moved:
-    held = move.held or Remembered(flaw=f"it was {move.old} before, of which nothing is remembered")
+    held = move.held or Remembered(flaw=f"it was {move.old} before, of which nothing is recorded")
     return view.memory.with_ghost(move.new, held), _NOTHING
 
 
@@ -147,50 +149,50 @@ def _forgotten(view: View, _: _Move) -> _Moved:
 
 def _ours_leaves(view: View, move: _Move) -> _Moved:
     return view.memory, Stop(
-        f"{move.old}, a table of the task, becomes {move.new}, which is not a name that trash-table-rules know"
+        f"{move.old}, a table of the task, becomes {move.new}, which trash-table-rules do not match"
     )
 
 
 def _into_ours(view: View, move: _Move) -> _Moved:
-    return view.memory, Stop(f"{move.old} becomes {move.new}, a table of the task, and what rows it has is not known")
+    return view.memory, Stop(f"{move.old} becomes {move.new}, a table of the task, and its rows are not known")
 
 
 def _cut_over(view: View, move: _Move) -> _Moved:
-    """Make the ghost the real table: once, and with all that was done to it, or not at all."""
+    """Replace the real table by the ghost: once, with all changes of the ghost, or not at all."""
     ghost, real, memory, held = move.old, move.new, view.memory, move.held
     if real not in view.rules.tools.real_tables(ghost):
-        return memory, Stop(f"{ghost} becomes {real}, which is not the table that its name is made of")
+        return memory, Stop(f"{ghost} becomes {real}, which is not the table in its name")
     if held is None:
         return memory, Stop(
-            f"{ghost} becomes {real}, and nothing is remembered of {ghost}: the task began while an online DDL was "
-            "under way, or a ghost that was left over was renamed by hand"
+            f"{ghost} becomes {real}, and nothing is recorded of {ghost}: the task began while an online DDL was "
+            "running, or a leftover ghost was renamed by hand"
         )
     trash = memory.trash_of(real)
     if trash is None:
-        return memory, Stop(f"{ghost} becomes {real}, which was not seen to be renamed to a name of trash-table-rules")
+        return memory, Stop(f"{ghost} becomes {real}, which was not renamed to a name of trash-table-rules before")
     if held.flaw:
-        return memory, Stop(f"{ghost} becomes {real}, and may be more than its ALTERs made it: {held.flaw}")
+        return memory, Stop(f"{ghost} becomes {real}, and its ALTERs may not be complete: {held.flaw}")
     if real not in held.like:
-        return memory, Stop(f"{ghost} becomes {real}, and was made like {' and '.join(map(str, held.like))}")
+        return memory, Stop(f"{ghost} becomes {real}, but was created like {' and '.join(map(str, held.like))}")
     if twin := next((one for one in memory.ghosts if _folded(one) == _folded(ghost)), None):
         return memory, Stop(f"{ghost} becomes {real}, and {twin} may be the same table in another spelling")
     memory = memory.with_away(trash, None).outdated(real, f"{real} was replaced by {ghost} after it")
     try:
         changes = [_change(text) for text in held.statements]
     except Unreadable as error:
-        return memory, Stop(f"{ghost} becomes {real}, and what was done to it is not understood any more: {error}")
+        return memory, Stop(f"{ghost} becomes {real}, and its changes cannot be parsed any more: {error}")
     if why := not_repeatable(changes):
         return memory, Stop(f"{ghost} becomes {real}, whose rows would not be the same: {why}")
     if not changes:
-        return memory, PassOver(f"{ghost} becomes {real}, and is no other table")
+        return memory, PassOver(f"{ghost} becomes {real}, without a change of its definition")
     texts = zip(changes, held.statements, strict=True)
     return memory, Apply(real, tuple(RealChange(about_real(one, ghost, real), text) for one, text in texts))
 
 
-def _change(text: LoggedText) -> Change:
+def _change(text: LoggedText) -> GhostChange:
     statement = text.read()
-    if not isinstance(statement, Change):
-        raise Unreadable("it changes no table")
+    if not isinstance(statement, GhostChange):
+        raise Unreadable("it changes no table's definition")
     return statement
 
 
@@ -198,22 +200,22 @@ def _folded(table: TableName) -> tuple[str, str]:
     return table.schema.casefold(), table.table.casefold()
 
 
-_RENAMED: Final[dict[tuple[Role, Role], Callable[[View, _Move], _Moved]]] = {
-    (Role.GHOST, Role.OURS): _cut_over,
-    (Role.GHOST, Role.GHOST): _ghost_to_ghost,
-    (Role.GHOST, Role.TRASH): _forgotten,
-    (Role.GHOST, Role.OUTSIDE): _forgotten,
-    (Role.TRASH, Role.OURS): _trash_to_ours,
-    (Role.TRASH, Role.GHOST): _trash_to_ghost,
-    (Role.TRASH, Role.TRASH): _trash_to_trash,
-    (Role.TRASH, Role.OUTSIDE): _trash_to_outside,
-    (Role.OURS, Role.TRASH): _ours_to_trash,
-    (Role.OURS, Role.GHOST): _ours_leaves,
-    (Role.OURS, Role.OURS): _ours_leaves,
-    (Role.OURS, Role.OUTSIDE): _ours_leaves,
-    (Role.OUTSIDE, Role.OURS): _into_ours,
-    (Role.OUTSIDE, Role.GHOST): _outside_to_ghost,
-    (Role.OUTSIDE, Role.TRASH): _forgotten,
-    (Role.OUTSIDE, Role.OUTSIDE): _forgotten,
+_RENAMED: Final[dict[tuple[TableRole, TableRole], Callable[[View, _Move], _Moved]]] = {
+    (TableRole.GHOST, TableRole.OURS): _cut_over,
+    (TableRole.GHOST, TableRole.GHOST): _ghost_to_ghost,
+    (TableRole.GHOST, TableRole.TRASH): _forgotten,
+    (TableRole.GHOST, TableRole.OUTSIDE): _forgotten,
+    (TableRole.TRASH, TableRole.OURS): _trash_to_ours,
+    (TableRole.TRASH, TableRole.GHOST): _trash_to_ghost,
+    (TableRole.TRASH, TableRole.TRASH): _trash_to_trash,
+    (TableRole.TRASH, TableRole.OUTSIDE): _trash_to_outside,
+    (TableRole.OURS, TableRole.TRASH): _ours_to_trash,
+    (TableRole.OURS, TableRole.GHOST): _ours_leaves,
+    (TableRole.OURS, TableRole.OURS): _ours_leaves,
+    (TableRole.OURS, TableRole.OUTSIDE): _ours_leaves,
+    (TableRole.OUTSIDE, TableRole.OURS): _into_ours,
+    (TableRole.OUTSIDE, TableRole.GHOST): _outside_to_ghost,
+    (TableRole.OUTSIDE, TableRole.TRASH): _forgotten,
+    (TableRole.OUTSIDE, TableRole.OUTSIDE): _forgotten,
 }
-assert _RENAMED.keys() == {(old, new) for old in Role for new in Role}
+assert _RENAMED.keys() == {(old, new) for old in TableRole for new in TableRole}

@@ -1,9 +1,9 @@
 """Whether a CREATE TABLE makes the columns and unique keys of a table that the task knows.
 
-pt-online-schema-change writes its new table out in full, as SHOW CREATE TABLE has the real one, and alters it then.
-Whatever the statement itself says otherwise is a change, too, and one that no ALTER repeats. What cannot be compared
-with certainty counts as a difference. A `schema.model.Table` holds what rows depend on, and only that is compared:
-not defaults, comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
+pt-online-schema-change writes its new table as SHOW CREATE TABLE shows the real table, and alters it afterwards. A
+difference in the CREATE TABLE itself is a change, too, which no ALTER repeats. What cannot be compared with certainty
+counts as a difference. A `schema.model.Table` holds what rows depend on, and only that is compared: not defaults,
+comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _UNIQUE: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
 _DEFAULTS_OF_UTF8MB4: Final = ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_uca1400_ai_ci")
 
 
-def difference(definition: TableDefinition, table: Table) -> str | None:
-    """Say what the definition has otherwise than the table; None: nothing that rows depend on."""
+def definition_difference(definition: TableDefinition, table: Table) -> str | None:
+    """Describe the difference of a definition from a table; None if there is none that rows depend on."""
     ours, theirs = definition.columns, table.columns
     if [one.name.lower() for one in ours] != [one.name.lower() for one in theirs]:
-        return "other columns, or another order of them"
+        return "its columns, or their order"
     primary = {name.lower() for key in _keys(definition) if key[0] == "primary" for name, _ in key[1]}
     for made, known in zip(ours, theirs, strict=True):
         if what := _column_difference(made, known, definition, in_primary=made.name.lower() in primary):
             return f"{what} of {made.name}"
     if sorted(_keys(definition)) != sorted(map(_known_key, table.unique_keys)):
-        return "other unique keys"
+        return "its unique keys"
     return None
 
 
@@ -56,12 +56,12 @@ def _column_difference(
     if made.invisible != known.invisible:
         return "another visibility"
     if known.charset is not None and not _same_text(made.type, known, dict(definition.options)):
-        return "another character set or collation"
+        return "the character set or collation"
     return None
 
 
 def _type_of(column_type: str) -> ColumnType | None:
-    """Read a type as the catalogue shows it, with the words of the one who reads statements."""
+    """Parse a type as the catalogue shows it."""
     try:
         statement = parse(f"CREATE TABLE t (c {column_type})", 0, "s")
     except Unreadable:
@@ -78,7 +78,7 @@ def _same_code(code: Code | None, known: Column) -> bool:
 
 
 def _bare_code(code: Code) -> str:
-    """Return an expression without what SHOW CREATE TABLE and the catalogue write in different ways."""
+    """Return an expression without differences in notation between SHOW CREATE TABLE and the catalogue."""
     return "".join(one for one in code.lower() if not one.isspace() and one not in "()\\")
 
 
@@ -91,13 +91,13 @@ def _same_text(made: ColumnType, known: Column, options: dict[str, str]) -> bool
         return _full_name(collation) == found
     if charset is None or made.binary:
         return False
-    # A server shows no collation that is the default of a character set that it shows.
+    # A server omits the collation if it is the default of the shown character set.
     charset = _full_name(charset)
     return found == DEFAULTS.get(charset) or (charset == "utf8mb4" and found in _DEFAULTS_OF_UTF8MB4)
 
 
 def _full_name(name: str) -> str:
-    """Return a character set or collation by its present name: utf8 is utf8mb3."""
+    """Return a character set or collation by its current name: utf8 is utf8mb3."""
     head, _, tail = name.lower().partition("_")
     head = "utf8mb3" if head == "utf8" else head
     return f"{head}_{tail}" if tail else head
@@ -109,10 +109,10 @@ _Key = tuple[str, tuple[tuple[str, int], ...]]
 def _keys(definition: TableDefinition) -> list[_Key]:
     found = [one for one in definition.constraints if isinstance(one, Key) and one.kind in _UNIQUE]
     found += [Key(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE]
-    return [_said_key(key) for key in found]
+    return [_defined_key(key) for key in found]
 
 
-def _said_key(key: Key) -> _Key:
+def _defined_key(key: Key) -> _Key:
     name = "primary" if key.kind is KeyKind.PRIMARY else (key.name or key.constraint or "")
     parts = tuple((part.column.lower(), part.prefix or 0) for part in key.parts if part.column is not None)
     return name.lower(), parts if len(parts) == len(key.parts) else (*parts, ("", -1))

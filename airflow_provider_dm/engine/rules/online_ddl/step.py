@@ -1,26 +1,26 @@
-r"""Online DDL: what gh-ost, pt-online-schema-change and their like do, made the one ALTER that they stand for.
+r"""Online DDL: the statements of gh-ost, pt-online-schema-change and similar tools, replaced by one ALTER TABLE.
 
-    CREATE TABLE `_t_gho` LIKE `t`                         remembered: a ghost like t
-    ALTER TABLE `_t_gho` ADD COLUMN c int                  remembered with it
+    CREATE TABLE `_t_gho` LIKE `t`                         recorded: a ghost like t
+    ALTER TABLE `_t_gho` ADD COLUMN c int                  recorded with it
     RENAME TABLE `t` TO `_t_del`, `_t_gho` TO `t`     ─▶   Apply(t, ALTER TABLE `t` ADD COLUMN c int)
-    DROP TABLE IF EXISTS `_t_del`                          passed over
+    DROP TABLE IF EXISTS `_t_del`                          skipped
 
-Rows of the tools' tables are never taken (`BlockAllowRules.allows`): up to the RENAME those of `t` are what counts, and
+Rows of the tools' tables are never replicated (`BlockAllowRules.allows`): up to the RENAME the rows of `t` count, and
 after it the ghost's rows are those of `t`, changed by the ALTER.
 
-What is remembered (`OnlineDdls`) is a value that goes with the frontier. Of each ghost: what it was made like, the
-statements since, and the first thing, if any, that makes it no faithful copy (its flaw). Of a real table that was
-renamed away and not replaced yet: where it lies. A flaw stops nobody until the ghost is to become the real table, as
-most ghosts with a flaw are dropped: by a run that was given up and is begun again.
+The state (`OnlineDdls`) is a value that is stored with the frontier. For each ghost: the table that it copies, the
+statements since, and the first reason, if any, why it is not a faithful copy (its flaw). For a real table that was
+renamed away and not replaced yet: its current name. A flaw has no effect until the ghost is to become the real table,
+as most ghosts with a flaw are dropped: by a run of the tool that was aborted and is started again.
 
-Where DM is content with names, this is not, since a change that is lost here is lost for good. A ghost has to have been
-seen from its CREATE on; to be like the real table when it was made (`same_definition`); the real table must not have
-been altered, truncated or replaced since; it must have been renamed away; and what is repeated has to come to the same
-rows (`ghost_changes`). Else the answer is Stop, which says why.
+DM relies on names alone; here that is not enough, since a change that is lost here is lost for good. A ghost has to be
+known from its CREATE on; its definition must equal that of the real table at that time (`same_definition`); the real
+table must not have been altered, truncated or replaced since; it must have been renamed away; and the changes have to
+give the same rows (`ghost_changes`). Otherwise the outcome is Stop with the reason.
 
-One statement is judged by two tables. A statement about one table: by its `Role` and what it does (`one_table`). A
-RENAME, or ALTER … RENAME: by the roles of the old name and the new (`renames`), for what it comes to as a whole, so a
-detour over a third name is none.
+One statement is decided by two tables. A statement about one table: by its `TableRole` and the statement's effect
+(`one_table`). A RENAME, or ALTER … RENAME: by the roles of the old name and the new one (`renames`), for its net
+effect, so an intermediate third name does not matter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.one_table import judge_alter, judge_each, judge_table
-from airflow_provider_dm.engine.rules.online_ddl.outcomes import Act, Ordinary, Outcome, Step, Stop, View
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Ordinary, Outcome, Step, Stop, TableEffect, View
 from airflow_provider_dm.engine.rules.online_ddl.renames import judge_rename
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 from airflow_provider_dm.engine.schema.model import Table
@@ -48,17 +48,17 @@ def step(
     tables: Mapping[TableName, Table],
     applied: Collection[TableName] = (),
 ) -> tuple[OnlineDdls, Outcome]:
-    """Return what is remembered after a statement of the log, and what it comes to.
+    """Return the state after a statement of the log, and the statement's outcome.
 
-    `statement` is what `text` says, or the error that still knows its tables. `tables`: those of the task, as the
-    source has them in front of the statement. `applied`: those that DM has applied up to a place behind it. What is
-    returned first has to be saved with the place behind the statement, whatever the outcome, unless that is Stop: then
-    it is what was given.
+    `statement` is the parsed `text`, or the error that still knows its tables. `tables`: those of the task, as the
+    source has them before the statement. `applied`: those that DM has applied up to a later location. The returned
+    state has to be saved with the location after the statement, for any outcome but Stop, which returns the given
+    state.
     """
     view = View(memory, text, rules, tables, applied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
-        return OnlineDdls(), Ordinary(statement)  # what is not kept up to date must not be used when it is on again
+        return OnlineDdls(), Ordinary(statement)  # an outdated state must not be used when it is turned on again
     if any(UNSURE in str(table) for table in named):
         return memory, Ordinary(statement)
     after, outcome = _judged(view, statement)
@@ -68,19 +68,19 @@ def step(
 def _judged(view: View, statement: ddl.Statement | NotRead) -> Step:
     match statement:
         case NotRead():
-            return judge_each(view, statement, statement.about.tables, Act.UNKNOWN)
+            return judge_each(view, statement, statement.about.tables, TableEffect.UNKNOWN)
         case ddl.CreateTable() | ddl.CreateTableLike() | ddl.CreateTableSelect() | ddl.CreateSequence():
-            return judge_table(view, statement, statement.table, Act.CREATE)
+            return judge_table(view, statement, statement.table, TableEffect.CREATE)
         case ddl.AlterTable(specs=(ddl.RenameTo(new),)):
             return judge_rename(view, statement, [(statement.table, new)], if_exists=statement.if_exists)
         case ddl.AlterTable():
             return judge_alter(view, statement)
         case ddl.AlterSequence() | ddl.CreateIndex() | ddl.DropIndex():
-            return judge_table(view, statement, statement.table, Act.CHANGE)
+            return judge_table(view, statement, statement.table, TableEffect.CHANGE)
         case ddl.TruncateTable():
-            return judge_table(view, statement, statement.table, Act.EMPTY)
+            return judge_table(view, statement, statement.table, TableEffect.EMPTY)
         case ddl.DropTables():
-            return judge_each(view, statement, statement.tables, Act.DROP)
+            return judge_each(view, statement, statement.tables, TableEffect.DROP)
         case ddl.RenameTables(pairs, if_exists):
             return judge_rename(view, statement, list(pairs), if_exists=if_exists)
         case ddl.DropDatabase(name):
