@@ -55,8 +55,8 @@ class ExpressionNotSupported(DmError):
     code = "DM-5203"
     what = "the expression filter {expression!r} of {table} is not supported: {why}."
     hint = (
-        "Write it in another way (docs/how-to/filters.md lists the expressions that are evaluated exactly), or leave "
-        "the filter out."
+        "Rewrite it (docs/how-to/filters.md lists the expressions that are evaluated exactly), or remove "
+        "the filter."
     )
 
 
