@@ -54,10 +54,7 @@ class ExpressionNotSupported(DmError):
 
     code = "DM-5203"
     what = "the expression filter {expression!r} of {table} is not supported: {why}."
-    hint = (
-        "Rewrite it (docs/how-to/filters.md lists the expressions that are evaluated exactly), or remove "
-        "the filter."
-    )
+    hint = "Rewrite it (docs/how-to/filters.md lists the expressions that are evaluated exactly), or remove the filter."
 
 
 class ExpressionOutOfRange(DmError):
