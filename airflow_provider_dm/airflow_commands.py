@@ -25,7 +25,7 @@ WORK_DIR: Final = "DM_WORK_DIR"
 
 
 class _AllWords(Arg):
-    """All words behind a command, options and `--help` included, which `argparse.REMAINDER` does not take."""
+    """All words after a command, including options and `--help`, which `argparse.REMAINDER` does not support."""
 
     def __init__(self) -> None:
         super().__init__(("words",))
@@ -38,7 +38,7 @@ class _AllWords(Arg):
 
 
 def get_dm_cli_commands() -> list[CLICommand]:
-    """Return the group `dm`, as Airflow's provider info names it."""
+    """Return the group `dm`, to which Airflow's provider info refers."""
     run = lazy_load_command(f"{__name__}.run_verb")
     verbs = [ActionCommand(name=name, help=verb.help, func=run, args=(_AllWords(),)) for name, verb in VERBS.items()]
     return [
@@ -52,7 +52,7 @@ def run_verb(arguments: argparse.Namespace) -> NoReturn:
     from airflow_provider_dm.cli.output import log_to_stderr
 
     words = [arguments.subcommand, *arguments.words]
-    # Airflow's program logs to stdout, where the answer belongs alone, also by handlers that an import installs.
+    # Airflow's program logs to stdout, which is reserved for the answer; imports may install handlers as well.
     log_to_stderr(verbose=False)
     with contextlib.redirect_stdout(sys.stderr):
         os.environ.update(defaults(words, os.environ))
@@ -60,9 +60,9 @@ def run_verb(arguments: argparse.Namespace) -> NoReturn:
 
 
 def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which `dmctl` works where the operators do. A metadata DB of SQLite is migrated.
+    """Return the variables by which `dmctl` uses the operators' metadata DB and work directory. SQLite is migrated.
 
-    Those that are set already, or that an option names, are left out, and both where only a help is printed.
+    Variables that are set already, or that an option overrides, are left out; all are, if only a help is printed.
     """
     from airflow_provider_dm.hooks import settings
     from airflow_provider_dm.hooks.metadata import DmMetadataHook, is_sqlite, open_store

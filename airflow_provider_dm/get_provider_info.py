@@ -1,6 +1,6 @@
-"""What Airflow is told about this package, as one value: connection types with their forms, config section, modules.
+"""The provider info for Airflow, as one value: connection types with their forms, config section, modules.
 
-Airflow calls `get_provider_info` whenever it lists providers, also in every worker: this module imports nothing.
+Airflow calls `get_provider_info` when it lists providers, in every worker as well: this module imports nothing.
 `tests/airflow/test_provider_info.py` validates the value against Airflow's own schemas and imports every path in it.
 """
 
@@ -12,7 +12,7 @@ _INTEGRATION = "DM"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's metadata, in the form of Airflow's `provider_info.schema.json`."""
+    """Return the provider's metadata, in the format of Airflow's `provider_info.schema.json`."""
     return {
         "package-name": "airflow-provider-dm",
         "name": "DM",
@@ -76,7 +76,7 @@ _TLS: dict[str, Any] = {
     "tls_key": _text("TLS key file", "Path, on every worker, of this client's private key."),
 }
 
-# The rest of a source.yaml, by DM's names. The target's connection needs none of it.
+# The remaining keys of a source.yaml, by DM's names. The target's connection needs none of them.
 _SOURCE: dict[str, Any] = {
     "enable-relay": _field(
         "Source: keep a relay log",
@@ -86,7 +86,7 @@ _SOURCE: dict[str, Any] = {
     ),
     "enable-gtid": _field(
         "Source: find places by GTID",
-        "Needed where another server may take over from this one.",
+        "Required for a failover to another server.",
         "boolean",
         default=False,
     ),
@@ -94,7 +94,7 @@ _SOURCE: dict[str, Any] = {
         "Source: relay directory", "Empty: below [dm] work_dir. [dm] relay_dir overrides it for all sources."
     ),
     "relay-binlog-name": _text(
-        "Source: first binlog file", "Where a new relay log begins. Empty: where tasks need it."
+        "Source: first binlog file", "Start of a new relay log. Empty: the location that tasks need."
     ),
     "relay-binlog-gtid": _text("Source: first GTID set", "The same by GTID, with `find places by GTID`."),
     "server-id": _field(
@@ -106,7 +106,7 @@ _SOURCE: dict[str, Any] = {
     ),
     "spool-limit-mb": _field(
         "Source: private log limit (MiB)",
-        "How far a log that a task pulls for itself may be ahead of the task. Empty: 4096.",
+        "Limit of a private log that the task has not applied yet. Empty: 4096.",
         "integer",
         minimum=1,
     ),
@@ -143,7 +143,7 @@ _DM_DATABASE: dict[str, Any] = {
     "conn-fields": {
         "flavour": _text(
             "Flavour",
-            "What the server must be; auto asks it.",
+            "The expected kind of server; auto detects it.",
             enum=["auto", "mysql", "mariadb", "tidb"],
             default="auto",
         ),
@@ -185,14 +185,14 @@ _CONFIG: dict[str, Any] = {
     "description": "Defaults of the DM provider's operators, sensors and hooks.",
     "options": {
         "metadata_conn_id": {
-            "description": "Connection of type dm_meta. Where it does not exist, a SQLite file in work_dir is used.",
+            "description": "Connection of type dm_meta. If it does not exist, a SQLite file in work_dir is used.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "dm_meta_production",
             "default": "dm_meta_default",
         },
         "spark_master": {
-            "description": "Spark master where the task's Spark connection does not exist. Never YARN by accident.",
+            "description": "Spark master if the task's Spark connection does not exist.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "local[8,4]",
@@ -219,7 +219,7 @@ _CONFIG: dict[str, Any] = {
             "default": "",
         },
         "poll_interval": {
-            "description": "Seconds between two looks at a relay's or run's state.",
+            "description": "Seconds between two polls of a relay's or run's state.",
             "version_added": "0.1.0",
             "type": "float",
             "example": "5",

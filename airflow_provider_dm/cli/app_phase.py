@@ -1,7 +1,7 @@
-"""One Spark app of `dmctl run`, watched to its end: progress shown, relays looked after, Ctrl-C obeyed.
+"""One Spark app of `dmctl run`: shows its progress, supervises the relays, obeys Ctrl-C, and waits for its end.
 
-An app that died without a word, or of something that may pass, is started again a few times, as all progress is in the
-target. Of any other error a person has to know.
+An app that died without a report, or with a transient error, is restarted a few times, as all progress is in the
+target. Any other error is shown to the user.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from airflow_provider_dm.launch.workdir import TaskDir
 ATTEMPTS: Final = 3
 PAUSE_SECONDS: Final = 3.0
 RECOVERED_SECONDS: Final = 600.0
-"""An app that ran so long before it died gets all its attempts again."""
+"""An app that ran this long before it died gets all its attempts again."""
 METADATA_SECONDS: Final = 300.0
-"""So long a metadata DB may be away between two apps: a restart of it, or a failover, takes no attempt."""
+"""The metadata DB may be unavailable this long between two apps, as in a restart or failover, without using an attempt.
+"""
 ORDERLY_SECONDS: Final = 60.0
-"""How long an interrupted app may take to finish its epoch."""
+"""The time for an interrupted app to finish its epoch."""
 FAILED_SECONDS: Final = 10.0
-"""The same for an app whose relay has failed: it may be waiting for what will not come."""
+"""The same for an app whose relay has failed: it may wait for events that never arrive."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """Values that the apps of one `dmctl run` share, and the person who started it."""
+    """The values that the apps of one `dmctl run` share, and its interrupts."""
 
     supervisor: Supervisor
     directory: TaskDir
@@ -50,9 +51,9 @@ class RunContext:
 
 
 def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
-    """Run one app to its end and give its result.
+    """Run one app to its end and return its result.
 
-    Raises Interrupted, what a relay died of, or what `SparkApp.outcome` raises.
+    Raises Interrupted, the error of a relay, or the errors of `SparkApp.outcome`.
     """
     attempt = 1
     away_since: float | None = None
@@ -71,12 +72,12 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
                 attempt = 1 if now - began > RECOVERED_SECONDS else attempt + 1
             if attempt > ATTEMPTS:
                 raise
-            log.warning("%s is started again: %s", app, error)
+            log.warning("restarting %s: %s", app, error)
             context.interrupts.wait(PAUSE_SECONDS)
 
 
 def _is_without_metadata(error: DmError) -> bool:
-    """Tell whether the metadata DB did not answer; of an app's error, whether that was what it said."""
+    """Return True if the metadata DB was not reachable, here or according to the app's report."""
     reported = reported_by(error)
     return (error.code if reported is None else reported.code) == MetaUnreachable.code
 
@@ -98,17 +99,17 @@ def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
 
 @dataclass
 class _Person:
-    """The person in front of a running app, who may end it."""
+    """The user of a running app, who may end it."""
 
     context: RunContext
     running: SparkApp
     asked_at: float | None = None
 
     def serve(self) -> None:
-        """Pass a wish for the end on."""
+        """Pass on a request to end."""
         interrupts, now = self.context.interrupts, time.monotonic()
         if interrupts.requested() and self.asked_at is None:
-            self.context.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
+            self.context.output.say("stopping: the current epoch or page is finished first; Ctrl-C again ends now")
             self.running.ask_to_stop()
             self.asked_at = now
         if self.asked_at is not None and (interrupts.insisted() or now - self.asked_at > ORDERLY_SECONDS):

@@ -1,15 +1,15 @@
-"""`binlog`: what shall happen at a DDL statement of the log that the task cannot go past by itself.
+"""`binlog`: the treatment of DDL statements in the log that a task cannot execute by itself.
 
-    binlog skip TASK                   the statement counts as done, and is not executed
-    binlog replace TASK SQL…           other DDL is executed in its place
-    binlog inject TASK SQL…            other DDL is executed in front of it
-    binlog revert TASK                 what was asked for and the task has not come to is forgotten
-    binlog list TASK [--all]           what is asked for; with --all also what the task has passed
+    binlog skip TASK                   the statement counts as executed, without being executed
+    binlog replace TASK SQL…           other DDL is executed instead of it
+    binlog inject TASK SQL…            other DDL is executed before it
+    binlog revert TASK                 a request that the task has not reached is removed
+    binlog list TASK [--all]           the pending requests; with --all also those that the task has passed
     binlog events --source-file FILE   a page of a log for people (binlog_events)
     handle-error TASK [-s …] skip …    the same, as older releases of DM have it
 
-Meant is the statement that a source is paused at; `-b FILE:POSITION` or `--sql-pattern REGEX` name one that is still to
-come. All of it is in the metadata DB: the next run of the task does it, or the one that is under way.
+The default is the statement at which a source is paused; `-b FILE:POSITION` or `--sql-pattern REGEX` select a later
+one. Requests are stored in the metadata DB: the current or next run of the task executes them.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from airflow_provider_dm.launch.task_control import TaskUnknown, chosen_subtasks
 
 Json = dict[str, Any]
 
-_SAID: Final = {
-    OperatorKind.SKIP: "let the task go on behind the statement, without executing it",
-    OperatorKind.REPLACE: "execute these statements in place of the one in the log",
-    OperatorKind.INJECT: "execute these statements in front of what is in the log there",
+_DESCRIPTIONS: Final = {
+    OperatorKind.SKIP: "continue after the statement without executing it",
+    OperatorKind.REPLACE: "execute these statements instead of the one in the log",
+    OperatorKind.INJECT: "execute these statements before the one in the log",
 }
 REVERT: Final = "revert"
 
 
 def add_verbs(verbs: Verbs) -> None:
     actions = verbs.below("binlog", "skip|replace|inject|revert|list|events")
-    for kind, said in _SAID.items():
-        parser = actions.add(kind.value, partial(_set, kind=kind), said)
+    for kind, description in _DESCRIPTIONS.items():
+        parser = actions.add(kind.value, partial(_set, kind=kind), description)
         _add_task(parser)
         _add_place(parser)
         if kind is not OperatorKind.SKIP:
             parser.add_argument("sql", metavar="SQL", nargs="+", help="DDL with the source's names, SCHEMA.TABLE")
-    revert = actions.add(REVERT, _revert, "forget what was asked for at a place that the task has not passed")
+    revert = actions.add(REVERT, _revert, "remove a request at a place that the task has not passed")
     _add_task(revert)
     _add_place(revert)
-    listing = actions.add("list", _list, "show what is asked for, and what has been used")
+    listing = actions.add("list", _list, "show the pending requests")
     _add_task(listing)
-    listing.add_argument("--all", action="store_true", dest="passed", help="also what the task has passed")
+    listing.add_argument("--all", action="store_true", dest="passed", help="also requests that the task has passed")
     add_events(actions)
     _add_handle_error(verbs)
 
@@ -68,7 +68,7 @@ def _add_handle_error(verbs: Verbs) -> None:
     parser = verbs.add("handle-error", handle_error)
     _add_task(parser)
     _add_place(parser)
-    parser.add_argument("action", choices=[*(kind.value for kind in _SAID), REVERT])
+    parser.add_argument("action", choices=[*(kind.value for kind in _DESCRIPTIONS), REVERT])
     parser.add_argument("sql", metavar="SQL", nargs="*")
 
 
@@ -81,18 +81,18 @@ def _add_task(parser: argparse.ArgumentParser) -> None:
 def _add_place(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--binlog-pos", "-b", metavar="FILE:POSITION", help="default: where the source is paused")
-    place.add_argument("--sql-pattern", metavar="REGEX", help="the next DDL whose text it matches")
+    place.add_argument("--sql-pattern", metavar="REGEX", help="the next DDL whose text matches")
 
 
 def handle_error(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Do what DM's old verb says, whose action stands behind the task."""
+    """Execute DM's old verb, whose action follows the task."""
     if arguments.action == REVERT:
         return _revert(arguments, output)
     return _set(arguments, output, kind=OperatorKind(arguments.action))
 
 
 def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -> Exit:
-    """Store one operator for each source that is meant, or, where one cannot be, none at all.
+    """Store one operator for each chosen source; if one cannot be stored, store none.
 
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid.
     """
@@ -105,12 +105,12 @@ def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -
 
 
 def _texts(words: Sequence[str]) -> Sequence[str]:
-    """Return the texts of statements. As in DM, one statement may be given without quotes: no statement is one word."""
+    """Return the texts of statements. As in DM, a single statement may be unquoted: no statement is one word."""
     return [" ".join(words)] if words and len(words[0].split()) == 1 else words
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Take back what waits at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
+    """Remove the pending request at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
 
     def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))
@@ -119,7 +119,7 @@ def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print what is asked for of each source, oldest first."""
+    """Print the requests of each source, oldest first."""
     with meta.open_store(arguments) as store:
         try:
             subtasks = chosen_subtasks(store, arguments.task, arguments.sources)

@@ -4,8 +4,8 @@
     dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows
     dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log, from its beginning
 
-`--from` is a place where an event begins, best one where a transaction does: rows of which the table map lies before
-it are not shown. `next` of the answer is the `--from` of the next page.
+`--from` is a position at which an event begins, preferably a transaction: rows whose table map is before it are not
+shown. `next` in the answer is the `--from` of the next page.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def add_events(actions: Verbs) -> None:
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the page. Raises ConfigError, NothingHeld, EventsRefused, and what connecting and reading raise."""
+    """Print the page. Raises ConfigError, NothingHeld, EventsRefused, and errors of connecting and reading."""
     config = load_source(arguments.source_file)
     page = _relay_page(arguments, config) if arguments.relay or arguments.relay_dir else _page(arguments, config)
     body = {"source": config.source_id, "events": list(page.events), "next": page.following}
@@ -61,7 +61,7 @@ def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def line_of(event: Mapping[str, Any]) -> str:
-    """Return an event for people; the values of rows in lines of their own.
+    """Return an event as text, with the values of rows on separate lines.
 
     >>> line_of({"at": "bin.000001:4", "time": "2026-01-01T00:00:00+00:00", "type": "XID", "bytes": 31, "xid": 7})
     'bin.000001:4  2026-01-01T00:00:00+00:00  XID  31 bytes  xid 7'
@@ -109,7 +109,7 @@ def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:
 
 
 def _place(text: str) -> Location:
-    """Return a place; a file alone means its beginning."""
+    """Parse a place; a file alone means its beginning."""
     try:
         return Location.parse(text if ":" in text else f"{text}:{BINLOG_HEADER_SIZE}")
     except InvalidLocation as error:

@@ -1,13 +1,13 @@
-"""`binlog-schema`: the tables of a task, as it reads the source's log by them.
+"""`binlog-schema`: the definitions by which a task reads the source's log.
 
     binlog-schema list TASK.yaml [DATABASE [TABLE]]     their names; of one table, as DM does, its CREATE TABLE
     binlog-schema get TASK.yaml DATABASE TABLE          its CREATE TABLE
-    binlog-schema update TASK.yaml DATABASE TABLE FILE  from now on by this one (or --from-source, --from-target)
-    binlog-schema delete TASK.yaml DATABASE TABLE       forget it
+    binlog-schema update TASK.yaml DATABASE TABLE FILE  replaces it from now on (or --from-source, --from-target)
+    binlog-schema delete TASK.yaml DATABASE TABLE       removes it
     operate-schema get|set|remove TASK.yaml -d … -t …   the same, as older releases of DM have it
 
-They are in the target, beside the task's checkpoint, so the task's file is asked for its login. Only `list` and `get`
-work while a run is at work; the others hold the task for a moment and change nothing under a run's feet.
+They are in the target, with the task's checkpoint, so the task's file is needed for the target's credentials. `list`
+and `get` also work during a run; the other actions claim the task for a moment, and are refused during a run.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Json = dict[str, Any]
 
 
 class DefinitionNotGiven(DmError):
-    """The command line does not say after what a table's definition is to be updated."""
+    """The command line does not give the new definition of a table."""
 
     reason: str
 
     code = "DM-1315"
     what = "binlog-schema update: {reason}."
-    hint = "Give a file with CREATE TABLE, or --from-target, or --from-source with --source-file of it."
+    hint = "Give a file with CREATE TABLE, or --from-target, or --from-source with the source's --source-file."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -66,18 +66,18 @@ def add_verbs(verbs: Verbs) -> None:
     where.add_argument("--from-target", action="store_true", help="as the target has its table now")
     source_file = "the source's file, for --from-source; one for each source"
     update.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, action="append", help=source_file)
-    _add_table(actions.add("delete", _delete, "forget a table's definition"))
+    _add_table(actions.add("delete", _delete, "remove a table's definition"))
     _add_operate_schema(verbs)
 
 
 def _add_operate_schema(verbs: Verbs) -> None:
     actions = verbs.below("operate-schema", "get|set|remove")
-    for name, command, said in (
+    for name, command, description in (
         ("get", _get, "show a table's CREATE TABLE"),
         ("set", _update, "read the rows of a table by another definition from now on"),
-        ("remove", _delete, "forget a table's definition"),
+        ("remove", _delete, "remove a table's definition"),
     ):
-        parser = actions.add(name, command, said)
+        parser = actions.add(name, command, description)
         _add_task(parser)
         if name == "set":
             parser.add_argument("file", metavar="FILE", type=Path, help="a file with the table's CREATE TABLE")
@@ -100,7 +100,7 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the names of the tables, of one schema where one is named; of one table its definition."""
+    """Print the names of the tables, optionally of one schema; for one table its definition."""
     if arguments.table is not None:
         return _get(arguments, output)
     given = Given.of(arguments)
@@ -130,7 +130,7 @@ def _update(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Forget a table's definition on each source."""
+    """Remove a table's definition on each source."""
     given = Given.of(arguments)
     return given.each(output, "Delete", partial(_change, given, lambda _: None))
 
@@ -144,10 +144,10 @@ def _change(given: Given, new: Callable[[str], Definition | None], source: str) 
 
 
 def _definition_from(given: Given) -> Callable[[str], Definition | None]:
-    """Return how the new definition of one source's table is found. Raises DefinitionNotGiven, DefinitionRefused."""
+    """Return a function from a source to the new definition. Raises DefinitionNotGiven, DefinitionRefused."""
     arguments, name = given.arguments, given.name
     if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
-        raise DefinitionNotGiven("a file, --from-source or --from-target, one of them, says what is new")
+        raise DefinitionNotGiven("give one of: a file, --from-source, --from-target")
     if arguments.file is not None:
         of_file = definition_of(_text_of(arguments.file), name)
         return lambda _: of_file
@@ -158,7 +158,7 @@ def _definition_from(given: Given) -> Callable[[str], Definition | None]:
 
 
 def _source_endpoints(given: Given) -> dict[str, Endpoint]:
-    """Return how to log in to each source that is meant. Raises DefinitionNotGiven, OtherSource, LoginMissing."""
+    """Return the endpoint of each chosen source. Raises DefinitionNotGiven, OtherSource, LoginMissing."""
     found = {}
     for file in given.arguments.source_file or ():
         config = load_source(file)
@@ -179,7 +179,7 @@ def _text_of(file: Path) -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """The task that is meant, the sources of it, and its target."""
+    """The task and the sources of the command line, and the task's target."""
 
     arguments: argparse.Namespace
     tables: TableSchemas
@@ -202,7 +202,7 @@ class Given:
         return TableName(self.arguments.database, self.arguments.table)
 
     def each(self, output: Output, op: str, act: Callable[[str], Json]) -> Exit:
-        """Print what `act` answers for each source; an error is that source's answer."""
+        """Print the answer of `act` for each source; an error is that source's answer."""
         answers: list[Json] = []
         for source in self.sources:
             try:

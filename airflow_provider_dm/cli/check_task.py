@@ -22,7 +22,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print DM's document with every check; exit code 5 when one failed."""
+    """Print DM's document with every check; the exit code is 5 if one failed."""
     inputs = with_starts(read_inputs(arguments.task, arguments.sources, arguments.password_env))
     report = _checked(inputs, work_root())
     try:
@@ -36,20 +36,20 @@ def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def require_precheck(inputs: Inputs, root: Path, output: Output) -> None:
-    """Show what is worth a warning or is wrong. Raises PrecheckFailed."""
+    """Show warnings and failures. Raises PrecheckFailed."""
     report = _checked(inputs, root)
     show((*report.warnings, *report.failures), output)
     report.require_passed()
 
 
 def show(results: tuple[CheckResult, ...], output: Output) -> None:
-    """Print each with its remedy, a line each."""
+    """Print each result with its remedy on one line."""
     for result in results:
         output.say(str(result))
 
 
 def to_json(report: PrecheckReport) -> dict[str, Any]:
-    """Return the report in the form of DM's check-task: `results`, each with what to do, and a `summary`."""
+    """Return the report in the format of DM's check-task: `results` with remedies, and a `summary`."""
     results = [
         {
             "id": number,

@@ -1,5 +1,5 @@
-"""`doctor`: can a task run on this machine? Every check that fails names its remedy. Nothing is changed, but the
-work directory and dmctl's own metadata DB are made where they are missing.
+"""`doctor`: checks whether a task can run on this machine. Every failure names its remedy. Nothing is changed, except
+that the work directory and dmctl's own metadata DB are created if missing.
 
 doctor                              Java, pyspark, work directory, disk, ports, metadata DB
 doctor -s SOURCE.yaml …             also logins, grants and binlog settings of sources, and their relay disks
@@ -39,7 +39,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def doctor(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print DM's document of check-task with every check; exit code 5 when one failed."""
+    """Print DM's document of check-task with every check; the exit code is 5 if one failed."""
     report = PrecheckReport("", tuple(_results(arguments)))
     failed = len(report.failures)
     msg = f"{failed} of {len(report.results)} checks failed" if failed else "check pass!!!"
@@ -58,7 +58,7 @@ def _results(arguments: argparse.Namespace) -> Iterator[CheckResult]:
 
 
 def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult]:
-    """Yield the results of the files that were given. Raises what reading them raises."""
+    """Yield the results for the given files. Raises errors of reading them."""
     for config in (load_source(file) for file in arguments.sources):
         if config.enable_relay:
             yield checked("relay_disk", config.source_id, partial(_check_relay_disk, config, root))
@@ -74,12 +74,12 @@ def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult
 
 
 def _check_metadata_db(arguments: argparse.Namespace) -> Finding:
-    """Check that the metadata DB answers with this release's schema. Raises MetaSchemaDiffers, MetaUnreachable, …"""
+    """Check that the metadata DB is reachable and has this release's schema. Raises MetaSchemaDiffers, …"""
     with meta.open_store(arguments):
-        return State.OK, "answers, with the schema of this release", ""
+        return State.OK, "reachable, with the schema of this release", ""
 
 
 def _check_relay_disk(config: SourceConfig, root: Path) -> Finding:
-    remedy = f"Free some, give source {config.source_id} a relay-dir on another disk, or lower purge.remain-space."
+    remedy = f"Free some, set a relay-dir of {config.source_id} on another disk, or lower purge.remain-space."
     directory = shared_relay(root, config.source_id, config.relay_dir)
     return check_disk(directory, config.purge.remain_space * GIGABYTE, remedy)

@@ -1,8 +1,7 @@
-"""`import-checkpoint`: a task of DM is taken over now, and not when it is started.
+"""`import-checkpoint`: takes over a task of DM immediately, without starting it.
 
-What a start does by itself, alone: the sources begin where DM has left them (engine/sync/start/dm_import.py), and
-nothing of the log is applied. So what is refused is seen before anybody waits for a run. The log is looked at for that,
-so a relay runs as long as it takes.
+It does only what a start does first: the sources start at DM's checkpoint (engine/sync/start/dm_import.py), and nothing
+of the log is applied. So problems are found before a run. The log has to be read for this, so a relay runs meanwhile.
 """
 
 from __future__ import annotations
@@ -46,20 +45,22 @@ class NothingToImport(DmError):
 
     code = "DM-9045"
     scope = Scope.DOWNSTREAM
-    what = "task {task}: no checkpoint of DM is taken over for source {source}: {why}."
-    hint = "Nothing was changed. Look at name and meta-schema of the task; what has begun here goes on by `start-task`."
+    what = "task {task}: the checkpoint of DM is not taken over for source {source}: {why}."
+    hint = (
+        "Nothing was changed. Check name and meta-schema of the task; `start-task` continues a task that has started."
+    )
 
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("import-checkpoint", import_checkpoint)
     add_file_arguments(parser)
-    only = "of the task's sources, this one alone; may be repeated"
+    only = "only this source of the task; may be repeated"
     parser.add_argument("--only", metavar="SOURCE-ID", action="append", default=[], help=only)
     meta.add_arguments(parser)
 
 
 def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Let the task's sources begin where DM has left them. Raises what refuses that."""
+    """Start the task's sources at DM's checkpoint. Raises errors that prevent it."""
     inputs = _chosen(read_inputs(arguments.task, arguments.sources, arguments.password_env), arguments.only)
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
@@ -67,13 +68,13 @@ def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
         with meta.open_store(arguments) as store:
             _begin(with_starts(inputs), directory, store, meta.url_of(arguments))
     found = _begun(inputs.target, inputs.task)
-    lines = (f"  {one['source']} goes on at {one['start']}" for one in found)
+    lines = (f"  {one['source']} continues at {one['start']}" for one in found)
     output.answer({"task": inputs.task.name, "sources": found}, "\n".join([f"task {inputs.task.name}:", *lines]))
     return Exit.DONE
 
 
 def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
-    """Return the inputs with these sources alone. Raises UnknownSource."""
+    """Return the inputs with only these sources. Raises UnknownSource."""
     if not only:
         return inputs
     instances = tuple(inputs.task.instance(source) for source in dict.fromkeys(only))
@@ -87,7 +88,7 @@ def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
 
 
 def _check_all_there(inputs: Inputs) -> None:
-    """Check that nothing has begun, and that DM has left a checkpoint. Raises NothingToImport, CheckpointUnusable."""
+    """Check that no source has started, and that DM has a checkpoint. Raises NothingToImport, CheckpointUnusable."""
     task = inputs.task
     if task.task_mode is TaskMode.FULL:
         raise NothingToImport(task.name, task.source_ids[0], "task-mode full reads no log")
@@ -96,11 +97,11 @@ def _check_all_there(inputs: Inputs) -> None:
         for source in task.source_ids:
             subtask = known.get(source)
             if subtask is not None and subtask.start is not None:
-                raise NothingToImport(task.name, source, f"it has begun here, and stands at {subtask.location}")
+                raise NothingToImport(task.name, source, f"it has started here, and is at {subtask.location}")
             if to_take_over(connection, SubtaskRef(task.meta_schema, task.name, source), task.task_mode, subtask):
                 continue
             table = f"{task.meta_schema}.{checkpoint_name(task.name)}"
-            raise NothingToImport(task.name, source, f"{table} has no point of it")
+            raise NothingToImport(task.name, source, f"{table} has no row for it")
 
 
 def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) -> None:
@@ -115,7 +116,7 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
 
 
 def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
-    # What reads the log loads numba, which takes a second that no other verb should wait for.
+    # The log reader imports numba, which takes a second that other verbs should not wait for.
     from airflow_provider_dm.engine.sync.source import SyncSource
     from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 
@@ -133,7 +134,7 @@ def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
 
 
 def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
-    """Let the metadata DB know from where on the log is needed by one that has begun, and does not run."""
+    """Record in the metadata DB which log a started, not running subtask needs."""
     known = read_subtask(target_connection(target), ref)
     if known is not None and known.start is not None:
         store.put_subtask(*ref.key, unit=Unit.SYNC, stage=Stage.STOPPED, needed=known.start, applied=known.start)

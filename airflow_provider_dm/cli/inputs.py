@@ -1,8 +1,8 @@
-"""What the user gave, as values: task.yaml, source.yaml files, and passwords from wherever they are.
+"""The user's input as values: task.yaml, source.yaml files, and passwords from any place.
 
-A password comes from, in this order: `--password-env NAME=VARIABLE`, the file (`password`, `password-env`,
-`password-file`), the variable `DM_PASSWORD_<NAME>`. NAME is a source-id, or `target`. Nothing here is ever printed
-but names of variables.
+A password is read, in this order, from: `--password-env NAME=VARIABLE`, the file (`password`, `password-env`,
+`password-file`), the variable `DM_PASSWORD_<NAME>`. NAME is a source-id, or `target`. Only names of variables are ever
+printed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OtherSource(DmError):
 
     code = "DM-1314"
     what = "{file} is the file of source {found}, not of {source}."
-    hint = "Give the file of the source that -s names, or leave -s out where it may be."
+    hint = "Give the file of the source that -s names, or remove -s if it is optional."
 
 
 class LoginMissing(DmError):
@@ -62,7 +62,7 @@ class PasswordVariableUnset(DmError):
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments for the files of a task and its sources, and for where passwords are that no file holds."""
+    """Add the arguments for the files of a task and its sources, and for passwords that are not in files."""
     parser.add_argument("task", metavar="TASK.yaml", type=Path)
     files = "one for each source of the task"
     parser.add_argument(
@@ -72,7 +72,7 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_password_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for where passwords are that no file holds."""
+    """Add the argument for passwords that are not in files."""
     where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
     parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
 
@@ -104,7 +104,7 @@ def read_inputs(
 
 
 def load_source_of(file: Path, source: str | None) -> SourceConfig:
-    """Read the file of this source; None: of whichever it is. Raises ConfigError, OtherSource."""
+    """Read the file of this source; None: of any source. Raises ConfigError, OtherSource."""
     config = load_source(file)
     if source not in (None, "", config.source_id):
         raise OtherSource(source, str(file), config.source_id)
@@ -112,14 +112,14 @@ def load_source_of(file: Path, source: str | None) -> SourceConfig:
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
-    """Return how to log in to a source. Raises LoginMissing, PasswordUnreadable."""
+    """Return the endpoint of a source. Raises LoginMissing, PasswordUnreadable."""
     if source.from_ is None:
         raise LoginMissing(f"source {source.source_id}", "from")
     return _endpoint(source.from_, source.source_id, named, environ)
 
 
 def target_endpoint(task: TaskConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
-    """Return how to log in to a task's target. Raises LoginMissing, PasswordUnreadable."""
+    """Return the endpoint of a task's target. Raises LoginMissing, PasswordUnreadable."""
     if task.target_database is None:
         raise LoginMissing(f"task {task.name}", "target-database")
     return _endpoint(task.target_database, TARGET, named, environ)
@@ -139,7 +139,7 @@ def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dic
 
 
 def default_variable(name: str) -> str:
-    """Return the environment variable that holds the password of this name by default.
+    """Return the name of the environment variable for the password of this name.
 
     >>> default_variable("mysql-replica-01")
     'DM_PASSWORD_MYSQL_REPLICA_01'
@@ -167,13 +167,13 @@ def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceCo
         "more than one file for": [name for name, files in given.items() if files > 1],
     }
     if any(wrong.values()):
-        said = (f"{what} {', '.join(names)}" for what, names in wrong.items() if names)
-        raise SourceFilesDiffer(task.name, "; ".join(said))
+        problems = (f"{what} {', '.join(names)}" for what, names in wrong.items() if names)
+        raise SourceFilesDiffer(task.name, "; ".join(problems))
     return tuple(by_id[name] for name in task.source_ids)
 
 
 def _warn_of_open_password(file: Path, database: DatabaseConfig | None) -> None:
-    """Warn of a password in a file that others can read."""
+    """Log a warning about a password in a file that others can read."""
     if database is None or database.password is None or not database.password.get_secret_value():
         return
     if stat.S_IMODE(file.stat().st_mode) & 0o077:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a value that a loop looks at: the first asks for an orderly end, the second for an end now."""
+"""Ctrl-C and SIGTERM as a value that a loop checks: the first requests an orderly end, the second an immediate end."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from airflow_provider_dm.engine.errors import DmError
 class Interrupted(DmError):
     command: str
     result: dict[str, Any] = field(default_factory=dict)
-    """What the app under way had done until then."""
+    """The result of the running app up to the interrupt."""
 
     code = "DM-9050"
-    what = "{command} was interrupted; what is applied is saved."
+    what = "{command} was interrupted; all applied changes are saved."
     hint = "Run the same command again to continue."
 
 
 class Interrupts:
-    """A count of how often an end was asked for."""
+    """The number of requests to end."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -40,13 +40,13 @@ class Interrupts:
         return self._count > 1
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but not through an interrupt. Returns whether one was requested."""
+        """Sleep until the time is over or an interrupt occurs. Return whether one was requested."""
         return self._happened.wait(seconds)
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Catch SIGINT and SIGTERM for the length of a block; only in the main thread."""
+    """Catch SIGINT and SIGTERM during a block; only in the main thread."""
     seen = Interrupts()
     before = {number: signal.signal(number, seen.note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,4 +1,4 @@
-"""`dmctl`: the arguments, the dispatch, and the one place where an error becomes an exit code."""
+"""`dmctl`: the arguments, the dispatch, and the only place where an error becomes an exit code."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and
 EPILOG = (
     "Options may precede or follow the verb. `VERB --help` shows its options and examples. "
     "exit codes: 0 done, 1 failed, 2 wrong command line, 3 another run has taken over, "
-    "4 source and target differ, 5 precheck failed, 6 done but for DDL that waits for other shards, "
+    "4 source and target differ, 5 precheck failed, 6 done except for DDL that waits for other shards, "
     "130 interrupted (the same command continues)"
 )
 
 
 def main(argv: Sequence[str] | None = None, program: str = "dmctl") -> int:
-    """Run the console script. Returns the exit code; see output.py for what each one means."""
+    """Run the console script. Return the exit code; output.py describes each."""
     words = behind_the_verb(sys.argv[1:] if argv is None else argv, VERBS, WITH_ACTIONS)
     try:
         return _run(words, program)
@@ -50,7 +50,7 @@ def _run(words: Sequence[str], program: str) -> int:
     output = Output(as_json=arguments.json)
     log_to_stderr(verbose=arguments.verbose)
     try:
-        # argparse keeps what set_defaults was given, without its type.
+        # argparse keeps the value of set_defaults without its type.
         return cast(Command, arguments.command)(arguments, output)
     except DmError as error:
         output.failure(error, document=arguments.verb not in OWN_VERBS)
@@ -61,13 +61,13 @@ def _run(words: Sequence[str], program: str) -> int:
 
 
 def parser(words: Sequence[str], program: str = "dmctl") -> Parser:
-    """Return the parser for these words: it knows all verbs, and the arguments of the one that is asked for.
+    """Return the parser for these words: it knows all verbs, and the arguments of the requested verb.
 
-    --json and --verbose belong to each of them.
+    --json and --verbose are options of every verb.
     """
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the answer as one JSON object on stdout")
-    shared.add_argument("--verbose", "-v", action="store_true", help="log on stderr what is done")
+    shared.add_argument("--verbose", "-v", action="store_true", help="log to stderr")
     top = Parser(program, description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
     top.add_argument("--version", action="version", version=f"{program} {__version__}")
     described = {name: verb.help for name, verb in VERBS.items()}
@@ -79,14 +79,14 @@ def parser(words: Sequence[str], program: str = "dmctl") -> Parser:
             _imported(room).add_verbs(verbs)
         else:
             for name in names:
-                verbs.subparsers.add_parser(name, help=described[name])  # not asked for: the help lists it
+                verbs.subparsers.add_parser(name, help=described[name])  # not requested: only listed in the help
     return top
 
 
 def _imported(room: str) -> ModuleType:
-    """Return the module of some verbs; the first time, import it with all that it needs.
+    """Return the module of some verbs, imported at the first call with its dependencies.
 
-    What an import makes is no garbage, and to look for some takes a third of its time; nor will it be any later.
+    Garbage collection is off meanwhile: an import makes no garbage, and searching for it takes a third of the time.
     """
     name = f"{__package__}.{room}"
     if name in sys.modules:

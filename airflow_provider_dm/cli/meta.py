@@ -1,7 +1,7 @@
-"""The metadata DB that a command works with: the one named, else dmctl's own SQLite file in the work directory.
+"""The metadata DB of a command: the named one, otherwise dmctl's own SQLite file in the work directory.
 
-dmctl meta migrate      create its tables, or bring them to this release's version
-dmctl meta check        say whether they are those of this release
+dmctl meta migrate      create its tables, or upgrade them to this release
+dmctl meta check        check whether they are those of this release
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from airflow_provider_dm.launch.workdir import work_root
 
 VARIABLE: Final = "DM_META_URL"
 FROM_STDIN: Final = "-"
-"""As `--meta-url`: the URL is what stdin has."""
+"""Value of `--meta-url`: the URL is read from stdin."""
 
 
 def add_verbs(verbs: Verbs) -> None:
     actions = verbs.below("meta", "migrate|check")
-    add_arguments(actions.add("migrate", migrate_schema, "create the tables, or bring them to this release's version"))
-    add_arguments(actions.add("check", check_schema, "say whether the tables are those of this release"))
+    add_arguments(actions.add("migrate", migrate_schema, "create the tables, or upgrade them to this release"))
+    add_arguments(actions.add("check", check_schema, "check whether the tables are those of this release"))
 
 
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Migrate the metadata DB to the schema of this release. Safe to repeat."""
+    """Migrate the metadata DB to this release's schema. Can be repeated."""
     _make_own(arguments)
     migrate(url_of(arguments))
     output.answer({}, "the metadata DB is up to date")
@@ -49,14 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--meta-url",
         metavar="URL",
-        help=f"SQLAlchemy URL of the metadata DB, `-`: from stdin (or by {VARIABLE}: arguments are visible to others); "
-        "default: a SQLite file in the work directory, created and migrated by itself",
+        help=f"SQLAlchemy URL of the metadata DB, `-`: from stdin (or set {VARIABLE}, as arguments are visible); "
+        "default: a SQLite file in the work directory, created and migrated automatically",
     )
     parser.add_argument(
         "--work-dir",
         metavar="DIR",
         type=Path,
-        help="where logs, job files and relay logs are kept; default: $DM_WORK_DIR, else below $XDG_STATE_HOME",
+        help="directory of logs, job files and relay logs; default: $DM_WORK_DIR, else below $XDG_STATE_HOME",
     )
 
 
@@ -65,12 +65,12 @@ def root_of(arguments: argparse.Namespace) -> Path:
 
 
 def url_of(arguments: argparse.Namespace) -> Secret:
-    """Return where the database is, with its password."""
+    """Return the URL of the database, with its password."""
     return Secret(_named(arguments) or f"sqlite:///{_own_file(arguments)}")
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
-    """Open the store; dmctl's own is made and migrated first. Raises MetaSchemaDiffers for a named one that is old."""
+    """Open the store; dmctl's own is created and migrated first. Raises MetaSchemaDiffers if a named one is old."""
     url = url_of(arguments)
     if _make_own(arguments):
         migrate(url)
@@ -89,7 +89,7 @@ def _own_file(arguments: argparse.Namespace) -> Path:
 
 
 def _make_own(arguments: argparse.Namespace) -> bool:
-    """Create dmctl's own database file, empty and private, unless it is there; False where another DB is named."""
+    """Create dmctl's own database file, empty and private, if missing; False if another DB is configured."""
     if _named(arguments):
         return False
     path = _own_file(arguments)

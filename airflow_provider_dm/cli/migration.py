@@ -1,13 +1,13 @@
-"""The phases of `dmctl run`, and when a run counts as verified.
+"""The phases of `dmctl run`, and the condition under which a run counts as verified.
 
-    precheck           nothing is touched before it passes
-    full migration     task-mode full and all, until the target says that every source is loaded
+    precheck           nothing is changed before it passes
+    full migration     task-mode full and all, until every source is loaded according to the target
     incremental sync   task-mode incremental and all, until caught up, a location, or forever
-    verify             by default when the run ends caught up: every row of source and target
+    verify             by default if the run ends caught up: every row of source and target
 
-Rows that differ after a catch-up mean one of two things. If a source was written to since the location that was synced,
-the comparison was unfair: sync again and compare again, a few rounds. If no source moved, rows are really missing or
-wrong, and that is the answer. A source that never rests cannot be verified this way, which is said as such.
+Differing rows after a catch-up mean one of two things. If a source was written to after the synced location, the
+comparison was not valid: sync and compare again, up to a few rounds. If no source was written to, rows are missing or
+wrong, and that is the result. A source with continuous writes cannot be verified this way, which is reported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.submit import SparkAppFailed
 
 ROUNDS: Final = 4
-"""Comparisons of sources that move, before we say that they do not rest."""
+"""The number of comparisons of sources with concurrent writes before giving up."""
 TABLES_NAMED: Final = 5
 
 
@@ -44,7 +44,7 @@ class RowsDiffer(DmError):
     code = "DM-9040"
     scope = Scope.DOWNSTREAM
     what = "source and target differ although no source was written to since: {tables}."
-    hint = "Did somebody else write to the target? Compare these tables, and report it if not."
+    hint = "Check whether another program writes to the target, and compare these tables; otherwise please report it."
 
 
 class SourcesNotQuiet(DmError):
@@ -53,12 +53,12 @@ class SourcesNotQuiet(DmError):
 
     code = "DM-9041"
     scope = Scope.UPSTREAM
-    what = "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
-    hint = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
+    what = "{rounds} comparisons were invalid because of concurrent writes to the sources: {moved}."
+    hint = "All changes are synced. Run it again without writes to the sources, or use --no-verify."
 
 
 def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[App, ...]:
-    """Return the apps that are left to run. `loaded`: the target holds the full migration of every source."""
+    """Return the apps that are still to run. `loaded`: the full migration of every source is complete."""
     left: dict[App, bool] = {
         "full_migration": mode is not TaskMode.INCREMENTAL and not loaded,
         "incremental_sync": mode is not TaskMode.FULL,
@@ -67,24 +67,24 @@ def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[A
     return tuple(app for app, wanted in left.items() if wanted)
 
 
-# The verdict
+# The result
 
 
 def moved_since(synced: Mapping[str, Location], now: Mapping[str, Location]) -> dict[str, str]:
-    """Return which sources were written to behind what the target held, name -> "from A to B".
+    """Return the sources that were written to after the target's location, name -> "from A to B".
 
-    What a comparison found different says nothing then.
+    Differences found by a comparison are then not significant.
     """
     return {
         source: f"from {synced.get(source, 'an unknown place')} to {end}"
         for source, end in now.items()
-        # Upstream does not know in which relay sub-directory its files lie.
+        # The upstream does not know the relay sub-directory of its files.
         if source not in synced or not reached(synced[source], replace(end, suffix=synced[source].suffix))
     }
 
 
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the first few tables that a comparison found unequal, as text."""
+    """Return the first few tables that a comparison found different, as text."""
     names = [
         f"{table['target']} "
         f"({table.get('why') or '{source_rows} rows in the sources, {target_rows} in the target'.format_map(table)})"
@@ -100,7 +100,7 @@ def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class Summary:
-    """The work that a run has done so far."""
+    """The results of a run so far."""
 
     rows: int = 0
     changes_applied: int = 0
@@ -109,15 +109,15 @@ class Summary:
     unresolved_groups: dict[str, Any] = field(default_factory=dict)
     """Merged tables whose shards wait for each other's DDL (DM's unresolvedGroups), by source."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """What each app took, the precheck and all."""
+    """The time of each app, including the precheck."""
     locations: dict[str, Location] = field(default_factory=dict)
 
     @property
     def waiting(self) -> str:
-        """Return what is held back until other shards have made a DDL; "": nothing."""
+        """Describe rows that are held until other shards have executed a DDL; "" if there are none."""
         groups = ((source, one) for source, groups in self.unresolved_groups.items() for one in groups)
-        said = [f"{source} holds back rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
-        return f"{WAITING_FOR_LOCK}: {'; '.join(said)}" if said else ""
+        waiting = [f"{source} holds rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
+        return f"{WAITING_FOR_LOCK}: {'; '.join(waiting)}" if waiting else ""
 
     def to_json(self, task: TaskConfig) -> dict[str, Any]:
         return {
@@ -132,9 +132,9 @@ class Summary:
 
 
 def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) -> None:
-    """Run all phases behind the precheck, `summary` filled along the way.
+    """Run all phases after the precheck, and fill in `summary`.
 
-    Raises RowsDiffer, SourcesNotQuiet, and all that `run_app` raises.
+    Raises RowsDiffer, SourcesNotQuiet, and the errors of `run_app`.
     """
     inputs = context.supervisor.inputs
     task, target = inputs.task, inputs.target
@@ -154,13 +154,13 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
     inputs = context.supervisor.inputs
     task = inputs.task
     can_sync = task.task_mode is not TaskMode.FULL
-    if not can_sync:  # what was copied is what the sources were when the copy began
+    if not can_sync:  # the copy has the sources' rows of its beginning
         begun = _subtasks(inputs.target, task)
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, ROUNDS + 1):
-        if summary.unresolved_groups:  # which the last sync may have brought
-            context.output.say("nothing is compared: rows are held back")
+        if summary.unresolved_groups:  # which the last sync may have added
+            context.output.say("nothing is compared: rows are held")
             return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
@@ -181,7 +181,7 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
 
 
 def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, Any]:
-    """Return a comparison's result, whatever it is: the app calls a difference an error, here it has to be judged."""
+    """Return a comparison's result in any case: to the app a difference is an error, here it has to be interpreted."""
     try:
         return _run(context, summary, "verify", until)
     except SparkAppFailed as failed:
@@ -199,7 +199,7 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
         return
     try:
         result = _run(context, summary, "incremental_sync", until)
-    except Interrupted as interrupted:  # how `--until forever` ends: what was done counts
+    except Interrupted as interrupted:  # how `--until forever` ends: its results count
         _add_sync(summary, interrupted.result)
         raise
     _add_sync(summary, result)
@@ -232,7 +232,7 @@ def _ends_of(inputs: Inputs) -> dict[str, Location]:
 
 
 def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
-    """Return what the target knows of the task; nothing when it has never seen one of our tasks."""
+    """Return the task's subtasks in the target; none if the task has never run."""
     with connected(target) as connection:
         return list(begun_subtasks(connection, task.meta_schema, task.name, task.source_ids).values())
 

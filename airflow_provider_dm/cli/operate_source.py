@@ -1,13 +1,13 @@
 """`operate-source` and `config import`: DM's sources as Airflow connections, whose id is the source-id.
 
-    operate-source create SOURCE.yaml …    write a connection for each; one that exists is left alone
-    operate-source update SOURCE.yaml …    the same, over one that exists
+    operate-source create SOURCE.yaml …    create a connection for each; existing ones are not changed
+    operate-source update SOURCE.yaml …    create or replace a connection for each
     operate-source stop SOURCE-ID|SOURCE.yaml …   delete the connections
     operate-source show                    the connections of sources and targets
     config import --dir DIR                the sources that `dmctl config export` of DM wrote, and a check of its tasks
 
-Passwords are read as for any other verb, also encrypted ones of DM, and stored by Airflow. A source for which DM has
-relay workers keeps a relay log here.
+Passwords are read as for any other verb, including DM's encrypted ones, and stored by Airflow. A source with relay
+workers in DM gets a relay log here.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ class ExportMissing(DmError):
     directory: str
 
     code = "DM-1318"
-    what = "{directory} has no sources/*.yaml, so it is no directory that DM's `config export` wrote."
+    what = "{directory} has no sources/*.yaml, so it was not written by DM's `config export`."
     hint = "Run `tiup dmctl --master-addr … config export --dir DIR` against DM, and name that directory."
 
 
 def add_verbs(verbs: Verbs) -> None:
     actions = verbs.below("operate-source", "create|update|stop|show")
-    for name, overwrite, said in (
-        ("create", False, "write an Airflow connection for each source; leave one that exists alone"),
-        ("update", True, "write an Airflow connection for each source, over one that exists"),
+    for name, overwrite, description in (
+        ("create", False, "create an Airflow connection for each source; existing ones are not changed"),
+        ("update", True, "create or replace an Airflow connection for each source"),
     ):
-        parser = actions.add(name, partial(_write, overwrite=overwrite), said)
+        parser = actions.add(name, partial(_write, overwrite=overwrite), description)
         parser.add_argument("files", metavar="SOURCE.yaml", type=Path, nargs="+")
         add_password_argument(parser)
     stop = actions.add("stop", _stop, "delete the Airflow connections of sources")
     stop.add_argument("names", metavar="SOURCE-ID|SOURCE.yaml", nargs="+")
     actions.add("show", _show, "list the Airflow connections of type dm_database")
     config = verbs.below("config", "import|export|task|source|master|worker")
-    importing = config.add("import", _import, "write connections for the sources that DM has exported; check its tasks")
+    importing = config.add("import", _import, "create connections for the sources of an export of DM; check its tasks")
     importing.add_argument("--dir", "-d", "--path", "-p", metavar="DIR", type=Path, default=Path("configs"), dest="dir")
     add_password_argument(importing)
     for name in ("export", "task", "source", "master", "worker"):
-        config.add(name, refuse, "not here: configuration is in your files and in Airflow's connections")
+        config.add(name, refuse, "not supported: configuration is in files and in Airflow's connections")
 
 
 def _write(arguments: argparse.Namespace, output: Output, *, overwrite: bool) -> Exit:
@@ -70,7 +70,7 @@ def _write(arguments: argparse.Namespace, output: Output, *, overwrite: bool) ->
 def _written(
     sources: list[SourceConfig], arguments: argparse.Namespace, verb: str, *, overwrite: bool
 ) -> list[dict[str, Any]]:
-    """Write the connections of sources; return DM's answer for each. Raises before anything is written."""
+    """Write the connections of sources; return DM's answer for each. Errors are raised before anything is written."""
     passwords = named_variables(arguments.password_env, os.environ)
     connections = {}
     for source in sources:
@@ -90,7 +90,7 @@ def _show(_arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _import(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Write all sources of an export, and check its tasks. Raises ExportMissing, and what reading a source raises."""
+    """Write all sources of an export, and check its tasks. Raises ExportMissing, and errors of reading a source."""
     folder: Path = arguments.dir
     files = sorted((folder / "sources").glob("*.yaml"))
     if not files:
@@ -104,7 +104,7 @@ def _import(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _relayed(file: Path) -> frozenset[str]:
-    """Return the sources that have relay workers: `start-relay` of DM is in none of its source files."""
+    """Return the sources with relay workers: DM's `start-relay` is not recorded in the source files."""
     if not file.exists():
         return frozenset()
     workers = json.loads(file.read_text(encoding="utf-8")) or {}
@@ -116,7 +116,7 @@ def _with_relay(source: SourceConfig, relayed: frozenset[str]) -> SourceConfig:
 
 
 def _checked(file: Path) -> dict[str, Any]:
-    """Return what a task of an export is, and what in it this release cannot do."""
+    """Return the answer about an exported task, with the features that this release does not support."""
     try:
         task = load_task(file)
         task.require_supported()

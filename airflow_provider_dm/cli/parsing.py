@@ -1,4 +1,4 @@
-"""How a verb joins the command line: one small helper, so that all verbs look alike."""
+"""Helpers to add verbs to the command line uniformly."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from airflow_provider_dm.cli.output import Exit, Output
 
 
 class UsageError(Exception):
-    """A wrong command line. The arguments are the usage of the verb, and what is wrong."""
+    """A wrong command line. The arguments are the verb's usage and the problem."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that leaves it to its caller how a wrong command line is answered."""
+    """A parser whose caller decides how a wrong command line is reported."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
@@ -23,12 +23,12 @@ class Parser(argparse.ArgumentParser):
 
     # The signature is argparse's, whose namespace may be of any type.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse options before, between and behind positional words. argparse itself takes a positional that may be
-        missing for missing as soon as an option comes before it.
+        """Parse options before, between and after positional arguments. argparse itself treats an optional positional
+        argument as missing when an option precedes it.
         """
         if self._subparsers is not None or self._intermixed:
             return super().parse_known_args(args, namespace)
-        self._intermixed = True  # this method is called again, for the options and then for the rest
+        self._intermixed = True  # this method is called again, for the options and for the rest
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
@@ -38,14 +38,14 @@ class Parser(argparse.ArgumentParser):
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """A help that keeps the lines of a text that has several: examples."""
+    """A help formatter that keeps the lines of a multi-line text: examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 def behind_the_verb(words: Sequence[str], verbs: Container[str], with_actions: Container[str]) -> list[str]:
-    """Return the words of a command line with the options that precede the verb moved behind it, and behind its action.
+    """Return the words with the options that precede the verb moved after it, or after its action.
 
     >>> behind_the_verb(["--json", "-s", "a", "binlog", "list", "shop"], {"binlog"}, {"binlog"})
     ['binlog', 'list', '--json', '-s', 'a', 'shop']
@@ -61,26 +61,26 @@ def behind_the_verb(words: Sequence[str], verbs: Container[str], with_actions: C
 
 
 def _first(words: Sequence[str], is_meant: Callable[[str], bool]) -> int | None:
-    """Return the index of the first word that is meant and is not the value of an option; None: there is none."""
+    """Return the index of the first word that `is_meant` and is not an option's value; None if there is none."""
     found = (at for at, word in enumerate(words) if is_meant(word) and (not at or words[at - 1] not in VALUE_OPTIONS))
     return next(found, None)
 
 
 VALUE_OPTIONS: Final = frozenset({"--meta-url", "--work-dir", "--source", "-s", "--password-env", "--source-file"})
-"""Options that precede a verb and whose value may be the name of one."""
+"""Options that may precede a verb and whose value may be the name of a verb."""
 
 
 Command = Callable[[argparse.Namespace, Output], Exit]
 
 
 class Subparsers(Protocol):
-    """The object that `ArgumentParser.add_subparsers` returns, as far as it is used here."""
+    """The part of `ArgumentParser.add_subparsers`'s result that is used here."""
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
 
 
 def add_sources(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add -s, which may be repeated: the sources that are meant, by default all."""
+    """Add -s, which may be repeated: the chosen sources, by default all."""
     parser.add_argument(
         "--source", "-s", metavar="SOURCE-ID", action="append", required=required, default=[], dest="sources"
     )
@@ -88,7 +88,7 @@ def add_sources(parser: argparse.ArgumentParser, *, required: bool = False) -> N
 
 @dataclass(frozen=True)
 class Verbs:
-    """The place where verbs are added. `shared`: the options of all of them; `described`: what is said of each."""
+    """The registry of verbs. `shared`: options of all verbs; `described`: the description of each."""
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser
@@ -97,12 +97,12 @@ class Verbs:
 
     def add(self, name: str, command: Command, description: str = "") -> argparse.ArgumentParser:
         """Add a verb; the caller adds its arguments."""
-        said = description or self.described[name]
+        text = description or self.described[name]
         parser = self.subparsers.add_parser(
             name,
             parents=[self.shared],
-            help=said,
-            description=said,
+            help=text,
+            description=text,
             epilog=_listed(self.examples.get(name, ())),
             formatter_class=HelpFormatter,
         )
@@ -110,15 +110,15 @@ class Verbs:
         return parser
 
     def below(self, name: str, metavar: str) -> Verbs:
-        """Add a verb that has verbs of its own."""
-        said = self.described[name]
+        """Add a verb with actions of its own."""
+        text = self.described[name]
         epilog = _listed(self.examples.get(name, ()))
         parser = self.subparsers.add_parser(
-            name, help=said, description=said, epilog=epilog, formatter_class=HelpFormatter
+            name, help=text, description=text, epilog=epilog, formatter_class=HelpFormatter
         )
         return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {}, {})
 
 
 def _listed(examples: tuple[str, ...]) -> str | None:
-    """Return the examples at the end of a help. The `%` of argparse's own formats is doubled."""
+    """Return the examples at the end of a help text. The `%` of argparse's own formats is doubled."""
     return "examples:\n  " + "\n  ".join(examples).replace("%", "%%") if examples else None

@@ -1,10 +1,10 @@
 """`purge-relay`: remove relay files that no task needs, on this machine or by the relay that runs where they lie.
 
-    purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   everything in front of that file
+    purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   all files before this one
     purge-relay -s SOURCE --time 'YYYY-MM-DD hh:mm:ss'      files that ended before (local time)
-    purge-relay -s SOURCE --inactive                        everything that nobody needs
+    purge-relay -s SOURCE --inactive                        all files that no task needs
 
-With --dry-run nothing is touched, and the answer lists what would go. A relay may be writing meanwhile.
+With --dry-run nothing is removed, and the answer lists the files. A relay may be writing at the same time.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def add_verbs(verbs: Verbs) -> None:
     what.add_argument("--filename", "-f", metavar="FILE", help="purge all files before this one")
     what.add_argument("--time", metavar="TIME", type=local_time, help="purge files that ended before, in local time")
     what.add_argument("--inactive", action="store_true", help="purge all files that no task needs")
-    parser.add_argument("--sub-dir", metavar="DIR", help="where FILE is; default: the newest sub-directory")
-    parser.add_argument("--dry-run", action="store_true", help="remove nothing, say what would go")
-    file_help = "the source's file, if its relay log lies elsewhere (relay-dir)"
+    parser.add_argument("--sub-dir", metavar="DIR", help="sub-directory of FILE; default: the newest one")
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing, list the files")
+    file_help = "the source's file, if its relay log is elsewhere (relay-dir)"
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help=file_help)
     meta.add_arguments(parser)
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Purge relay logs; `msg` of the answer says what was kept, and for whom. Raises PurgeUnclear, OtherSource."""
+    """Purge relay logs; `msg` of the answer lists the kept files and their users. Raises PurgeUnclear, OtherSource."""
     if arguments.filename is not None and len(arguments.sources) != 1:
         raise PurgeUnclear("for --filename, only one source can be given at a time")
     request = request_of(arguments.filename, arguments.sub_dir, arguments.time, inactive=arguments.inactive)
@@ -56,7 +56,7 @@ def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def local_time(text: str) -> datetime:
-    """Parse `YYYY-MM-DD hh:mm:ss`, local unless it names its offset."""
+    """Parse `YYYY-MM-DD hh:mm:ss`, in local time unless it has an offset."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError as error:

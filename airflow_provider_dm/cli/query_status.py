@@ -1,4 +1,4 @@
-"""`query-status`: what the metadata DB knows, in the shape that DM's dmctl prints.
+"""`query-status`: the state of tasks, sources and relays in the metadata DB, in the format of DM's dmctl.
 
 query-status              every task with its status and sources
 query-status TASK         the task's subtasks, source by source

@@ -1,9 +1,9 @@
-"""The relay's verbs: `start-relay` (in the foreground, or a wish), `stop-relay`, `pause-relay`, `resume-relay`.
+"""The relay's verbs: `start-relay` (in the foreground, or as a request), `stop-relay`, `pause-relay`, `resume-relay`.
 
-What a relay shall do is a wish in the metadata DB; a running relay looks every second, wherever it runs. So all
-verbs work from any machine, but none of them starts a process there: `start-relay --source-file` is the process.
-A source whose tasks pull for themselves (`enable-relay: false`) has no relay that could obey: the verbs refuse. DM's
-worker is the host of the relay, or the source; another name is refused.
+The desired state of a relay is in the metadata DB, which a running relay reads every second on any machine. So all
+verbs work from any machine, but none starts a process there: `start-relay --source-file` is the process itself. A
+source whose tasks pull for themselves (`enable-relay: false`) has no relay that could obey: the verbs refuse. DM's
+worker is the host of the relay, or the source; other names are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayS
 from airflow_provider_dm.launch.workdir import private_directory, shared_relay
 
 OBEY_SECONDS: Final = 15.0
-"""A relay looks for wishes every second, and reports every second."""
+"""A relay reads its desired state every second, and reports every second."""
 _LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class SourceNotNamed(DmError):
 
     code = "DM-1313"
     what = "{verb}: no source is named."
-    hint = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
+    hint = "Give -s SOURCE-ID for a running relay, or --source-file SOURCE.yaml to run one here."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -69,8 +69,8 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Run a relay in the foreground where a file is given, else only record the wish that one runs. Raises
-    SourceNotNamed, and what a relay in the foreground ends with.
+    """Run a relay in the foreground if a file is given, otherwise request that a relay runs. Raises SourceNotNamed, and
+    the error of a relay in the foreground.
     """
     if arguments.source_file is not None:
         return _run_here(arguments, output)
@@ -89,7 +89,7 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Run a relay until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
+    """Run a relay until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay, which is raised."""
     config = load_source_of(arguments.source_file, arguments.source)
     config.require_supported()
     here = socket.gethostname()
@@ -111,10 +111,9 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
-    """Tell whether `stop-relay` was said. A relay that runs reads that by itself; one that stands by for another does
-    not.
+    """Return True if `stop-relay` was requested. A running relay obeys by itself; a standby for another relay does not.
 
-    A metadata DB that does not answer for a moment says nothing.
+    False if the metadata DB is not reachable.
     """
     with TransientErrorsLogged(log.warning):
         return store.relay_desired(config.source_id) is Stage.STOPPED
@@ -122,7 +121,7 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
 
 def _operate(arguments: argparse.Namespace, output: Output, *, op: str | None, stage: Stage) -> Exit:
-    """Record the wish for all sources that have a relay to obey it, then wait for each relay to obey.
+    """Record the request for all sources with a relay, then wait until each relay obeys.
 
     `op`: DM's name of the operation in the answer; None: DM's answer has none.
     """
@@ -147,7 +146,7 @@ def _refusal_in(store: MetaStore, source: str, arguments: argparse.Namespace, st
 
 
 def _refusal(source: str, status: RelayStatus | None, workers: Sequence[str], stage: Stage) -> str:
-    """Return why no relay of a source can be asked for a stage; "": one can, or may run later."""
+    """Return why no relay of a source can fulfil a request; "" if one can, now or later."""
     if status is not None and status.task and _is_alive(status):
         task, of_task = status.task, f"task {status.task} pulls the log of {source} for itself (`enable-relay: false`)"
         if stage is Stage.RUNNING:
@@ -164,14 +163,14 @@ def _unknown_worker(source: str, host: str, workers: Sequence[str]) -> str:
 
 
 def _is_alive(status: RelayStatus | None) -> bool:
-    """Tell whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
+    """Return True if a relay process is live and can obey. On this machine the process itself is checked."""
     if status is None or not health.is_alive(status, health.FRESH_SECONDS):
         return False
     return not has_ended(status.process)
 
 
 def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
-    """Return the relay's status once it is in that stage, is gone, or the time is over."""
+    """Return the relay's status once it has that stage, has ended, or the time is over."""
     deadline = time.monotonic() + OBEY_SECONDS
     while True:
         status = store.relay_status(source)
@@ -181,10 +180,10 @@ def _wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStat
 
 
 def _trouble(status: RelayStatus | None, stage: Stage, source: str) -> str:
-    """Return what there is to say about a wish: nothing when it has come true."""
-    error = f" (its last error: {health.said(status.error)})" if status and status.error else ""
+    """Return why a request is not fulfilled; "" if it is."""
+    error = f" (its last error: {health.error_text(status.error)})" if status and status.error else ""
     if status is not None and stage is Stage.STOPPED and not _is_alive(status):
-        return ""  # a relay of this source has run, and none does
+        return ""  # a relay of this source has run, and none runs now
     if status is None or not _is_alive(status):
         return f"no relay of {source} is running{error}"
     if status.stage is not stage:

@@ -1,7 +1,7 @@
 """`dmctl run`: a whole task in the foreground, without Airflow, by the same Spark apps.
 
-The same command, given again after a Ctrl-C, a crash or a reboot, continues: progress is in the target, the work
-directory belongs to the task, and the run takes its own lease over.
+The same command, repeated after a Ctrl-C, a crash or a reboot, continues: progress is in the target, the work directory
+belongs to the task, and the run takes over its own lease.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UntilAmbiguous(DmError):
     sources: int
 
     code = "DM-9042"
-    what = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
+    what = "--until {until} is a place in one source's binlog, but the task has {sources} sources."
     hint = "Use caught-up, or a task of one source."
 
 
@@ -53,15 +53,15 @@ def add_verbs(verbs: Verbs) -> None:
         metavar="caught-up|FILE:POSITION|forever",
         default=UNTIL_CAUGHT_UP,
         type=_until,
-        help="where incremental sync ends (default: %(default)s: where the sources were when it began to look)",
+        help="end of the incremental sync (default: %(default)s: the sources' locations at its start)",
     )
     parser.add_argument("--no-verify", action="store_true", help="do not compare the rows at the end")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what a run in the foreground takes, and one that is started to go on by itself."""
+    """Add the arguments of a run in the foreground, which a run in the background shares."""
     add_file_arguments(parser)
-    begins = "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
+    begins = "start of an incremental task without a checkpoint: 'YYYY-MM-DD hh:mm:ss' in the source's time zone"
     parser.add_argument("--start-time", metavar="TIME", default="", type=_time, help=begins)
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     memory = SparkSettings.driver_memory
@@ -75,7 +75,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Run all phases of a task. Raises DmError for everything that stops before the first phase."""
+    """Run all phases of a task. Raises DmError for problems before the first phase."""
     inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise UntilAmbiguous(arguments.until, len(inputs.sources))

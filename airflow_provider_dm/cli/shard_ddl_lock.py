@@ -1,8 +1,8 @@
-"""`shard-ddl-lock`: what the shards of merged tables wait for, and what a person decides about it.
+"""`shard-ddl-lock`: the pending DDL of merged tables' shards, and the decisions of a person about it.
 
-shard-ddl-lock [TASK]              the locks, as the metadata DB has them
-shard-ddl-lock unlock ID           let its owner run the DDL (or `--action skip`: take it for run), others go on
-show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
+shard-ddl-lock [TASK]              the locks in the metadata DB
+shard-ddl-lock unlock ID           the owner executes the DDL (or `--action skip`: it counts as executed), others
+continue show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def _add_decision(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--owner", "-o", metavar="SOURCE-ID", help="whose DDL is run; default: who came first")
-    parser.add_argument("--number", type=int, metavar="N", help="the DDL that is meant; refused if another waits now")
-    parser.add_argument("--force-remove", "-f", action="store_true", help="also while a source has not come to it")
+    parser.add_argument(
+        "--owner", "-o", metavar="SOURCE-ID", help="the source whose DDL is executed; default: the first"
+    )
+    parser.add_argument("--number", type=int, metavar="N", help="the DDL; refused if another one is pending now")
+    parser.add_argument("--force-remove", "-f", action="store_true", help="even if a source has not reported it")
     parser.add_argument(
         "--action",
         choices=[one.value for one in Action],
         default=Action.EXEC.value,
-        help="skip: you have made the change in the target yourself",
+        help="skip: you have executed the change in the target yourself",
     )
 
 
 def shard_ddl_lock(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Show locks, or decide about one, as the words say. Raises LockRefuses."""
+    """Show locks, or decide about one, according to the words. Raises LockRefuses."""
     words: list[str] = arguments.words
     if words[:1] == ["unlock"] and len(words) == 2:
         arguments.id = words[1]
         return unlock_lock(arguments, output)
     if words[:1] == ["unlock"] or len(words) > 1:
-        raise LockRefuses(" ".join(words[1:]), "one lock is named by its ID, in quotes")
+        raise LockRefuses(" ".join(words[1:]), "give the ID of one lock, in quotes")
     arguments.task = words[0] if words else None
     return show_locks(arguments, output)
 
@@ -67,5 +69,5 @@ def unlock_lock(arguments: argparse.Namespace, output: Output) -> Exit:
         action = Action(arguments.action)
         owner, force, number = arguments.owner, arguments.force_remove, arguments.number
         lock = unlock(store, arguments.id, owner=owner, action=action, force=force, number=number)
-    said = f"{lock.owner} does it at its next look; a task that has stopped: when it is run again"
-    return output.document({"result": True, "msg": said})
+        msg = f"{lock.owner} executes it when it reads the lock; a stopped task does so in its next run"
+    return output.document({"result": True, "msg": msg})

@@ -1,8 +1,8 @@
-"""`start-task`: `dmctl run TASK.yaml --until forever` that goes on by itself when this command has answered.
+"""`start-task`: `dmctl run TASK.yaml --until forever` in the background.
 
-DM's dmctl hands a task to workers that run already. Here a process of its own, which no terminal holds, is started on
-this machine, and the command answers when its first app works on all sources, or with what has refused it. From then on
-the metadata DB says how it stands, and `pause-task`, `resume-task` and `stop-task` reach it there.
+DM's dmctl passes a task to running workers. Here a process without a terminal is started on this machine, and the
+command answers when its first app works on all sources, or with the error that prevented it. From then on the metadata
+DB has its state, and `pause-task`, `resume-task` and `stop-task` reach it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_provider_dm.launch.task_control import live_run, operate, want_runn
 from airflow_provider_dm.launch.workdir import TaskDir
 
 START_SECONDS: Final = 120.0
-"""Precheck, relays and the start of a JVM, on a busy machine."""
+"""Time for precheck, relays and the start of a JVM, on a busy machine."""
 _LOOK_SECONDS: Final = 0.25
 LOG: Final = "start-task.log"
 ANSWER: Final = "start-task.json"
@@ -41,14 +41,14 @@ ANSWER: Final = "start-task.json"
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("start-task", start_task)
-    removing = "forget first what is known of the task in the target, as DM does: it begins from nothing"
+    removing = "first remove the task's state from the target, as DM does: it starts from the beginning"
     parser.add_argument("--remove-meta", action="store_true", help=removing)
     add_run_arguments(parser)
 
 
 def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Start the task, or let it go on where it is paused. Raises for files that no run would take, and LeaseHeld where
-    something is to be forgotten under a run."""
+    """Start the task, or resume it if it is paused. Raises for invalid files, and LeaseHeld if state is to be removed
+    during a run."""
     inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     task = inputs.task
     directory = TaskDir.of(task.name, meta.root_of(arguments))
@@ -74,7 +74,7 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
-    """Resume the sources of a running task that a person or an error has paused. Without any, refuse, as DM does."""
+    """Resume the paused sources of a running task. If there are none, refuse, as DM does."""
     paused = [
         one
         for one in store.list_subtasks(task=task.name)
@@ -100,8 +100,8 @@ class _Child:
 
     @classmethod
     def start(cls, arguments: argparse.Namespace, directory: TaskDir) -> _Child:
-        """Start it in a session of its own. Its logins are in its environment and in its files, as ours are; the URL of
-        the metadata DB reaches it by a pipe.
+        """Start the process in its own session. It inherits the credentials in the environment and in files; the URL of
+        the metadata DB is passed by a pipe.
         """
         log_path, answer_path = directory.path / LOG, directory.path / ANSWER
         with _private(log_path) as log, _private(answer_path) as answer:
@@ -119,9 +119,8 @@ class _Child:
         return cls(process, log_path, answer_path)
 
     def first_words(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
-        """Wait until an app that is none of `before` works on all sources, and return ""; or return what has ended it.
-
-        From then on the other verbs find the task.
+        """Wait until an app that is not in `before` works on all sources, and return ""; or return the error that ended
+        it. From then on the other verbs find the task.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -133,18 +132,18 @@ class _Child:
             if ended:
                 return self._last_words()
             time.sleep(_LOOK_SECONDS)
-        return f"it has not begun after {START_SECONDS:.0f} s; its log is {self.log_path}"
+        return f"it has not started after {START_SECONDS:.0f} s; its log is {self.log_path}"
 
     def _last_words(self) -> str:
         try:
-            said = str(json.loads(self.answer_path.read_text(encoding="utf-8"))["msg"])
+            msg = str(json.loads(self.answer_path.read_text(encoding="utf-8"))["msg"])
         except (OSError, ValueError, KeyError):
-            said = ""
-        return said or f"it ended with exit code {self.process.returncode}; its log is {self.log_path}"
+            msg = ""
+        return msg or f"it ended with exit code {self.process.returncode}; its log is {self.log_path}"
 
 
 def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
-    """Return what `dmctl run` is called with. The metadata DB's URL, which may have a password, is in its stdin."""
+    """Return the arguments of `dmctl run`. The metadata DB's URL, which may contain a password, is passed by stdin."""
     words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
     words += ["--meta-url", meta.FROM_STDIN]
     for file in arguments.sources:
@@ -161,5 +160,5 @@ def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
 
 
 def _private(path: Path) -> IO[bytes]:
-    """Open a file that only its owner can read, emptied."""
+    """Create or truncate a file that only its owner can read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")

@@ -1,7 +1,7 @@
 """DM's documents as tables, for people at a terminal. Pure: documents in, `rich` renderables out.
 
-A list of objects is a table with a column for each key that has a value in one of them; the status of subtasks, which
-is nested, gets columns of its own. Everything else is a line `key: value`.
+A list of objects is a table with a column for each key that has a value in any of them; the status of subtasks, which
+is nested, has fixed columns. Everything else is a line `key: value`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _STYLES: Final = {
     "fail": "red",
     "no": "red",
 }
-"""Colours of words that are the whole of a cell."""
+"""Colours of words that fill a whole cell."""
 
 _TITLES: Final = {"taskName": "task", "taskStatus": "status", "errorMsg": "found", "instruction": "what to do"}
 _LEFT_OUT: Final = frozenset({"op", "result", "error"})
-"""Keys of a document that its tables, or the error on stderr, show."""
+"""Keys of a document that its tables, or the error on stderr, already show."""
 
 
 def tables_of(body: Json) -> Iterator[RenderableType]:
-    """Yield what a document looks like, from top to bottom."""
+    """Yield the parts of a document, from top to bottom."""
     for key, value in body.items():
         if key in _LEFT_OUT or value in ("", None):
             continue
@@ -54,7 +54,7 @@ def tables_of(body: Json) -> Iterator[RenderableType]:
 
 
 def table_of(rows: Sequence[Json]) -> Table:
-    """Return a table of these objects, without the columns that are empty in all of them."""
+    """Return a table of these objects, without columns that are empty in all of them."""
     keys = dict.fromkeys(key for one in rows for key, value in one.items() if _text(value))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for key in keys:
@@ -66,21 +66,21 @@ def table_of(rows: Sequence[Json]) -> Table:
 
 
 def _status(sources: Sequence[Json]) -> Iterator[RenderableType]:
-    """Yield the subtasks and relays of sources, then their errors with what to do about each."""
+    """Yield the subtasks and relays of sources, then their errors with the remedies."""
     yield table_of([row for one in sources for row in _rows(one)])
     for one in sources:
         relay = (one.get("sourceStatus") or {}).get("relayStatus") or {}
         name = str((one.get("sourceStatus") or {}).get("source", ""))
         for unit in ({"name": "relay", **relay}, *one.get("subTaskStatus", ())):
             for error in (unit.get("result") or {}).get("errors", ()):
-                said = f"{error['Message']} {error['Workaround']}".strip()
-                yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {said}", style="red")
+                text = f"{error['Message']} {error['Workaround']}".strip()
+                yield Text(f"{name}, {unit['name']}: {error['ErrCode']} {text}", style="red")
             for group in (unit.get("sync") or {}).get("unresolvedGroups", ()):
-                yield Text(f"{name}, {unit['name']}: rows are held back: {group.get('waits', '')}", style="yellow")
+                yield Text(f"{name}, {unit['name']}: rows are held: {group.get('waits', '')}", style="yellow")
 
 
 def _rows(one: Json) -> Iterator[Json]:
-    """Yield a row for each subtask of a source; of a source without any, one for its relay."""
+    """Yield a row for each subtask of a source; for a source without subtasks, one for its relay."""
     status = one.get("sourceStatus") or {}
     relay = status.get("relayStatus") or {}
     whole = {"source": status.get("source") or one.get("msg", ""), "relay": relay.get("stage", "")}
@@ -102,7 +102,7 @@ def _rows(one: Json) -> Iterator[Json]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as a cell shows it.
+    """Return the text of a cell.
 
     >>> _text(True), _text(None), _text(["a", "b"]), _text({"a": 1})
     ('yes', '', 'a, b', '{"a": 1}')

@@ -1,9 +1,9 @@
-"""`pause-task`, `resume-task`, `stop-task`: a person's wish, by the metadata DB, for apps wherever they run.
+"""`pause-task`, `resume-task`, `stop-task`: a person's request, through the metadata DB, to apps on any machine.
 
-Each takes a task by its name or its file, or `-s SOURCE` for all tasks of a source, or both. `stop-task` also forgets
-what has ended: a stopped task keeps its files in the relay logs of its sources, as it may be run again, and this verb
-releases them. Its checkpoint in the target stays: run again, the task goes on from there, if relay log or upstream
-still have what it needs.
+Each takes a task by its name or its file, or `-s SOURCE` for all tasks of a source, or both. `stop-task` also removes
+the state of an ended task: a stopped task keeps its files in the relay logs of its sources, as it may be run again, and
+this verb releases them. Its checkpoint in the target remains: a new run continues there, if the relay log or the
+upstream still has the log that it needs.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class TaskNotNamed(DmError):
 
     code = "DM-9043"
     what = "{verb} needs a task, or -s with a source for all of its tasks."
-    hint = "dmctl query-status shows what there is."
+    hint = "`dmctl query-status` shows tasks and sources."
 
 
 def add_verbs(verbs: Verbs) -> None:
-    for op, wish in (("Pause", Stage.PAUSED), ("Resume", Stage.RUNNING), ("Stop", Stage.STOPPED)):
-        parser = verbs.add(f"{op.lower()}-task", partial(_operate, op=op, wish=wish))
+    for op, desired in (("Pause", Stage.PAUSED), ("Resume", Stage.RUNNING), ("Stop", Stage.STOPPED)):
+        parser = verbs.add(f"{op.lower()}-task", partial(_operate, op=op, desired=desired))
         parser.add_argument("task", metavar="TASK|TASK.yaml", nargs="?")
         add_sources(parser)
         meta.add_arguments(parser)
 
 
-def _operate(arguments: argparse.Namespace, output: Output, *, op: str, wish: Stage) -> Exit:
-    """Pass the wish on, wait until it has come true, and print DM's document."""
+def _operate(arguments: argparse.Namespace, output: Output, *, op: str, desired: Stage) -> Exit:
+    """Store the request, wait until it is fulfilled, and print DM's document."""
     if arguments.task is None and not arguments.sources:
         raise TaskNotNamed(arguments.verb)
     task = _name_of(arguments.task) if arguments.task is not None else None
@@ -48,20 +48,20 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str, wish: St
         known = store.list_subtasks(task=task)
         chosen = [one for one in known if not arguments.sources or one.source in arguments.sources]
         msg = refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
-        answers = operate(store, chosen, wish) if not msg else []
+        answers = operate(store, chosen, desired) if not msg else []
     return output.sources(op, [_shown(one, with_task=task is None) for one in answers], msg)
 
 
 def _name_of(given: str) -> str:
-    """Return the task's name, which may be given by its file, as with DM. Raises ConfigError."""
+    """Return the task's name, which may be given by its file, as in DM. Raises ConfigError."""
     return load_task(Path(given)).name if given.endswith((".yaml", ".yml")) else given
 
 
 def _unknown(task: str | None, sources: Sequence[str]) -> str:
     of_sources = f" on {', '.join(sources)}" if sources else ""
-    return f"no task is known{of_sources}" if task is None else f"no task {task} is known{of_sources}"
+    return f"no task is known{of_sources}" if task is None else f"task {task} is not known{of_sources}"
 
 
 def _shown(answer: ControlOutcome, *, with_task: bool) -> dict[str, Any]:
-    said = source_answer(answer.source, answer.host, answer.trouble)
-    return {"task": answer.task, **said} if with_task else said
+    shown = source_answer(answer.source, answer.host, answer.trouble)
+    return {"task": answer.task, **shown} if with_task else shown

@@ -1,4 +1,4 @@
-"""DM's verbs that this release does not have: each says so, and what to use instead."""
+"""DM's verbs that this release does not support: each names an alternative."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_FILES: Final = "Configuration is in your files and in Airflow's connections."
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Make the verbs known to the parser; `main` lets any arguments pass to `refuse`."""
+    """Add the verbs to the parser; `main` passes any arguments to `refuse`."""
     for name in UNSUPPORTED:
         verbs.add(name, refuse)
 

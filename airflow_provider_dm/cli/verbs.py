@@ -1,7 +1,7 @@
-"""The verbs of `dmctl`: which module knows each, and what the help says of it.
+"""The verbs of `dmctl`: the module of each, and its help text.
 
-A module is imported when its verb is asked for, and no other: what `dmctl run` needs takes more than a second of CPU
-time to import, which nobody who asks for the version, the help or a status should wait for.
+Only the module of the requested verb is imported: importing the modules of `dmctl run` takes more than a second of CPU
+time, which the version, the help or a status should not need.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "doctor": Verb(
         "doctor",
-        "check this machine, the metadata DB and, with files, sources and task; name the remedy of each failure",
+        "check this machine, the metadata DB and, with files, sources and task; each failure has a remedy",
         ("doctor", "doctor -s mysql-01.yaml", "doctor task.yaml -s mysql-01.yaml -s mysql-02.yaml"),
     ),
     "query-status": Verb(
         "query_status",
-        "show tasks, subtasks and relays as the metadata DB knows them",
+        "show the state of tasks, subtasks and relays",
         (
             "query-status",
             "query-status shop",
@@ -56,7 +56,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "start-task": Verb(
         "start_task",
-        "start a task that goes on by itself, or let a paused one go on",
+        "start a task in the background, or resume a paused one",
         (
             "start-task task.yaml -s mysql-01.yaml",
             "start-task task.yaml -s mysql-01.yaml --remove-meta",
@@ -64,12 +64,12 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "import-checkpoint": Verb(
         "import_checkpoint",
-        "let a task of DM go on here, from DM's checkpoint in the target",
+        "take over a task of DM, at DM's checkpoint in the target",
         ("import-checkpoint task.yaml -s mysql-01.yaml",),
     ),
     "pause-task": Verb(
         "task_control",
-        "let a task, or all tasks of a source, wait between two epochs",
+        "pause a task, or all tasks of a source, between two epochs",
         (
             "pause-task shop",
             "pause-task -s mysql-01",
@@ -77,18 +77,18 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "resume-task": Verb(
         "task_control",
-        "let what is paused go on",
+        "resume paused tasks",
         (
             "resume-task shop",
             "resume-task shop -s mysql-01",
         ),
     ),
     "stop-task": Verb(
-        "task_control", "end a task and forget it: relay files are not kept for it any more", ("stop-task shop",)
+        "task_control", "end a task and remove its state: relay files are not kept for it any more", ("stop-task shop",)
     ),
     "binlog": Verb(
         "binlog",
-        "skip, replace or precede a DDL statement that a task cannot go past; show a log's events",
+        "skip, replace or precede a DDL statement at which a task stops; show a log's events",
         (
             "binlog skip shop -s mysql-01",
             'binlog replace shop "ALTER TABLE shop.orders ADD COLUMN note text"',
@@ -96,11 +96,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         ),
     ),
     "handle-error": Verb(
-        "binlog", "DM's old name of `binlog`, with the action behind the task", ("handle-error shop -s mysql-01 skip",)
+        "binlog", "DM's old name of `binlog`, with the action after the task", ("handle-error shop -s mysql-01 skip",)
     ),
     "binlog-schema": Verb(
         "binlog_schema",
-        "show and change the tables by which a task reads the source's log",
+        "show and change the definitions by which a task reads the source's log",
         (
             "binlog-schema list task.yaml",
             "binlog-schema get task.yaml shop orders",
@@ -112,7 +112,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "shard-ddl-lock": Verb(
         "shard_ddl_lock",
-        "show what shards of merged tables wait for, and `unlock` one that is stuck",
+        "show pending DDL of merged tables, and `unlock` one that is stuck",
         (
             "shard-ddl-lock shop",
             "shard-ddl-lock unlock 'shop-`shop`.`orders`' --owner mysql-02",
@@ -124,15 +124,15 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "start-relay": Verb(
         "relay",
-        "pull a source's binlog in the foreground (--source-file), or let its relay go on",
+        "pull a source's binlog in the foreground (--source-file), or resume its relay",
         (
             "start-relay -s mysql-01 --source-file mysql-01.yaml",
             "start-relay -s mysql-01",
         ),
     ),
-    "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs", ("stop-relay -s mysql-01",)),
-    "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do", ("pause-relay -s mysql-01",)),
-    "resume-relay": Verb("relay", "let paused relays go on, and see that they do", ("resume-relay -s mysql-01",)),
+    "stop-relay": Verb("relay", "stop the relay of a source, on any machine", ("stop-relay -s mysql-01",)),
+    "pause-relay": Verb("relay", "pause the relays of sources and wait for it", ("pause-relay -s mysql-01",)),
+    "resume-relay": Verb("relay", "resume paused relays and wait for it", ("resume-relay -s mysql-01",)),
     "purge-relay": Verb(
         "purge_relay",
         "remove relay files that no task needs",
@@ -140,7 +140,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "operate-source": Verb(
         "operate_source",
-        "write source files as Airflow connections, or delete these",
+        "create Airflow connections from source files, or delete them",
         ("operate-source create mysql-01.yaml mysql-02.yaml", "operate-source show", "operate-source stop mysql-01"),
     ),
     "config": Verb(
@@ -154,8 +154,8 @@ VERBS: Final[Mapping[str, Verb]] = {
             "meta check",
         ),
     ),
-    **{name: Verb("unsupported_verbs", f"not yet. {instead}") for name, instead in UNSUPPORTED.items()},
+    **{name: Verb("unsupported_verbs", f"not supported. {instead}") for name, instead in UNSUPPORTED.items()},
 }
 
 WITH_ACTIONS: Final = frozenset({"meta", "binlog", "binlog-schema", "operate-schema", "operate-source", "config"})
-"""The verbs that have verbs of their own."""
+"""The verbs with actions of their own."""

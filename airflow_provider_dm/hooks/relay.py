@@ -182,7 +182,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     """
     from airflow_provider_dm.engine.meta.model import Stage
     from airflow_provider_dm.engine.mysql.location import holds
-    from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, is_alive, said
+    from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, error_text, is_alive
 
     if status is None:
         return Behind("no relay of this source has reported yet")
@@ -193,16 +193,16 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     if held and status.relay is not None:
         return CaughtUp(status.relay)
     where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"
-    silent = "" if age_of(status) <= SILENT_SECONDS else f"; it has said nothing for {age_of(status):.0f} s"
+    silent = "" if age_of(status) <= SILENT_SECONDS else f"; no report for {age_of(status):.0f} s"
     match status.stage:
         case Stage.RUNNING | Stage.NEW:
-            trouble = f"; it tries again after {said(status.error)}" if status.error and not silent else ""
+            trouble = f"; it tries again after {error_text(status.error)}" if status.error and not silent else ""
             return Behind(f"{where}{trouble}{silent}")
         case Stage.PAUSED if status.error is not None and is_alive(status, SILENT_SECONDS):
-            return Behind(f"{where}; it waits, and goes on by itself after {said(status.error)}")
+            return Behind(f"{where}; it waits, and goes on by itself after {error_text(status.error)}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
             return Behind(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:
-            return RelayEnded(f"{where}; it stopped: {said(status.error)}")
+            return RelayEnded(f"{where}; it stopped: {error_text(status.error)}")
         case unknown:
             assert_never(unknown)

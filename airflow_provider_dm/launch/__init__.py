@@ -1,5 +1,5 @@
-"""Starting what runs outside this process: Spark apps and relay processes.
+"""Starts work outside of this process: Spark apps and relay processes.
 
-`dmctl` and the Airflow operators launch by this package alone, so that both mean the same. It imports neither Airflow
-nor Spark: it has to be able to say what is wrong with them.
+`dmctl` and the Airflow operators both launch by this package, so that both behave alike. It imports neither Airflow nor
+Spark, because it has to report problems of both.
 """

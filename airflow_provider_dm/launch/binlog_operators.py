@@ -1,4 +1,4 @@
-"""Setting and reverting binlog operators on sources of a task, for `dmctl binlog`, DAGs and the page "DM"."""
+"""Sets and reverts binlog operators on sources of a task, for `dmctl binlog`, DAGs and the page "DM"."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class OtherSourceRefused(DmError):
     source: str
 
     code = "DM-9047"
-    what = "nothing was done on source {source} of task {task}, as another source has no such place."
-    hint = "Name the sources that have it."
+    what = "nothing was done on source {source} of task {task}, because the place does not exist on another source."
+    hint = "Name the sources on which it exists."
 
 
 @dataclass(frozen=True)
 class At:
-    """The place that a person means: a position, a pattern, or, without both, the DDL that a source is paused at."""
+    """A place in the log: a position, a pattern or, without both, the DDL at which a source is paused."""
 
     binlog_pos: str | None = None
     sql_pattern: str | None = None
@@ -40,7 +40,7 @@ class At:
 
 @dataclass(frozen=True)
 class OperatorOutcome:
-    """The outcome on one source: the operator that was set or reverted, or the reason why nothing was done."""
+    """The outcome on one source: the operator that was set or reverted, or the reason for doing nothing."""
 
     source: str
     result: Operator | DmError
@@ -49,7 +49,7 @@ class OperatorOutcome:
 def set_operators(
     store: MetaStore, task: str, sources: Sequence[str], at: At, kind: OperatorKind, sqls: Sequence[str]
 ) -> list[OperatorOutcome]:
-    """Store one operator for each source that is meant, or, where one cannot be stored, none at all.
+    """Store one operator for each chosen source; if one cannot be stored, store none.
 
     Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
     """
@@ -64,7 +64,7 @@ def set_operators(
 
 
 def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
-    """Remove the operator that waits at a place of each source that is meant.
+    """Remove the pending operator at a place of each chosen source.
 
     Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
     """
@@ -76,7 +76,7 @@ def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At
 
 
 def accepted(answers: Sequence[OperatorOutcome]) -> dict[str, Operator]:
-    """Return the operator of each source. Raises the error of the first source that has refused."""
+    """Return the operator of each source. Raises the first error of a source."""
     refused = [one.result for one in answers if isinstance(one.result, DmError)]
     raise_first(one for one in refused if not isinstance(one, OtherSourceRefused))
     return {one.source: one.result for one in answers if isinstance(one.result, Operator)}
@@ -89,11 +89,11 @@ def _at_places(
     at: At,
     act: Callable[[Sequence[tuple[SubtaskStatus, Place]]], list[Operator]],
 ) -> list[OperatorOutcome]:
-    """Find the place of each source, then act on all of them. Without `sources`: the sources that have an error."""
+    """Find the place on each source, then call `act` on all. Without `sources`: the sources that have an error."""
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
     subtasks = chosen_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:
-        raise BinlogPosInvalid(at.binlog_pos, "it is a place of one source's log, and the source is not named")
+        raise BinlogPosInvalid(at.binlog_pos, "it is a position in one source's log, but no source is named")
     found = [(one, _place(at, one, pattern)) for one in subtasks]
     if not sources and not all(isinstance(place, SourceHasNoError) for _, place in found):
         found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
@@ -107,7 +107,7 @@ def _at_places(
 
 
 def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:
-    """Return the place that is meant on one source, or why there is none. Raises BinlogPosInvalid."""
+    """Return the place on one source, or the reason why it does not exist. Raises BinlogPosInvalid."""
     if pattern is not None:
         return pattern
     if at.binlog_pos is not None:

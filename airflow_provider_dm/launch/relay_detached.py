@@ -1,11 +1,12 @@
-"""A relay that outlives whoever starts it: a process that no launcher holds, watched through the metadata DB alone.
+"""A relay that outlives its starter: a process without a launcher, watched through the metadata DB only.
 
-`ensure` leaves one living relay of the source, whoever runs it. One that another machine reports of is taken as it is.
-Here, the directory's lock decides: while it is held no second process is started, and the first is watched instead. A
-relay that cannot start says why while its starter still looks, so that a wrong password never becomes a silence.
+`ensure` results in one live relay of the source. A relay that reports from another machine is
+accepted. On this machine the directory's lock decides: while it is held no second process is started, and its holder is
+watched instead. `ensure` waits for the first report, so that an error at the start, such as a wrong password, is
+raised.
 
-Beside the log lies a note of the process that was started here (`<log folder>/relay-<source>.detached`). Whoever
-watches a relay may end it only if the note names it: another one may be a person's, or that of a running sync.
+A file beside the log names the process that was started here (`<log folder>/relay-<source>.detached`). A watcher may
+end a relay only if this file names it: any other relay may have been started by a person or a running sync.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from airflow_provider_dm.launch.relays import error_of, prepare_shared_relay
 from airflow_provider_dm.launch.workdir import quoted
 
 FIRST_WORDS_SECONDS: Final = 15.0
-"""A relay that cannot log in, or is refused by its upstream, has ended by then."""
+"""By then, a relay that cannot log in, or is rejected by its upstream, has ended."""
 FIRST_REPORT_SECONDS: Final = 60.0
-"""Its first report comes after its upstream has answered, or has not for as long as a connection may take."""
+"""Its first report is made after its upstream has responded, or after the time-out of a connection."""
 
 log = logging.getLogger(__name__)
 
@@ -46,29 +47,29 @@ class RelayHangs(DmError):
 
     code = "DM-9038"
     reaction = Reaction.RETRY
-    what = "the relay of source {source} holds its directory but has said nothing for minutes: {holder}"
-    hint = "Look at that process; if it hangs, end it by kill -9: the files are safe."
+    what = "the relay of source {source} holds the lock of its directory but has not reported for minutes: {holder}"
+    hint = "Check that process; if it hangs, end it by kill -9: the files are safe."
 
 
 @dataclass
 class DetachedRelay:
-    """The relay of one source. `spec` names no launcher; `environment` is the child's, and the secrets."""
+    """The relay of one source. `spec` names no launcher; `environment`: the child's; and the secrets."""
 
     spec: RelaySpec
     environment: Mapping[str, str] = field(repr=False)
     store: MetaStore
     log_path: Path
     masked: Callable[[str], str]
-    """Takes secrets out of what is shown of a log."""
+    """Masks secrets in parts of a log."""
     process: RelayProcess | None = None
-    """What was started here and not let go yet."""
+    """The process that was started here and is not released yet."""
 
     @property
     def source_id(self) -> str:
         return self.spec.source.config.source_id
 
     def ensure(self, deaths: int = 0) -> Life | None:
-        """Return a life to watch; None: it has ended already, as it was asked to. `deaths` in a row lie behind it.
+        """Return a live relay to watch; None if it has already ended on request. `deaths`: the preceding failures.
 
         Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
         """
@@ -86,7 +87,7 @@ class DetachedRelay:
                     case AsAsked():
                         return None
                     case Locked(other):
-                        holder = other  # it was faster
+                        holder = other  # it was started first
             if holder is not None:
                 if self._other_lives():
                     return Life(time.time(), deaths)
@@ -96,11 +97,11 @@ class DetachedRelay:
             if isinstance(end, Failed) or (isinstance(end, Died) and deaths > DEATHS_ALLOWED):
                 raise error_of(self.source_id, end, deaths=deaths, log_path=self.log_path, masked=self.masked)
             pause = pause_after(deaths)
-            log.warning("the relay of %s did not stay (%s); again in %.1f s", self.source_id, end or holder, pause)
+            log.warning("the relay of %s ended (%s); restart in %.1f s", self.source_id, end or holder, pause)
             time.sleep(pause)
 
     def is_ours(self) -> bool:
-        """Tell whether the living relay was started so on this machine, by an earlier attempt or just now."""
+        """Return True if the live relay was started by this class on this machine, now or by an earlier attempt."""
         if self.process is not None:
             return True
         status = self.store.relay_status(self.source_id)
@@ -111,16 +112,16 @@ class DetachedRelay:
         return status is not None and is_alive(status) and note == {"process": status.process}
 
     def let_go(self) -> None:
-        """Let the process go on by itself; nothing here ends it any more."""
+        """Release the process: it continues by itself and is not ended here any more."""
         self.process = None
 
     def end(self, grace_seconds: float) -> None:
-        """End the process that was started here, or ask that of an earlier attempt to stop; nobody else's."""
+        """End the process that was started here, or ask that of an earlier attempt to stop; no other relay."""
         process, self.process = self.process, None
         if process is not None:
             process.stop(grace_seconds)
             return
-        # In a thread: who is being killed may be in the middle of a transaction, and must not wait for himself.
+        # In a thread: the process to be killed may be in a transaction for which this one must not wait.
         asking = threading.Thread(target=self._ask_to_stop, daemon=True)
         asking.start()
         asking.join(grace_seconds)
@@ -133,14 +134,14 @@ class DetachedRelay:
         """Return the end of the log, without secrets."""
         return self.masked(end_of_log(self.log_path))
 
-    # How
+    # Internals
 
     @property
     def _note(self) -> Path:
         return self.log_path.parent / f"relay-{quoted(self.source_id)}.detached"
 
     def _start(self) -> AsAsked | Locked | Failed | Died | None:
-        """Start a process and wait for what it reports first; returns how it has ended, None while it lives."""
+        """Start a process and wait for its first report. Return how it has ended, or None while it lives."""
         prepare_shared_relay(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
@@ -149,7 +150,7 @@ class DetachedRelay:
         while process.wait(0.3) is None:
             status = self.store.relay_status(self.source_id)
             waited = time.monotonic() - began
-            if status is None or status.process != started:  # the row is its predecessor's still
+            if status is None or status.process != started:  # the row is still its predecessor's
                 if waited > FIRST_REPORT_SECONDS:
                     break
             elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
@@ -162,15 +163,15 @@ class DetachedRelay:
         return end
 
     def _is_settled(self, status: RelayStatus) -> bool:
-        """Return whether its first report suffices. One with an error may be about to end, and one that ends at a goal
-        is given the time for it.
+        """Return True if its first report suffices. A relay that reports an error, or runs up to a goal, may be about
+        to end and is given more time.
         """
         if status.error is not None:
             return False
         return status.stage is Stage.PAUSED or (self.spec.until == "stopped" and status.relay is not None)
 
     def _lives_elsewhere(self) -> bool:
-        """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
+        """Return True if a relay runs on another machine: its lock is not visible here, so its heartbeat decides."""
         status = self.store.relay_status(self.source_id)
         if status is None or status.task or is_of_this_machine(status.process):
             return False
@@ -181,7 +182,7 @@ class DetachedRelay:
         return True
 
     def _other_lives(self) -> bool:
-        """Tell whether the process here that holds the lock reports: one that is about to end is not worth watching."""
+        """Return True if the lock's holder on this machine reports: a process that is about to end is not watched."""
         deadline = time.monotonic() + HANDOVER_SECONDS
         while time.monotonic() < deadline:
             status = self.store.relay_status(self.source_id)

@@ -1,16 +1,16 @@
-"""A living relay process for every source, for as long as an app runs.
+"""Keeps a relay process running for every source, as long as an app runs.
 
 An app reads binlogs from relay directories only, so each source needs a relay that writes one. A source with
-`enable-relay: true` has a directory of its own, shared by its tasks: if some relay (`dmctl start-relay`, an operator)
-already writes it, none is started here until that one is gone. Every other source gets a private directory below the
+`enable-relay: true` has its own directory, shared by its tasks: if a relay (of `dmctl start-relay` or an operator)
+already writes it, none is started here while that relay runs. Every other source gets a private directory below the
 task, bounded by `spool-limit-mb` (engine/relay/spool.py).
 
-A relay reconnects by itself; it ends only when a person has to look (exit code 2, typed error), or when it dies. Deaths
-are answered by a restart, with growing pauses. What ends the relay of a private directory ends the work. A shared one
-can be done without for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is tried again later.
+A relay reconnects by itself; it ends only if a person has to act (exit code 2, typed error), or if it crashes. After a
+crash it is restarted with growing pauses. If the relay of a private directory fails, the work ends. A shared relay may
+be unavailable for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is retried later.
 
 A private directory is removed when the work is finished (`forget_private`), as the next run can start at its
-checkpoint; after a stop or a failure it stays, because upstream may have purged by then what it holds.
+checkpoint; after a stop or a failure it is kept, because the upstream may purge its contents.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RelayFailed(DmError):
 
 
 class RelayKeepsDying(DmError):
-    """The relay of a source dies whenever it is started."""
+    """The relay of a source crashes at every start."""
 
     source: str
     deaths: int
@@ -65,10 +65,10 @@ class RelayKeepsDying(DmError):
 
     code = "DM-9031"
     what = (
-        "the relay of source {source} died {deaths} times in a row, last with exit code {exit_code}. "
+        "the relay of source {source} crashed {deaths} times in a row, the last time with exit code {exit_code}. "
         "The end of its log ({log_path}):\n{tail}\n"
     )
-    hint = "Cure what the log names, then start it again: the relay goes on from what is on disk."
+    hint = "Fix the problem in the log, then start it again: the relay continues after its files."
 
 
 class RelayStopped(DmError):
@@ -79,11 +79,11 @@ class RelayStopped(DmError):
     hint = "Run the same command again to continue."
 
 
-# Where relay logs lie
+# Directories of relay logs
 
 
 def prepare_shared_relay(config: SourceConfig, path: Path) -> None:
-    """Prepare the directory of a relay log that tasks share; warn if the configured beginning has no effect any more.
+    """Prepare the directory of a shared relay log; warn if its configured start no longer has an effect.
 
     Raises WorkDirNotPrivate.
     """
@@ -94,7 +94,7 @@ def prepare_shared_relay(config: SourceConfig, path: Path) -> None:
 
 
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
-    """Make it ours alone; a directory outside the work directory keeps the mode that the user gave it.
+    """Make the directory private; a directory outside of the work directory keeps the mode that the user set.
 
     Raises WorkDirNotPrivate.
     """
@@ -111,7 +111,7 @@ def upstream_of(
     known: Subtask | None = None,
     until: str = UNTIL_FOREVER,
 ) -> Upstream:
-    """Return a source of a task, with the places of its logs. `known`: what the target knows of it.
+    """Return a source of a task with the directories of its logs. `known`: the state of its subtask in the target.
 
     Raises InvalidLocation for a bad `meta` of the task.
     """
@@ -132,11 +132,11 @@ def upstream_of(
 
 
 def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStatus]) -> None:
-    """Remove what was pulled for the task alone: the work is finished and the relays have ended.
+    """Remove the logs that were pulled for this task only: the work is finished and the relays have ended.
 
-    `subtasks`: how the task's sources stand. The log of one stays that needs some from before its checkpoint, as it
-    holds rows back or has prepared XA transactions; one whose end nobody could note, as what it needs is unknown then;
-    and a log into which the relay of another run writes by now.
+    `subtasks`: the state of the task's sources. A log is kept if its source needs events before its checkpoint, for
+    held rows or prepared XA transactions; if its end could not be recorded, as its needs are then unknown; and if the
+    relay of another run writes to it already.
     """
     unfinished = {one.source for one in subtasks if not _has_ended(one) or _needs_the_past(one)}
     for upstream in upstreams:
@@ -150,7 +150,7 @@ def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStat
 
 
 def _has_ended(one: SubtaskStatus) -> bool:
-    """Tell whether the last that was noted is how a sync has ended; the place is of the same note."""
+    """Return True if the last report is that of a sync that ended; the location is of the same report."""
     return one.stage in (Stage.STOPPED, Stage.FINISHED) and one.applied is not None
 
 
@@ -158,30 +158,30 @@ def _needs_the_past(one: SubtaskStatus) -> bool:
     return bool(one.needed and one.applied and one.needed.sort_key < one.applied.sort_key)
 
 
-# Keeping them alive
+# Supervising
 
 
 def error_of(
     source: str, end: AsAsked | Failed | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
 ) -> DmError:
-    """Return what the end of its relay means for whoever needs one."""
+    """Return the error that the end of a relay means for its users."""
     match end:
         case AsAsked():
             return RelayStopped(source)
         case Failed(error):
             return RelayFailed(source, error)
         case Died(code, tail):
-            # Of what is longer a message has the beginning.
+            # A message shows only the beginning of a long field.
             return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail)[-LONGEST_FIELD:])
         case _:
             assert_never(end)
 
 
 class Relays:
-    """The relays of some sources: one is started for each, and started again when it dies, until the `with` block ends.
+    """The relays of some sources: each is started, and restarted after a crash, until the `with` block ends.
 
-    They inherit `environ`, but for what holds secrets. `error` is what made one of them impossible for good; the owner
-    of the block looks at it, or at `failure`, while it waits.
+    They inherit `environ` without secrets. `error`: the final failure of a relay; the owner of the block checks it, or
+    `failure`, while waiting.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Relays:
     ) -> None:
         self.error: DmError | None = None
         self._troubles: dict[str, DmError] = {}
-        """Of relays that can be done without for a time, by source."""
+        """Failures of relays that may be unavailable for a time, by source."""
         self._meta_url = meta_url
         self._kept = [(upstream, *_kept(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
         self._stop = threading.Event()
@@ -216,14 +216,14 @@ class Relays:
             kept.stop(STOP_SECONDS)
 
     def failure(self, app: App) -> DmError | None:
-        """Return why this app cannot go on. A sync can without a shared relay; a load needs it from its beginning."""
+        """Return why this app cannot continue. A sync can without a shared relay; a load needs it from its start."""
         if self.error is not None or app == "incremental_sync":
             return self.error
         return next(iter(list(self._troubles.values())), None)
 
     def _want_running(self) -> None:
-        """Withdraw a `stop-relay` of the past before any relay starts: the relay would end at once, as if it were asked
-        to now. A person's `pause-relay` counts until `resume-relay`.
+        """Withdraw an earlier `stop-relay` before any relay starts; otherwise the relay would obey it and end. A
+        person's `pause-relay` is valid until `resume-relay`.
         """
         with MetaStore.open(self._meta_url) as store:
             for upstream, _, _ in self._kept:
@@ -244,7 +244,7 @@ class Relays:
             return
         error = error_of(source, end, deaths=kept.deaths, log_path=kept.log_path, masked=masked)
         if upstream.spool is None and upstream.fallback_dir is not None:
-            log.error("%s A sync pulls from the upstream itself until the relay works again.", error)
+            log.error("%s Syncs pull from the upstream until the relay works again.", error)
             self._troubles[source] = error
             kept.rest(LONGEST_PAUSE_SECONDS)
         else:
@@ -254,7 +254,7 @@ class Relays:
 def relay_spec(
     upstream: Upstream, meta_url: Secret, *, until: Literal["stopped", "caught-up"], launcher_pid: int | None
 ) -> tuple[RelaySpec, PassedSecrets]:
-    """Return what a relay of this source is to do, and the secrets that this names."""
+    """Return the input of a relay process for this source, and the secrets that it refers to."""
     secrets = PassedSecrets()
     source, url = source_spec(upstream, secrets), secrets.reference("META", "meta", meta_url)
     spec = RelaySpec(source=source, meta_url=url, spool=upstream.spool, launcher_pid=launcher_pid, until=until)
@@ -264,7 +264,7 @@ def relay_spec(
 def _kept(
     upstream: Upstream, meta_url: Secret, log_dir: Path, environ: Mapping[str, str]
 ) -> tuple[KeptRelay, Callable[[str], str]]:
-    """Return the keeper of a source's relay, and what takes its secrets out of a text."""
+    """Return the keeper of a source's relay, and a function that masks its secrets in a text."""
     spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
     log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
     return KeptRelay(spec, {**inherited(environ), **secrets.by_name}, log_path), secrets.masked

@@ -1,4 +1,4 @@
-"""The state of a run as the metadata DB shows it, for a process that did not start its app.
+"""The state of a run according to the metadata DB, for a process that did not start its app.
 
     row of the run        launcher      last report      state
     missing               lives         -                Working (Spark is starting)
@@ -25,11 +25,11 @@ from airflow_provider_dm.launch.status import lives
 from airflow_provider_dm.launch.submit import Outcome, SparkAppFailed, TaskTakenOver
 
 START_SECONDS: Final = 300.0
-"""The time that a launcher on another machine may take until its app reports: relays, and a JVM on a busy machine."""
+"""The maximum time from the start of a launcher on another machine to its app's first report: relays, and a JVM."""
 
 
 class RunGone(DmError):
-    """A detached run ended without an outcome, or its machine does not report any more."""
+    """A detached run ended without an outcome, or its machine no longer reports."""
 
     app: str
     run_id: str
@@ -87,7 +87,7 @@ def run_state(run: Run | None, *, launcher_ended: bool, waited_seconds: float) -
 
 
 def outcome_of(state: RunState, app: str, run_id: str) -> Outcome:
-    """Return what a run that does not work any more has done. Raises SparkAppFailed, TaskTakenOver, RunGone."""
+    """Return the outcome of a run that has ended. Raises SparkAppFailed, TaskTakenOver, RunGone."""
     match state:
         case Finished(result):
             return Outcome(result)
@@ -100,6 +100,6 @@ def outcome_of(state: RunState, app: str, run_id: str) -> Outcome:
         case Gone(reason):
             raise RunGone(app, run_id, reason)
         case Working():
-            raise RunGone(app, run_id, "it was left while it worked")
+            raise RunGone(app, run_id, "it is still running")
         case unknown:
             assert_never(unknown)

@@ -1,7 +1,7 @@
-"""Passwords on their way into a child process: by a pipe (`engine.config.secrets`), never by argv, environment or conf.
+"""Passwords for a child process: passed by a pipe (`engine.config.secrets`), never by argv, environment or conf.
 
-A reference is a name. Names are derived from what the secret belongs to, so that a job file read later has the same
-ones, and cannot collide: a source may be called "target", and `a-b` is not `a_b`.
+A reference is a name. Names are derived from the owner of the secret, so that a job file that is read later has the
+same names, and are unique: a source may be called "target", and `a-b` differs from `a_b`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 Role = Literal["SOURCE", "TARGET", "META"]
 _WITH_SECRETS: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__", "DM_META_URL", "DM_PASSWORD_")
-"""Beginnings of names of variables that no child needs: Airflow's settings and connections, and logins of ours."""
+"""Prefixes of variables that a child does not need: Airflow's settings and connections, and credentials of dmctl."""
 
 
 @dataclass
@@ -30,13 +30,13 @@ class PassedSecrets:
     by_name: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reference(self, role: Role, name: str, secret: Secret) -> SecretRef:
-        """Remember the secret; what is returned may be written anywhere."""
+        """Store the secret; the returned reference is not secret."""
         key = secret_name(role, name)
         self.by_name[key] = secret.reveal()
         return SecretRef(env=key)
 
     def endpoint(self, role: Role, endpoint: Endpoint) -> EndpointSpec:
-        """Return the endpoint with its password remembered here and referred to there."""
+        """Store the endpoint's password; return the endpoint with a reference to it."""
         password = self.reference(role, endpoint.name, endpoint.password) if endpoint.password.reveal() else None
         tls = endpoint.tls or Tls()
         return EndpointSpec(
@@ -53,7 +53,7 @@ class PassedSecrets:
         )
 
     def masked(self, text: str) -> str:
-        """Return `text` without the secrets' values. Those under four characters would mask half of every line."""
+        """Return `text` with the secrets masked, except those under four characters, which occur in ordinary text."""
         for value in self.by_name.values():
             for secret in (value, *_passwords_in(value)):
                 if len(secret) >= 4:
@@ -62,12 +62,12 @@ class PassedSecrets:
 
 
 def _absolute(path: str | None) -> str | None:
-    """Return the path of a file for a process that has another working directory."""
+    """Return the absolute path of a file, for a process with another working directory."""
     return str(Path(path).absolute()) if path else None
 
 
 def _passwords_in(value: str) -> tuple[str, ...]:
-    """Return a database URL's password, as written and as meant."""
+    """Return the password of a database URL, as written and decoded."""
     match = re.match(r"[\w+]+://[^/@:]*:(?P<password>[^/@]*)@", value)
     return (match["password"], unquote(match["password"])) if match else ()
 
@@ -83,5 +83,5 @@ def secret_name(role: Role, name: str) -> str:
 
 
 def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment of a child: without variables that hold secrets, its own or others'."""
+    """Return the environment of a child: without variables that hold secrets."""
     return {name: value for name, value in environ.items() if not name.startswith(_WITH_SECRETS)}

@@ -1,11 +1,11 @@
-"""The argv and environment of spark-submit: a pure function of the settings, the job file and where things lie.
+"""The argv and environment of spark-submit: a pure function of the settings, the job file and the paths.
 
 No secret is in argv or conf: both are world-readable in /proc, logged, and shown by Spark's UI. The app gets the path
-of a job file and finds its secrets in environment variables.
+of a job file and reads its secrets from a pipe.
 
-Spark is the one inside the pyspark of the running interpreter, whatever SPARK_HOME or PATH say: driver, launcher and
-workers must be one version (`preflight` has checked that it is one). With a cluster master the executors get the
-engine as an archive; with a local master they import what the launcher imports.
+Spark is always the one in the pyspark of the running interpreter, regardless of SPARK_HOME and PATH: driver, launcher
+and workers must have the same version (`preflight` has checked that). With a cluster master the executors get the
+engine as an archive; with a local master they import the launcher's packages.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ ENGINE_CONF: Final[Mapping[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
     # A speculative copy of a task is a second writer: fenced, but it would wait for the locks of the first.
     "spark.speculation": "false",
-    # Shuffle files are freed when the driver's JVM collects, which an idle loop never does by itself.
+    # Shuffle files are freed by the driver's JVM at a garbage collection, which an idle loop never causes.
     "spark.cleaner.periodicGC.interval": "5min",
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
-    # The host's own name may not resolve, and nobody else has to reach this driver.
+    # The host's own name may not resolve, and no other machine has to reach this driver.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
 LOCAL_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What a JVM on this machine is started with unless somebody says anything about it: it only passes bytes on to Python,
-and half of what it computes otherwise is the compiling and collecting of code and data that it will not meet again."""
+"""The options of a JVM on this machine unless others are configured: it only passes bytes on to Python, and otherwise
+spends half of its time on compiling and collecting code and data that it uses once."""
 _DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _OPTION_KEYS: Final = (_DEFAULT_OPTIONS, "spark.driver.extraJavaOptions")
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LAUNCHER_OPTIONS: Final = "SPARK_LAUNCHER_OPTS"
-"""The options of the JVM that only prints the command line of the other one."""
+"""The options of the JVM that only prints the command line of the main JVM."""
 TASK_ATTEMPTS: Final = 4
 """`local[N]` never retries a task; `local[N,4]` behaves as a cluster does."""
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class SparkAppMissing(DmError):
-    """The script of an app is not where its package should be."""
+    """The script of an app is missing in its package."""
 
     app: str
     looked_at: str
@@ -68,9 +68,9 @@ class SparkAppMissing(DmError):
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """The settings Spark is run with. `master` None: this machine, all cores that this process may use.
+    """Settings of Spark. `master` None: this machine, all cores that this process may use.
 
-    `driver_memory` as Spark writes sizes. `conf` wins over everything of ours; it must hold no secret.
+    `driver_memory`: in Spark's notation of sizes. `conf` overrides all other settings; it must not contain secrets.
     """
 
     master: str | None = None
@@ -89,7 +89,7 @@ class SparkSettings:
 
 @dataclass(frozen=True)
 class Command:
-    """A command to execute. `environment` is added to the launcher's own."""
+    """A command to execute. `environment`: variables added to the launcher's own."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -105,10 +105,10 @@ def spark_submit_command(
     java_home: Path,
     environ: Mapping[str, str],
 ) -> Command:
-    """Return the command that runs `script` on `spec`, which lies in `job_file`.
+    """Return the command that runs `script` on `spec`, which is stored in `job_file`.
 
-    For a cluster master the engine's archive is written beside the job file. `environ` is what the app inherits. Raises
-    SparkAppMissing when Spark itself is not found.
+    For a cluster master the engine's archive is written beside the job file. `environ`: the environment that the app
+    inherits. Raises SparkAppMissing if Spark itself is not found.
     """
     spark_home = _package_directory("pyspark")
     java_options = local_java_options(settings, environ, spark_home)
@@ -138,17 +138,17 @@ def spark_submit_command(
 
 
 def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str]:
-    """Return Spark's configuration, name -> value, the user's last. `java_options`: of the driver's JVM."""
+    """Return Spark's configuration, name -> value, the user's last. `java_options`: those of the driver's JVM."""
     local = LOCAL_CONF if settings.is_local else {}
     java = {_DEFAULT_OPTIONS: java_options} if java_options else {}
     return {**ENGINE_CONF, **local, **java, **settings.conf}
 
 
 def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spark_home: Path) -> str:
-    """Return our options for the JVM: none on a cluster, and none where anybody else has some.
+    """Return the default options of the JVM: none on a cluster, and none if the user has configured options.
 
-    They are not added to others', as a JVM that is told of two garbage collectors does not start. Others' may be in the
-    settings' `conf`, in Spark's own defaults file, or in the environment.
+    They are not merged with the user's, as a JVM with two garbage collectors does not start. The user's options may be
+    in the settings' `conf`, in Spark's own defaults file, or in the environment.
     """
     if not settings.is_local or any(environ.get(name) for name in _OPTION_VARIABLES):
         return ""
@@ -156,14 +156,14 @@ def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spar
         return ""
     try:
         folder = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")
-        said = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+        defaults = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        said = ""
-    return "" if any(line.strip().startswith(_OPTION_KEYS) for line in said.splitlines()) else LOCAL_JAVA_OPTIONS
+        defaults = ""
+    return "" if any(line.strip().startswith(_OPTION_KEYS) for line in defaults.splitlines()) else LOCAL_JAVA_OPTIONS
 
 
 def app_script(app: str) -> Path:
-    """Return `spark_apps/<app>.py`: the package that is installed with ours. Raises SparkAppMissing."""
+    """Return the path of `spark_apps/<app>.py` in this distribution. Raises SparkAppMissing."""
     script = _apps_directory() / f"{app}.py"
     if not script.is_file():
         raise SparkAppMissing(app, str(script))
@@ -171,19 +171,19 @@ def app_script(app: str) -> Path:
 
 
 def _apps_directory() -> Path:
-    # Beside our own package first: another distribution may own a package of this name elsewhere on the path.
+    # Beside this package first: another distribution may have a package of this name elsewhere on the path.
     beside = _engine_root() / "spark_apps"
     return beside if beside.is_dir() else _package_directory("spark_apps")
 
 
-# What the child can import
+# Packages for the child
 
 
 def engine_archive(path: Path) -> Path:
-    """Write the engine and the apps as one archive for `--py-files`: the same bytes for the same files, so caches hold.
+    """Write the engine and the apps as an archive for `--py-files`, with equal bytes for equal files, for caches.
 
-    Beside each source stands its compiled form: Python cannot write one into an archive, so every worker would compile
-    what it imports, which takes as long again. A worker of another Python version takes the source.
+    It contains each source and its compiled form: Python cannot write the latter into an archive, so every worker would
+    compile what it imports, which doubles the time. A worker with another Python version uses the source.
     """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, file in sorted(_archive_members()):
@@ -202,7 +202,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def compiled(name: str, source: bytes) -> bytes:
-    """Return a module's .pyc, to be believed without a look at the source's date (PEP 552)."""
+    """Return a module's .pyc, which Python uses without comparing it with the source's date (PEP 552)."""
     code = compile(source, name, "exec", dont_inherit=True)
     flags = (1).to_bytes(4, "little")
     return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + _marshalled(code)
@@ -210,13 +210,13 @@ def compiled(name: str, source: bytes) -> bytes:
 
 def _marshalled(code: CodeType) -> bytes:
     try:
-        return marshal.dumps(code, 2)  # the newest format that does not depend on what else the process holds
+        return marshal.dumps(code, 2)  # the newest format whose bytes do not depend on the process
     except ValueError:
-        return marshal.dumps(code)  # Python 3.14 has constants that the older ones do not know
+        return marshal.dumps(code)  # Python 3.14 has constants that older formats lack
 
 
 def _archive_members() -> Iterator[tuple[str, Path]]:
-    """Yield (name in the archive, file): the engine, the apps, and nothing of the Airflow layer."""
+    """Yield (name in the archive, file): the engine and the apps, not the Airflow layer."""
     package = _engine_root() / "airflow_provider_dm"
     yield "airflow_provider_dm/__init__.py", package / "__init__.py"
     apps = _apps_directory()
@@ -227,7 +227,7 @@ def _archive_members() -> Iterator[tuple[str, Path]]:
 
 
 def _python_path(inherited: str) -> Iterator[str]:
-    """Yield the launcher's own packages first, unless they are installed where every interpreter looks anyway."""
+    """Yield the paths for the child, this distribution first, unless it is installed where every interpreter looks."""
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     ours = dict.fromkeys((_engine_root(), _apps_directory().parent))
     wanted = [str(root) for root in ours if root not in installed]
@@ -240,7 +240,7 @@ def _engine_root() -> Path:
 
 
 def _package_directory(name: str) -> Path:
-    """Return where a package lies, without importing it. Raises SparkAppMissing."""
+    """Return the directory of a package without importing it. Raises SparkAppMissing."""
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
@@ -249,5 +249,5 @@ def _package_directory(name: str) -> Path:
 
 
 def _cores() -> int:
-    """Count the cores that this process may run on: a container may be allowed fewer than the machine has."""
+    """Count the cores that this process may use: a container may be allowed fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

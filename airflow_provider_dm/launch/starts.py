@@ -1,9 +1,9 @@
-"""What is found out about a task's places before anything of it runs.
+"""Determines the start locations of a task before anything of it runs.
 
-Where DM has left a task, it goes on. An incremental task may say by a GTID set or a time where it begins: the source is
-asked once, for those sources of which nothing has begun in the target. From then on the task is one with a file and a
-position, for relays and apps alike. And where the metadata DB knows nothing of a task, as it was lost, it is told what
-the target says is needed, so that no relay begins too late and no purge takes what comes next.
+If DM has a checkpoint of the task, it continues there. An incremental task may have a GTID set or a time as its start:
+each source is asked once, if its subtask has not started in the target. Afterwards the task has a file and a position,
+for relays and apps alike. If the metadata DB has lost a task, its needs are restored from the target, so that no relay
+starts too late and no purge removes files that it needs.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ log = logging.getLogger(__name__)
 
 
 class StartTimeRefused(DmError):
-    """A time to begin at, for a task that has no place to choose."""
+    """A start time for a task whose start is already determined."""
 
     task: str
     reason: str
 
     code = "DM-9044"
-    what = "task {task} cannot begin at a time: {reason}."
-    hint = "Leave --start-time out; or give another task (another name) that begins there."
+    what = "task {task} cannot start at a time: {reason}."
+    hint = "Remove --start-time, or start another task (another name) at that time."
 
 
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
-    """Return the inputs with the places at which sources begin. `start_time`: as the command line says it now.
+    """Return the inputs with the start locations of sources. `start_time`: the argument of the command line.
 
-    Raises StartTimeRefused, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and what connecting raises.
+    Raises StartTimeRefused, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and errors of connecting.
     """
     task = inputs.task
     inputs, taken = _of_dm(inputs, start_time)
@@ -67,7 +67,7 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
         begun = begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
     if start_time and begun:
         place = next(iter(begun.values())).location
-        raise StartTimeRefused(task.name, f"the target has its checkpoint, {place}, which counts")
+        raise StartTimeRefused(task.name, f"the target has its checkpoint, {place}")
     places = {
         source.source_id: _place(task, source.source_id, endpoint)
         for source, endpoint in inputs.pairs
@@ -79,8 +79,8 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
 
 
 def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
-    """Return the inputs with the places where DM has left sources of which nothing has begun here; whether there are
-    any. A copy of theirs is DM's and complete, so this is a task that only reads the log.
+    """Return the inputs with DM's checkpoints of sources that have not started here, and whether there are any. DM has
+    completed their load, so the task only reads the log.
     """
     task = inputs.task
     try:
@@ -91,25 +91,25 @@ def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
                 for source in task.source_ids
                 if (checkpoint := to_take_over(connection, _ref(task, source), task.task_mode, known.get(source)))
             }
-    except (ServerUnreachable, AccessDenied) as error:  # the precheck says more of it, and the app asks again
-        log.info("whether DM has left a checkpoint is not known yet: %s", error)
+    except (ServerUnreachable, AccessDenied) as error:  # the precheck reports it, and the app reads it again
+        log.info("DM's checkpoint could not be read yet: %s", error)
         return inputs, False
     if not found:
         return inputs, False
     one = next(iter(found.values()))
     if start_time:
-        raise StartTimeRefused(task.name, f"the target has a checkpoint of DM, {one.point}, which counts")
+        raise StartTimeRefused(task.name, f"the target has a checkpoint of DM, {one.point}")
     has_begun = {source for source, subtask in known.items() if subtask.start is not None}
     fresh = [source for source in task.source_ids if source not in found and source not in has_begun]
     if fresh and task.task_mode is TaskMode.ALL:
-        raise one.unusable(f"it knows nothing of source {fresh[0]}, which DM has yet to load: let it finish that")
+        raise one.unusable(f"it lacks source {fresh[0]}, which DM has not loaded yet: let DM finish the load")
     places = {
         source.source_id: place_to_begin(found[source.source_id], endpoint, by_gtid=source.enable_gtid)
         for source, endpoint in inputs.pairs
         if source.source_id in found
     }
     for source, place in places.items():
-        log.info("source %s goes on where DM has left it, at %s", source, place)
+        log.info("source %s continues at DM's checkpoint, %s", source, place)
     task = task.model_copy(update={"task_mode": TaskMode.INCREMENTAL}).beginning_at(places)
     return replace(inputs, task=task), True
 
@@ -119,9 +119,9 @@ def _ref(task: TaskConfig, source: str) -> SubtaskRef:
 
 
 def tell_needs(inputs: Inputs, store: MetaStore) -> None:
-    """Tell the metadata DB what the target says is needed of the logs of sources of which it knows nothing.
+    """Record in the metadata DB, for sources that it lacks, which part of their logs the target's state needs.
 
-    Raises what connecting and the store raise.
+    Raises errors of connecting and of the store.
     """
     task = inputs.task
     known = {one.source for one in store.list_subtasks(task=task.name)}
@@ -138,11 +138,11 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             needed = needed_with(oldest_place(applied, read_prepared(connection, ref)), read_groups(connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
-            log.info("the metadata DB knew nothing of task %s on %s: it needs %s", task.name, source, needed)
+            log.info("the metadata DB lacked task %s on %s: it needs the log from %s", task.name, source, needed)
 
 
 def _asked(task: TaskConfig) -> set[str]:
-    """Return the sources whose place is yet to be found."""
+    """Return the sources whose start is not determined yet."""
     metas = {one.source_id: one.meta for one in task.mysql_instances}
     return {source for source, meta in metas.items() if task.start_time or (meta is not None and meta.only_gtid)}
 

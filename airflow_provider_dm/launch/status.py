@@ -1,7 +1,7 @@
-"""What the metadata DB knows of tasks, sources and relays, in the shape that DM's query-status gives it.
+"""The state of tasks, sources and relays in the metadata DB, in the format of DM's query-status.
 
-For `dmctl query-status` and for every page that shows the same. DM's "worker" is the host of the process that works; a
-status whose heartbeat is old is shown as Stopped, since nobody is left to say so.
+It is the base of `dmctl query-status` and of all pages that show the same. DM's "worker" is the host of the working
+process; a state without a recent heartbeat is shown as Stopped, since the process can no longer report it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from airflow_provider_dm.engine.shard.lock import Lock
 from airflow_provider_dm.launch.ddl_locks import locks_of
 
 SILENT_SECONDS: Final = 30.0
-"""A run's heartbeat comes every few seconds; one that is silent for longer is gone."""
+"""A run sends a heartbeat every few seconds; without one for longer it counts as ended."""
 
 Json = dict[str, Any]
 
 
 def status_of(store: MetaStore, task: str | None = None, sources: Sequence[str] = ()) -> Json:
-    """Return DM's document: of every task, of one task's sources, or of these sources."""
+    """Return DM's document: of all tasks, of one task's sources, or of these sources."""
     return Known(store).status(task, sources)
 
 
 class Known:
-    """What the metadata DB knows, each part read once, when it is asked for: the value of one answer."""
+    """The contents of the metadata DB, each part read on demand and once: the value of one response."""
 
     def __init__(self, store: MetaStore) -> None:
         self._store = store
@@ -54,13 +54,13 @@ class Known:
         return locks_of(self._store)
 
     def last_run(self, task: str) -> Run | None:
-        """Return the newest run of a task that loads or syncs."""
+        """Return the newest run of a task that is a load or a sync."""
         if task not in self._runs:
             self._runs[task] = last_run(self._store, task)
         return self._runs[task]
 
     def status(self, task: str | None = None, sources: Sequence[str] = ()) -> Json:
-        """Return DM's document: of every task, of one task's sources, or of these sources."""
+        """Return DM's document: of all tasks, of one task's sources, or of these sources."""
         if task or sources:
             return self._of_sources(task, sources)
         return {"result": True, "msg": "", "tasks": self._tasks()}
@@ -84,7 +84,7 @@ class Known:
         for name in sources or dict.fromkeys(one.source for one in subtasks):
             relay = self.relays.get(name)
             if relay is None and not any(one.source == name for one in known):
-                found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
+                found.append({"result": False, "msg": f"source {name} is not known: no task has run with it"})
                 continue
             of_source = [(one, self.last_run(one.task)) for one in subtasks if one.source == name]
             found.append(source_status(name, relay, of_source, self._unresolved(name)))
@@ -92,7 +92,7 @@ class Known:
         return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
 
     def _unresolved(self, source: str) -> dict[str, str]:
-        """Return by task the lock that a source waits for: the oldest, of several."""
+        """Return by task the oldest lock for which a source waits."""
         found: dict[str, str] = {}
         for lock, _ in self.locks:
             info = lock.info(source)
@@ -102,15 +102,15 @@ class Known:
 
 
 def last_run(store: MetaStore, task: str) -> Run | None:
-    """Return the newest run of a task that loads or syncs. A comparison may run beside it, and says nothing of it."""
+    """Return the newest run of a task that is a load or a sync; comparisons may run at the same time."""
     return next(iter(store.list_runs(task=task, but="verify", limit=1)), None)
 
 
-# Shaping
+# Formatting
 
 
 def lives(run: Run) -> bool:
-    """Return True if the process of a run works: it reported lately and is not known to have ended."""
+    """Return True if the process of a run works: it reported recently and is not known to have ended."""
     return run.stage is Stage.RUNNING and not _is_gone(run)
 
 
@@ -121,12 +121,12 @@ def _is_gone(run: Run) -> bool:
 
 
 def host_of(run: Run | None) -> str:
-    """Return DM's worker: the host of the process that works, or has worked last."""
+    """Return DM's worker: the host of the process that works, or worked last."""
     return run.holder.host if run is not None else ""
 
 
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
-    """Return one word, or DM's sentence about what is wrong."""
+    """Return one word, or DM's sentence about an error."""
     known = list(subtasks)
     stages = {subtask_stage(one, last_run) for one in known}
     if any(subtask_error(one, last_run) for one in known):
@@ -147,7 +147,7 @@ def source_status(
     subtasks: Sequence[tuple[SubtaskStatus, Run | None]],
     locks: Mapping[str, str] | None = None,
 ) -> Json:
-    """Return one element of `sources`. `locks`: by task the id of the DDL lock that the source waits for."""
+    """Return one element of `sources`. `locks`: by task the id of the DDL lock for which the source waits."""
     ids = locks or {}
     return {
         "result": True,
@@ -174,7 +174,7 @@ def relay_json(relay: RelayStatus) -> Json:
 
 
 def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None, lock_id: str = "") -> Json:
-    """Return DM's subTaskStatus, as far as it is known. `lock_id`: of the DDL lock that it waits for."""
+    """Return DM's subTaskStatus, as far as known. `lock_id`: of the DDL lock for which it waits."""
     stage = subtask_stage(subtask, run)
     status: Json = {
         "name": subtask.task,
@@ -182,7 +182,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "unit": subtask.unit.value.capitalize(),
         "result": _result(subtask_error(subtask, run), canceled=stage is subtask.desired is Stage.PAUSED),
         "unresolvedDDLLockID": lock_id,
-        # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
+        # Not in DM: seconds since the pause after which the sync resumes by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
     }
     match subtask.unit:
@@ -196,9 +196,9 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
 
 
 def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
-    """Return DM's status of the sync unit. Counts are the run's own; those of 64 bits are text, as in DM's JSON.
+    """Return DM's status of the sync unit. Counters are those of the run; 64-bit numbers are text, as in DM's JSON.
 
-    What its unit does not have yet is empty, as DM has it where there is nothing to say.
+    Fields that the unit does not have yet are empty, as in DM.
     """
     master = relay.master if relay else None
     applied, shown = subtask.applied, progress_of(subtask, run)
@@ -218,7 +218,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         and not holds_back(subtask, run),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
-        # None: nobody knows.
+        # None: unknown.
         "secondsBehindMaster": None if lag is None else str(round(lag)),
         "blockDDLOwner": "",
         "conflictMsg": "",
@@ -227,26 +227,26 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "recentRps": _count(shown, "recent_rps"),
         "ioTotalBytes": _count(shown, "bytes"),
         "dumpIOTotalBytes": "0",
-        # Ours: transactions of the log; rows that wait for their places in merged tables; for how long at this pace.
+        # Not in DM: transactions of the log; waiting rows of merged tables; the time left at this rate.
         "totalTransactions": _count(shown, "transactions"),
         "contested_rows": int(shown.get("contested_rows", 0)),
-        # Ours: for how long rows are held back (None: no row is, or unknown), and how much of the log is kept for them.
+        # Not in DM: how long rows have been held (None: none are, or unknown), and the size of the log kept for them.
         "heldBackSeconds": None if held_for is None else round(held_for),
         "heldBackBytes": shown.get("held_back_bytes", 0),
-        # Ours: whether safe mode is on, why, until where; exit_point: up to where rows may be applied already; what
-        # collided and was written over since the run began, by table.
+        # Not in DM: whether safe mode is on, why, until where; exit_point: up to where rows may be applied already;
+        # the overwritten collisions since the start of the run, by table.
         "safeMode": shown.get("safe_mode") or {},
         "remainingSeconds": shown.get("seconds_left"),
-        # Ours: that the end asked for lies behind the source's newest file, and may never come.
+        # Not in DM: whether the requested end is after the source's newest file, and may never be reached.
         "goalFar": str(shown.get("goal_far", "")),
     }
 
 
 def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:
-    """Return True if rows before `applied` may be missing in the target. `run`: the task's last that loads or syncs.
+    """Return True if rows before `applied` may be missing in the target. `run`: the task's last load or sync.
 
-    A sync that has not looked for held rows yet may hold some: rows that wait for their places need nothing of the log.
-    Without a sync the log that the source still needs decides.
+    A sync that has not checked for held rows yet may hold some: waiting rows need nothing of the log. Without a sync
+    the log that the source still needs decides.
     """
     shown = progress_of(subtask, run)
     groups = shown.get("unresolved_groups")
@@ -258,22 +258,22 @@ def holds_back(subtask: SubtaskStatus, run: Run | None) -> bool:
 
 
 def _group_json(group: Json) -> Json:
-    """Return one of DM's unresolvedGroups. Ours are `waits`: the reason, and `since`: the time of the first DDL."""
+    """Return one of DM's unresolvedGroups. Not in DM: `waits`, the reason, and `since`, the time of the first DDL."""
     since = group.get("since")
     shown = None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
     return {**group, "since": shown}
 
 
 def aged(subtask: SubtaskStatus, run: Run | None, key: str) -> float | None:
-    """Return an age of the run's progress, in seconds, and the time since then if the run has ended; None: unknown."""
-    said = progress_of(subtask, run).get(key)
-    if said is None or run is None:
+    """Return an age in the run's progress, in seconds, plus the time since the run ended; None if unknown."""
+    reported = progress_of(subtask, run).get(key)
+    if reported is None or run is None:
         return None
-    return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
+    return float(reported) + (0.0 if lives(run) else run.heartbeat_age_seconds)
 
 
 def _count(progress: Json, key: str) -> str:
-    """Return a number as DM's JSON has those of 64 bits.
+    """Return a 64-bit number in DM's JSON format.
 
     >>> _count({"total_rps": 12.7}, "total_rps"), _count({}, "total_rps")
     ('12', '0')
@@ -282,20 +282,20 @@ def _count(progress: Json, key: str) -> str:
 
 
 def progress_of(subtask: SubtaskStatus, run: Run | None) -> Json:
-    """Return what the run shows of this source."""
+    """Return the run's progress of this source."""
     of_source = run.progress.get(subtask.source) if run is not None else None
     return of_source if isinstance(of_source, dict) else {}
 
 
 def relay_stage(relay: RelayStatus) -> Stage:
-    """Return the stage that the relay reports; Stopped once it is silent, unless an error had paused it, as in DM."""
+    """Return the stage that the relay reports; Stopped without reports, unless an error had paused it, as in DM."""
     silent = age_of(relay) > GONE_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
+    """Return the stage that the subtask reports; Stopped if its run, working or waiting, no longer reports."""
     silent = run is None or _is_gone(run)
     works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if works and silent else subtask.stage
@@ -307,14 +307,14 @@ def _resumes_in(subtask: SubtaskStatus) -> float | None:
 
 
 def subtask_error(subtask: SubtaskStatus, run: Run | None) -> Json | None:
-    """Return what has paused the subtask: its own error, or, where it was not the sync that failed, that of the run."""
+    """Return the error that paused the subtask: its own error or, if the failure was not in the sync, the run's."""
     if subtask_stage(subtask, run) is not Stage.PAUSED:
         return None
     return subtask.error or (run.error if run is not None else None)
 
 
 def binlog(location: Location | None) -> str:
-    """Return a position as DM writes it.
+    """Return a position in DM's format.
 
     >>> binlog(Location("mysql-bin.000005", 916))
     '(mysql-bin.000005, 916)'
@@ -327,19 +327,19 @@ def _place(name: str, location: Location | None) -> dict[str, str]:
 
 
 def _result(error: Json | None, *, canceled: bool = False) -> Json | None:
-    """Return DM's result of what an error has ended, or a person has paused; None: neither."""
+    """Return DM's result after an error or a person's pause; None without either."""
     if not error and not canceled:
         return None
     return {"isCanceled": not error, "errors": [dm_error(error)] if error else [], "detail": None}
 
 
 def dm_error(error: Json) -> Json:
-    """Return an error (as `errors.describe` makes it) with DM's keys.
+    """Return an error (of `errors.describe`) with DM's keys.
 
     >>> list(dm_error({"ErrCode": "DM-4003"}))
     ['ErrCode', 'ErrClass', 'ErrScope', 'ErrLevel', 'Message', 'RawCause', 'Workaround']
     """
     level = "medium" if error.get("Reaction") == Reaction.RETRY.value else "high"
-    said = {key: error.get(key, "") for key in ("ErrCode", "ErrClass", "ErrScope")}
+    named = {key: error.get(key, "") for key in ("ErrCode", "ErrClass", "ErrScope")}
     rest = {"Message": error.get("Message", ""), "RawCause": "", "Workaround": error.get("Workaround", "")}
-    return {**said, "ErrLevel": level, **rest}
+    return {**named, "ErrLevel": level, **rest}

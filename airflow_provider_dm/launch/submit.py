@@ -1,7 +1,7 @@
-"""One Spark app as a child process: started, listened to, stopped, and its end read.
+"""One Spark app as a child process: its start, output, stop and end.
 
-What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look
-(engine/reported.py): the run row has the result, or the error, and of an app that died the end of its log is all.
+The result of an app is in its run's row in the metadata DB; its existence is that of its process. The exit code decides
+where to look (engine/reported.py): the run's row has the result or the error; of an app that died only its log remains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_provider_dm.launch.spark_command import SparkAppMissing, SparkSetti
 from airflow_provider_dm.launch.workdir import RUN_LOG, open_run_log
 
 STOP_SECONDS: Final = 3.0
-"""The time from SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
+"""The time from SIGTERM to SIGKILL. Airflow's supervisor allows a task five seconds in total."""
 TAIL_LINES: Final = 40
 
 _ON_REQUEST: Final = frozenset({reported.EXIT_STOPPED, -15, 130, -2})
@@ -49,7 +49,7 @@ class SparkAppFailed(DmError):
 
 
 class TaskTakenOver(DmError):
-    """A newer run holds the generation; this one can write nothing any more."""
+    """A newer run holds the generation; this run cannot write any more."""
 
     app: str
     run_id: str
@@ -61,7 +61,7 @@ class TaskTakenOver(DmError):
 
 
 class SparkAppDied(DmError):
-    """The app ended without saying why: killed, out of memory, or Spark itself failed."""
+    """The app ended without a report: killed, out of memory, or a failure of Spark itself."""
 
     app: str
     exit_code: int
@@ -75,7 +75,7 @@ class SparkAppDied(DmError):
 
 
 class ResultUnknown(DmError):
-    """The app has finished, and what it has come to was told to nobody."""
+    """The app exited without reporting a result."""
 
     app: str
     run_id: str
@@ -88,14 +88,14 @@ class ResultUnknown(DmError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the app has done, as its run row has it. `finished` False: it was asked to end before its goal."""
+    """The app's result, from its run's row. `finished` False: it was stopped before its goal."""
 
     result: dict[str, Any] = field(default_factory=dict)
     finished: bool = True
 
 
 class SparkApp:
-    """A running app. Made by `start`; ended by itself or by `stop`."""
+    """A running app, created by `start`; it ends by itself or by `stop`."""
 
     def __init__(
         self, job: Job, process: subprocess.Popen[bytes], script: Path, pump: _LogPump, pipe: IO[bytes]
@@ -117,11 +117,11 @@ class SparkApp:
         script: Path | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> SparkApp:
-        """Check the machine, write the job file and start spark-submit in a session of its own.
+        """Check the machine, write the job file and start spark-submit in its own session.
 
-        Every line that the app and Spark print goes to `run_dir/app.log`, with secrets masked. The app's own log
-        records are logged here as well, under their loggers, at their levels, by another thread.
-        `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
+        All output of the app and Spark is written to `run_dir/app.log` with secrets masked. The app's own log records
+        are also logged here, with their loggers and levels, by another thread. `script` replaces the app's own script.
+        Raises the errors of preflight, and SparkAppMissing.
         """
         java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
@@ -156,7 +156,7 @@ class SparkApp:
 
     @property
     def pid(self) -> int:
-        """The pid of spark-submit, which is also the id of the session."""
+        """The pid of spark-submit, which is also the session's id."""
         return self._process.pid
 
     @property
@@ -164,7 +164,7 @@ class SparkApp:
         return self._pump.path
 
     def tail(self) -> str:
-        """Return the end of what the app and Spark have printed."""
+        """Return the end of the output of the app and Spark."""
         return self._pump.tail()
 
     def poll(self) -> int | None:
@@ -172,19 +172,19 @@ class SparkApp:
         return self._process.poll()
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait for the end; None when it still runs after the timeout. Nothing of the session is left when it ended."""
+        """Wait for the end; None if it still runs after the timeout. Ends the whole session."""
         try:
-            # Without a timeout Popen holds its lock while it waits, and a signal handler's `stop` would see nothing.
+            # Without a timeout Popen holds its lock while it waits, and `stop` in a signal handler would not work.
             code = self._process.wait(_FOR_EVER_SECONDS if timeout_seconds is None else timeout_seconds)
         except subprocess.TimeoutExpired:
             return None
-        end_now(self.pid)  # a driver or worker that outlived the JVM must not write on
+        end_now(self.pid)  # a driver or worker that outlives the JVM must not write
         self._pump.join(STOP_SECONDS)
         self._pipe.close()
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns immediately; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
@@ -199,7 +199,7 @@ class SparkApp:
             self.wait(STOP_SECONDS)
 
     def outcome(self, run_of: Callable[[str], Run | None]) -> Outcome:
-        """Return what the ended app did, as `run_of` (the metadata DB) knows its run. Waits for the end.
+        """Return the outcome of the ended app; `run_of` reads its run from the metadata DB. Waits for the end.
 
         Raises SparkAppFailed, TaskTakenOver, SparkAppDied or ResultUnknown.
         """
@@ -219,12 +219,12 @@ class SparkApp:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 
     def _result(self, run_of: Callable[[str], Run | None]) -> dict[str, Any] | None:
-        """Return what the app has come to. The metadata DB may not know; then stderr has it."""
+        """Return the app's result, from the metadata DB or, if it has no record, from the app's stderr."""
         run = self._run(run_of)
         return dict(run.result) if run is not None and run.result is not None else self._pump.result
 
     def _reported(self, run_of: Callable[[str], Run | None]) -> ReportedError | None:
-        """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
+        """Return the app's own error, from the metadata DB or, if that failed, from the app's stderr."""
         run = self._run(run_of)
         return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported
 
@@ -232,12 +232,12 @@ class SparkApp:
         try:
             return run_of(self.job.spec.run_id)
         except DmError as error:
-            log.warning("how run %s has ended is not known from the metadata DB: %s", self.job.spec.run_id, error)
+            log.warning("the metadata DB cannot be read for the end of run %s: %s", self.job.spec.run_id, error)
             return None
 
 
 class _LogPump(threading.Thread):
-    """A thread that reads the app's output line by line until it closes, so that a full pipe never blocks the app."""
+    """A thread that reads the app's output until it is closed, so that a full pipe never blocks the app."""
 
     def __init__(self, stream: IO[bytes], path: Path, masked: Callable[[str], str]) -> None:
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
@@ -258,13 +258,13 @@ class _LogPump(threading.Thread):
                 self._notice(line)
 
     def tail(self) -> str:
-        """Return the last lines, and of these the end."""
-        return "\n".join(self._tail)[-LONGEST_FIELD:]  # of what is longer a message has the beginning
+        """Return the end of the last lines."""
+        return "\n".join(self._tail)[-LONGEST_FIELD:]  # a message would cut it at the end
 
     def _notice(self, line: str) -> None:
         self.reported = reported.reported_in(line) or self.reported
         self.result = reported.result_in(line) or self.result
         record = reported.log_line_in(line)
         if record is not None:
-            with suppress(Exception):  # a handler that fails must not stop the reading: the app would block
+            with suppress(Exception):  # a failing handler must not stop the reader, as the app would block
                 logging.getLogger(record.name).log(record.level, "%s", record.message)

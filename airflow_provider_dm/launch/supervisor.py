@@ -1,14 +1,14 @@
-"""The apps of one task, one after another, each beside the task's relays and watched to its end.
+"""Runs the apps of one task, one after another, each with the task's relays, and watches each to its end.
 
-What an app is started with and what else can end it is the same for everybody. Who may end it and who starts it again
-is not: Ctrl-C and a few attempts for `dmctl run`, a killed task and Airflow's retries for the operators.
+The start of an app, and the events that end it, are the same for all callers. Who may stop it and how it is retried
+differ: Ctrl-C and a few attempts for `dmctl run`, a killed task and Airflow's retries for the operators.
 
-    prepared   what the metadata DB does not know of the task is read from the target; the sources' logs are located
-    take       no other run works on the sources; a stop or pause that does not count any more is withdrawn
+    prepared   the metadata DB is completed from the target; the sources' logs are located
+    take       no other run works on the sources; stop and pause requests that no longer apply are withdrawn
     idle       a sync whose checkpoint is the end of the log needs no app
-    job        what an app is started with
-    watch      its progress is shown until it ends; its outcome is returned
-    finish     what was pulled for the task alone is removed
+    job        the input of an app
+    watch      the progress is shown until the app ends; its outcome is returned
+    finish     logs that were pulled for this task only are removed
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Supervisor:
         holder: HolderSpec,
         settings: SparkSettings,
     ) -> Self:
-        """Return the supervisor of a task. Raises as `tell_needs` and `Inputs.upstreams`."""
+        """Return the supervisor of a task. Raises the errors of `tell_needs` and `Inputs.upstreams`."""
         tell_needs(inputs, store)
         return cls(inputs, inputs.upstreams(directory, until), store, meta_url, holder, settings)
 
@@ -65,21 +65,21 @@ class Supervisor:
         return [one.source_id for one in self.upstreams]
 
     def take(self, *, withdrawn: Collection[Stage]) -> None:
-        """Wait until no other run works on the sources, then withdraw these wishes of people. Raises LeaseHeld."""
+        """Wait until no other run works on the sources, then withdraw these requests of people. Raises LeaseHeld."""
         wait_for_others(self.store, self.inputs.task.name, self.source_ids, self.holder)
         self.withdraw(withdrawn)
 
-    def withdraw(self, wishes: Collection[Stage]) -> None:
-        """Let sources run for which one of these stages is wanted."""
-        want_running(self.store, self.inputs.task.name, self.source_ids, instead_of=wishes)
+    def withdraw(self, stages: Collection[Stage]) -> None:
+        """Set the desired stage to Running for sources for which one of these stages is requested."""
+        want_running(self.store, self.inputs.task.name, self.source_ids, instead_of=stages)
 
     def idle(self, until: str) -> tuple[str, dict[str, Any]] | None:
-        """Return id and result of a sync that has nothing to apply; None: the app has to run."""
+        """Return id and result of a sync without work; None if the app has to run."""
         result = idle_result(self.inputs, self.store, until)
         return None if result is None else (note_idle(self.store, self.inputs.task.name, self.holder, result), result)
 
     def job(self, app: App, until: str) -> Job:
-        """Return what an app is to do that is started now. Raises as `build_job`."""
+        """Return the job of an app that is started now. Raises the errors of `build_job`."""
         return build_job(
             app=app,
             task=self.inputs.task,
@@ -99,7 +99,7 @@ class Supervisor:
         return watch(running, relays, self.store, audience, look)
 
     def finish(self) -> None:
-        """Remove what was pulled for the task alone: a later run begins at its checkpoint."""
+        """Remove the logs that were pulled for this task only: a later run begins at its checkpoint."""
         forget_private(self.upstreams, self.store.list_subtasks(task=self.inputs.task.name))
 
 
@@ -110,9 +110,9 @@ def watch(
     audience: Audience,
     look: Callable[[], object] = lambda: None,
 ) -> Outcome:
-    """Wait for the end of an app and show its progress to the audience; `look` is called meanwhile.
+    """Wait for the end of an app and show its progress; `look` is called in between.
 
-    Raises what a relay died of that the app needs, or what `SparkApp.outcome` raises; the app may run on then.
+    Raises the error of a relay that the app needs, while the app may still run, and the errors of `SparkApp.outcome`.
     """
     spec = running.job.spec
     audience.say(f"run {spec.run_id}; Spark's output is in {running.log_path}")

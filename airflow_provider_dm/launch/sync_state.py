@@ -1,12 +1,12 @@
-"""The rule of the sync sensors and of their trigger: is the sync of a task in the state that they wait for?
+"""The rule of the sync sensors and their trigger: whether the sync of a task has reached the awaited state.
 
-    condition     met when, for every source that is waited for
+    condition     met if, for every awaited source
     LagAtMost     the commit time of the oldest row that may be missing in the target is at most so long ago
     Passed        everything before a location of the source's log is applied
-    NothingHeld   no row that was read is held back: by DDL that shards have not made, or by another row at its place
+    NothingHeld   no row that was read is held: neither by DDL that shards have not executed, nor by a row at its key
 
-A sync that pauses, retries or does not run is waited for. One that an error has ended is not, unless the error is older
-than the waiting: the task that waits may begin before the one that runs the sync again. `judge` is pure.
+A sync that pauses, retries or does not run is waited for. A sync that ended with an error is not, unless the error is
+older than the waiting: the waiting Airflow task may start before the one that runs the sync again. `judge` is pure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NotYet:
 
 @dataclass(frozen=True)
 class SyncEnded:
-    """An error has ended the sync, and only a person can go on."""
+    """An error has ended the sync, and a person has to act."""
 
     why: str
 
@@ -72,36 +72,36 @@ def condition_json(condition: Condition) -> dict[str, Any]:
 
 
 def condition_of(value: Mapping[str, Any]) -> Condition:
-    """Return the condition that `condition_json` has written."""
+    """Return the condition that `condition_json` wrote."""
     return _KINDS[value["kind"]](**{name: one for name, one in value.items() if name != "kind"})
 
 
 def state_in(
     store: MetaStore, task: str, sources: Sequence[str], condition: Condition, *, waited_seconds: float
 ) -> SyncState:
-    """Return the state of a task's sync, on these sources or on all. Raises what reading raises."""
+    """Return the state of a task's sync, on these sources or on all. Raises errors of reading."""
     run = last_run(store, task)
     known = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
     missing = sorted(set(sources) - {one.source for one in known})
     if missing or not known:
-        return NotYet(f"the metadata DB knows no sync of task {task} on {', '.join(missing) or 'any source'} yet")
+        return NotYet(f"the metadata DB has no sync of task {task} on {', '.join(missing) or 'any source'} yet")
     return judge(known, run, condition, waited_seconds=waited_seconds)
 
 
 def judge(
     subtasks: Sequence[SubtaskStatus], run: Run | None, condition: Condition, *, waited_seconds: float
 ) -> SyncState:
-    """Return the state of a sync. `run`: the newest of the task that loads or syncs."""
+    """Return the state of a sync. `run`: the task's newest load or sync."""
     is_current = run is not None and (lives(run) or run.heartbeat_age_seconds <= waited_seconds)
     values, whys = {}, []
     for one in subtasks:
         error = subtask_error(one, run)
         if error and RESUMES_IN_SECONDS not in error:
             why = f"{one.source} is paused by an error: {ReportedError.read(error)}"
-            # An app that begins has not replaced the error of the run before yet.
+            # An app that is starting has not replaced the error of the previous run yet.
             if is_current and run is not None and one.updated_at >= run.started_at:
                 return SyncEnded(why)
-            whys.append(f"another run is awaited, as {why}")
+            whys.append(f"the next run is awaited, as {why}")
             continue
         met, value = _met(one, run, condition) if one.unit is Unit.SYNC else (False, f"its unit is {one.unit.value}")
         values[one.source] = value
@@ -109,12 +109,12 @@ def judge(
             whys.append(f"{one.source}: {value}")
     if not whys:
         return Met(values)
-    no_run = "" if run is not None and lives(run) else "; no run is at work"
+    no_run = "" if run is not None and lives(run) else "; no run is working"
     return NotYet(f"{'; '.join(whys)}{no_run}")
 
 
 def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[bool, Any]:
-    """Return whether one source meets a condition, and its value, which says why not."""
+    """Return whether one source meets a condition, and its value or the reason why not."""
     match condition:
         case LagAtMost(most):
             lag = aged(one, run, "lag_seconds")
@@ -124,13 +124,13 @@ def _met(one: SubtaskStatus, run: Run | None, condition: Condition) -> tuple[boo
         case Passed(text):
             goal = Location.from_json(json.loads(text))
             met = one.applied is not None and bool(holds(one.applied, goal))
-            return met, str(one.applied) if met else f"it is applied up to {one.applied}, and {goal} is waited for"
+            return met, str(one.applied) if met else f"it is applied up to {one.applied}, not yet up to {goal}"
         case NothingHeld():
             if progress_of(one, run).get("unresolved_groups") is None:
-                return False, "it has not looked for rows that are held back yet"
+                return False, "it has not checked for held rows yet"
             if holds_back(one, run):
                 held = aged(one, run, "held_back_seconds")
-                return False, f"rows are held back{'' if held is None else f' for {duration(held)}'}"
+                return False, f"rows are held{'' if held is None else f' for {duration(held)}'}"
             return True, None
         case unknown:
             assert_never(unknown)

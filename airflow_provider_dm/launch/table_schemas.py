@@ -1,7 +1,7 @@
 """The definitions by which a task reads rows of its source tables, for `dmctl binlog-schema` and for DAGs.
 
-They are in the target, beside the task's checkpoint. They can be read at any time; a change claims the task for a
-moment, and is refused while a run of the task is at work.
+They are stored in the target with the task's checkpoint. They can be read at any time; a change claims the task for a
+moment, and is refused while a run of the task is working.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableSchemas:
     target: Endpoint
 
     def known(self, source: str) -> Mapping[TableName, Definition]:
-        """Return the tables by which the task reads this source's log. Raises SubtaskMissing, AnswerCut."""
+        """Return the definitions by which the task reads this source's log. Raises SubtaskMissing, AnswerCut."""
         with fresh_target(self.target) as connection:
             return known_tables(connection, self._ref(source))
 
@@ -46,18 +46,18 @@ class TableSchemas:
         return found
 
     def check_selected(self, source: str, name: TableName) -> None:
-        """Raise TableNotKnown for a table that the task's block-allow-list leaves out."""
+        """Raise TableNotKnown for a table that the task's block-allow-list excludes."""
         if not self._rules(source).block_allow.allows(name):
             raise self._unknown(source, name)
 
     def change(self, store: MetaStore, source: str, name: TableName, new: Definition | None) -> None:
-        """Store another definition of a table, or forget it (None). Raises as `known` and `change_definition`."""
+        """Store another definition of a table, or remove it (None). Raises as `known` and `change_definition`."""
         self.check_selected(source, name)
-        self.known(source)  # before a claim makes a row for a subtask that has never begun
+        self.known(source)  # before a claim creates a row for a subtask that has never started
         change_definition(store, self.target, self._ref(source), name, new)
 
     def in_target(self, source: str, name: TableName) -> Definition:
-        """Return a table's definition after its target table. Raises TableNotFound, DefinitionRefused."""
+        """Return a table's definition derived from its target table. Raises TableNotFound, DefinitionRefused."""
         with fresh_target(self.target) as connection:
             return definition_at(connection, name, place=self._rules(source).router.route(name))
 
@@ -72,6 +72,6 @@ class TableSchemas:
 
 
 def in_source(endpoint: Endpoint, name: TableName) -> Definition:
-    """Return a table's definition as its source has it now. Raises TableNotFound, DefinitionRefused."""
+    """Return a table's current definition at its source. Raises TableNotFound, DefinitionRefused."""
     with connected(endpoint) as connection:
         return definition_at(connection, name)

@@ -1,11 +1,11 @@
-"""What people want of tasks: written into the metadata DB, where every running app looks, and waited for.
+"""Requests of people to tasks: written to the metadata DB, which every running app reads, and awaited.
 
-A wish is kept until another one takes its place or the subtask is forgotten, so an app that is started again after a
-death obeys it as well. Whoever starts a task anew takes it back (`want_running`), once nobody else works on it
-(`wait_for_others`): until then the wish is meant for that one.
+A request is valid until another one replaces it or the subtask is removed, so a restarted app obeys it as well. A new
+start of the task withdraws it (`want_running`), once no other run works on the task (`wait_for_others`): until then the
+request is meant for that run.
 
-An app looks every two seconds, and obeys behind the epoch or page in hand, which is meant to take a second and may take
-ten (engine/sync/epoch.py).
+An app reads requests every two seconds, and obeys after the current epoch or page, which usually takes a second and at
+most ten (engine/sync/epoch.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.health import said
+from airflow_provider_dm.engine.relay.health import error_text
 from airflow_provider_dm.launch.ddl_locks import forget_locks, withdraw
 from airflow_provider_dm.launch.status import host_of, last_run, lives
 
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 
 class TaskUnknown(DmError):
-    """No run has named the task, or not on these sources."""
+    """The task has never run, or not on these sources."""
 
     task: str
     sources: tuple[str, ...]
 
     code = "DM-9046"
-    what = "no task {task} is known on {sources}."
-    hint = "`dmctl query-status` shows the tasks and their sources; the first run of a task makes it known."
+    what = "task {task} is not known on {sources}."
+    hint = "`dmctl query-status` shows the tasks and their sources; a task is known after its first run."
 
 
 class ControlRefused(DmError):
@@ -47,12 +47,12 @@ class ControlRefused(DmError):
     reason: str
 
     code = "DM-9048"
-    what = "task {task} was not asked for anything: {reason}."
-    hint = "Ask for all sources of the task."
+    what = "nothing was requested of task {task}: {reason}."
+    hint = "Make the request for all sources of the task."
 
 
 class ControlNotObeyed(DmError):
-    """The wish is stored, and no run has fulfilled it yet."""
+    """The request is stored, and no run has fulfilled it yet."""
 
     task: str
     source: str
@@ -61,7 +61,7 @@ class ControlNotObeyed(DmError):
     code = "DM-9049"
     reaction = Reaction.RETRY
     what = "source {source} of task {task}: {trouble}."
-    hint = "The wish is stored, and the run that is at work or the next one obeys it; ask again to wait for that."
+    hint = "The request is stored, and the current run or the next one fulfils it; repeat the command to wait for it."
 
 
 def chosen_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list[SubtaskStatus]:
@@ -75,7 +75,7 @@ def chosen_subtasks(store: MetaStore, task: str, sources: Sequence[str]) -> list
 
 @dataclass(frozen=True)
 class ControlOutcome:
-    """Outcome of an order to one source of a task; `trouble` is empty where it has come true."""
+    """The outcome of a request to one source of a task; `trouble` is empty if it is fulfilled."""
 
     task: str
     source: str
@@ -84,9 +84,9 @@ class ControlOutcome:
 
 
 def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder: HolderSpec) -> None:
-    """Wait until nobody else holds these sources: one who has died renews no lease. Its app asks again when it claims.
+    """Wait until no other run holds these sources: a dead holder does not renew its lease. The app checks it again.
 
-    Raises LeaseHeld where somebody is at work.
+    Raises LeaseHeld if another run is working.
     """
     who, deadline = Holder(**holder.model_dump()), 0.0
     while (held := next(filter(None, (store.lease_held(task, one, who) for one in sources)), None)) is not None:
@@ -94,7 +94,7 @@ def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder:
         deadline = deadline or now + held.remaining_seconds + _LOOK_SECONDS
         if now > deadline:
             raise held
-        log.info("waiting whether another run is at work: %s", held)
+        log.info("waiting to see whether another run is working: %s", held)
         time.sleep(min(max(deadline - now, 0.0), OTHERS_LOOK_SECONDS) + _LOOK_SECONDS)
 
 
@@ -104,38 +104,38 @@ def want_running(
     sources: Iterable[str],
     instead_of: Collection[Stage] = (Stage.PAUSED, Stage.STOPPED),
 ) -> None:
-    """Take back what was wanted of a task that is started now: else it would pause or end at once."""
+    """Withdraw requests for a task that is started now, which would otherwise pause or end immediately."""
     wanted = {one.source: one.desired for one in store.list_subtasks(task=task)}
     for source in sources:
         if wanted.get(source) in instead_of:
             store.set_subtask_desired(task, source, Stage.RUNNING)
 
 
-def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[ControlOutcome]:
-    """Let these subtasks wait, go on, or end and be forgotten; return when they do."""
-    for one in subtasks:  # the wish for all first
-        store.set_subtask_desired(one.task, one.source, wish)
+def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], desired: Stage) -> list[ControlOutcome]:
+    """Pause, resume, or stop and remove these subtasks; return when that is done."""
+    for one in subtasks:  # all requests are stored before any is awaited
+        store.set_subtask_desired(one.task, one.source, desired)
     deadline = time.monotonic() + OBEY_SECONDS
-    answers = [_answer(store, one, wish, deadline) for one in subtasks]
+    answers = [_answer(store, one, desired, deadline) for one in subtasks]
     for answer in answers:
-        if wish is Stage.STOPPED and not answer.trouble:
+        if desired is Stage.STOPPED and not answer.trouble:
             withdraw(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
     for task in {one.task for one in subtasks}:
-        if wish is Stage.STOPPED and not store.list_subtasks(task=task):
+        if desired is Stage.STOPPED and not store.list_subtasks(task=task):
             forget_locks(store, task)
     return answers
 
 
-def control(store: MetaStore, task: str, sources: Sequence[str], wish: Stage) -> list[str]:
-    """Let the task's subtasks on these sources wait, go on, or end; return the sources when they do.
+def control(store: MetaStore, task: str, sources: Sequence[str], desired: Stage) -> list[str]:
+    """Pause, resume or stop the task's subtasks on these sources; return the sources when that is done.
 
     Raises TaskUnknown, ControlRefused, ControlNotObeyed.
     """
     chosen = chosen_subtasks(store, task, sources)
     if reason := refusal(chosen, store.list_subtasks(task=task)):
         raise ControlRefused(task, reason)
-    answers = operate(store, chosen, wish)
+    answers = operate(store, chosen, desired)
     for one in answers:
         if one.trouble:
             raise ControlNotObeyed(task, one.source, one.trouble)
@@ -143,7 +143,7 @@ def control(store: MetaStore, task: str, sources: Sequence[str], wish: Stage) ->
 
 
 def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -> str:
-    """Return why nothing is asked of these; empty where nothing is against it. `known`: all of their tasks'."""
+    """Return why the request is refused; empty if it is not. `known`: all subtasks of their tasks."""
     asked = {(one.task, one.source) for one in subtasks}
     tasks = {one.task for one in subtasks}
     loading = {one.task for one in subtasks if one.unit is Unit.LOAD and one.stage is Stage.RUNNING}
@@ -154,17 +154,17 @@ def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -
 
 
 def live_run(store: MetaStore, task: str) -> Run | None:
-    """Return the newest run of a task behind which an app stands; None: there is none."""
+    """Return the newest run of a task with a live app; None if there is none."""
     return next(filter(lives, store.list_runs(task=task)), None)
 
 
-def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> ControlOutcome:
+def _answer(store: MetaStore, asked: SubtaskStatus, desired: Stage, deadline: float) -> ControlOutcome:
     while True:
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
-        # Where the task has sources that are not to stop, its app does not end.
+        # If the task has other sources that are not to stop, its app does not end.
         others = any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
-        trouble = _trouble(now, run, wish, others=others)
+        trouble = _trouble(now, run, desired, others=others)
         host = host_of(run or last_run(store, asked.task))
         if trouble is None:
             return ControlOutcome(asked.task, asked.source, host)
@@ -173,22 +173,24 @@ def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float
         time.sleep(_LOOK_SECONDS)
 
 
-def _trouble(now: SubtaskStatus | None, run: Run | None, wish: Stage, *, others: bool) -> str | None:
-    """Return what is not as it was wished, None: nothing."""
+def _trouble(now: SubtaskStatus | None, run: Run | None, desired: Stage, *, others: bool) -> str | None:
+    """Return why the request is not fulfilled; None if it is."""
     if now is None:
-        return None if wish is Stage.STOPPED else "it was forgotten meanwhile"
+        return None if desired is Stage.STOPPED else "it was removed in the meantime"
     stage = now.stage.value
-    match wish:
+    match desired:
         case Stage.STOPPED:
             ended = run is None or (others and now.stage is Stage.STOPPED)
             return None if ended else f"it has not ended after {OBEY_SECONDS:.0f} s and is {stage}"
         case Stage.PAUSED:
             if now.stage is Stage.PAUSED:
                 return None
-            return "no run of it is there" if run is None else f"it is still {stage} after {OBEY_SECONDS:.0f} s"
+            return "it has no run" if run is None else f"it is still {stage} after {OBEY_SECONDS:.0f} s"
         case _:
             if run is None:
-                return "no run of it is there to go on: start it again, as it was started"
+                return "it has no run that could resume: start it again"
             if now.stage is not Stage.PAUSED:
                 return None
-            return f"it is still Paused after {OBEY_SECONDS:.0f} s" + (f": {said(now.error)}" if now.error else "")
+            return f"it is still Paused after {OBEY_SECONDS:.0f} s" + (
+                f": {error_text(now.error)}" if now.error else ""
+            )

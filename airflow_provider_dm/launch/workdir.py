@@ -1,14 +1,14 @@
-"""Where runs keep their files: job files, logs, private relay directories, dmctl's own metadata DB.
+"""The files of runs: job files, logs, private relay directories, dmctl's own metadata DB.
 
-    <root>/meta.db                         metadata DB of dmctl, when no other is named
+    <root>/meta.db                         metadata DB of dmctl, if no other is configured
     <root>/relay/<source-id>/              relay log of a source with `enable-relay: true` and no `relay-dir`
-    <root>/tasks/<task>/lock               held by the one process on this host that runs the task
+    <root>/tasks/<task>/lock               held by the process on this host that runs the task
     <root>/tasks/<task>/relay/<source-id>/ private relay log of a source with `enable-relay: false`
-    <root>/tasks/<task>/upstream/<source-id>/ what a sync pulls for itself while the relay log cannot serve it
+    <root>/tasks/<task>/upstream/<source-id>/ what a sync pulls itself while the relay log cannot serve it
     <root>/tasks/<task>/runs/<run-id>/     job.json, app.log, engine.zip
 
-Everything below the root is readable by its owner only: relay logs hold rows, and log files what a server said. The
-root is the one that the caller names, else DM_WORK_DIR, else XDG's state directory.
+Everything below the root is readable by its owner only: relay logs contain rows, and log files contain messages of
+servers. The root is given by the caller, or by DM_WORK_DIR, or it is XDG's state directory.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 
 RUN_LOG: Final = "app.log"
 RUNS_KEPT: Final = 10
-"""Finished runs whose files stay, newest first."""
+"""The number of finished runs whose files are kept, newest first."""
 
 
 class WorkDirNotPrivate(DmError):
-    """The directory is somebody else's, or no directory."""
+    """The directory belongs to another user, or is not a directory."""
 
     path: str
     reason: str
@@ -49,12 +49,12 @@ class TaskRunsAlready(DmError):
     held_by: str
 
     code = "DM-9011"
-    what = "task {task} is already being run here by {held_by}."
-    hint = "Wait for it or stop it; a stopped task continues where it was."
+    what = "task {task} is already running on this machine: {held_by}."
+    hint = "Wait for it or stop it; a stopped task continues at its checkpoint."
 
 
 def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the root of all work directories, absolute; not created."""
+    """Return the absolute path of the work directory's root; it is not created."""
     if given:
         return Path(given).expanduser().absolute()
     if configured := environ.get("DM_WORK_DIR"):
@@ -64,9 +64,9 @@ def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.e
 
 
 def private_directory(path: Path) -> Path:
-    """Return `path` as a directory that only we can read, made when it is missing (parents too).
+    """Return `path` as a directory that only this user can read; it is created with its parents if it is missing.
 
-    Raises WorkDirNotPrivate when it belongs to another user, is a link, or cannot be made.
+    Raises WorkDirNotPrivate if it belongs to another user, is a link, or cannot be created.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,8 +91,8 @@ class TaskDir:
 
     @classmethod
     def of(cls, task: str, root: Path) -> TaskDir:
-        """Return the directory of a task, made where it is missing. Raises WorkDirNotPrivate."""
-        # The root may be shared with others (a given /tmp): its mode stays, what is below is private.
+        """Return the directory of a task, created if missing. Raises WorkDirNotPrivate."""
+        # The root may be shared with others (a given /tmp): its mode is kept, everything below it is private.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         private_directory(root / "tasks")
         here = cls(root, task)
@@ -104,20 +104,20 @@ class TaskDir:
         return self.root / "tasks" / quoted(self.task)
 
     def run(self, run_id: str) -> Path:
-        """Return the directory of one run, made private. Raises WorkDirNotPrivate."""
+        """Return the directory of one run, created as private. Raises WorkDirNotPrivate."""
         private_directory(self.path / "runs")
         return private_directory(self.path / "runs" / quoted(run_id))
 
     def private_relay(self, source_id: str) -> Path:
-        """Return where the relay log of a source without a relay of its own lies; not created."""
+        """Return the directory of the relay log of a source without its own relay; it is not created."""
         return self.path / "relay" / quoted(source_id)
 
     def fallback_relay(self, source_id: str) -> Path:
-        """Return where a sync may pull for itself what the relay log cannot serve; not created."""
+        """Return the directory in which a sync pulls what the relay log cannot serve; it is not created."""
         return self.path / "upstream" / quoted(source_id)
 
     def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
-        """Remove the files of all runs but the newest `kept`, and of what is under way: a sync may be the oldest."""
+        """Remove the files of all runs except the newest `kept` and running ones: a sync may be the oldest run."""
         runs = [run for run in (self.path / "runs").glob("*") if run.is_dir()]
         runs.sort(key=lambda run: run.stat().st_mtime, reverse=True)
         for run in runs[kept:]:
@@ -126,7 +126,7 @@ class TaskDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the task for this process; the kernel lets go when the process dies. Raises TaskRunsAlready."""
+        """Hold the task for this process; the kernel releases it at the process's end. Raises TaskRunsAlready."""
         with opened(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600) as descriptor:
             if not try_lock(descriptor):
                 raise TaskRunsAlready(self.task, holder_in(descriptor))
@@ -135,7 +135,7 @@ class TaskDir:
 
 
 def open_run_log(run: Path) -> IO[str]:
-    """Open the log of a run's app. While it is open the run counts as under way; the kernel lets go of it."""
+    """Open the log of a run's app. While it is open the run counts as running; the kernel releases it."""
     descriptor = os.open(run / RUN_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return os.fdopen(descriptor, "w", encoding="utf-8")
@@ -147,22 +147,22 @@ def _is_under_way(run: Path) -> bool:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it never came to a log
+    except OSError:  # it has no log
         return False
     return False
 
 
 def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:
-    """Return where the relay log of a source with `enable-relay: true` lies.
+    """Return the directory of the relay log of a source with `enable-relay: true`.
 
-    An absolute `relay-dir` is the directory itself. A relative one, `relay` when none is given, lies below the work
-    directory and has a folder for each source: DM's template gives all of them the same.
+    An absolute `relay-dir` is the directory itself. A relative one (default: `relay`) is below the work directory and
+    has a folder for each source, since DM's template has the same value for all of them.
     """
     named = Path(relay_dir or "relay").expanduser()
     return named if named.is_absolute() else root / named / quoted(source_id)
 
 
 def quoted(name: str) -> str:
-    """Return a name as one path component that stays where it is put: no separator, not `.` or `..`."""
+    """Return a name as a safe path component: without separators, and neither `.` nor `..`."""
     safe = quote(name, safe="")
     return safe if safe.strip(".") else safe.replace(".", "%2E")

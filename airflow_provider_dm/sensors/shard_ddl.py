@@ -14,7 +14,7 @@ from airflow_provider_dm.sensors.base import MetadataSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.launch.ddl_standing import Standing
+    from airflow_provider_dm.launch.ddl_state import DdlState
     from airflow_provider_dm.operators.inputs import Document
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
@@ -84,7 +84,7 @@ class ShardDdlLockSensor(MetadataSensor):
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises ShardDdlDiffers."""
-        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved
+        from airflow_provider_dm.launch.ddl_state import Differs, Resolved
 
         with translated():
             standing = self._standing(context)
@@ -104,13 +104,13 @@ class ShardDdlLockSensor(MetadataSensor):
             _push(context, event.get("locks", ()))
         return super().execute_complete(context, event)
 
-    def _standing(self, context: Context) -> Standing:
+    def _standing(self, context: Context) -> DdlState:
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
+        from airflow_provider_dm.launch.ddl_state import Waits, ddl_state_in
 
         with TransientErrorsLogged(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return standing_in(store, self._task_name(context), self.lock_id)
+            return ddl_state_in(store, self._task_name(context), self.lock_id)
         return Waits("the metadata DB does not answer")
 
     def _task_name(self, context: Context) -> str | None:

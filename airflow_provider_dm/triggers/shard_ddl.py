@@ -34,10 +34,10 @@ class ShardDdlLockTrigger(MetadataTrigger):
     end_from_trigger: bool
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits, standing_in
+        from airflow_provider_dm.launch.ddl_state import Differs, Resolved, Waits, ddl_state_in
 
         async for seen in self._looks(
-            lambda store: standing_in(store, self.task_name, self.lock_id), deadline=self.deadline
+            lambda store: ddl_state_in(store, self.task_name, self.lock_id), deadline=self.deadline
         ):
             match seen or Waits("the metadata DB does not answer"):
                 case Resolved():

@@ -49,7 +49,7 @@ def test_a_wish_about_what_is_not_known_is_refused(store: MetaStore) -> None:
 
 
 def test_a_wish_that_no_run_can_fulfil_says_so(store: MetaStore) -> None:
-    with pytest.raises(ControlNotObeyed, match="no run of it is there to go on"):
+    with pytest.raises(ControlNotObeyed, match="it has no run that could resume"):
         set_stage(store, Wish(task=TASK), Stage.RUNNING)
 
 

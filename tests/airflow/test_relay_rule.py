@@ -47,7 +47,7 @@ def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
 def test_silence_and_trouble_are_said() -> None:
     silent = progress_to(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
     assert isinstance(silent, Behind)
-    assert "said nothing for 300 s" in silent.why
+    assert "no report for 300 s" in silent.why
     troubled = progress_to(replace(BEHIND, error=ERROR), GOAL)
     assert isinstance(troubled, Behind)
     assert "gone" in troubled.why

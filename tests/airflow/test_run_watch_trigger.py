@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.launch.detached import _Wishes
+from airflow_provider_dm.launch.detached import _RequestedStages
 from airflow_provider_dm.triggers.run import RunWatchTrigger
 
 ME = this_process()
@@ -33,7 +33,7 @@ def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: 
         store.start_run("run-1", task="shop", app="incremental_sync", holder=holder)
         store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
         store.set_subtask_desired("shop", "one", Stage.RUNNING)
-        launcher, ended = _Wishes(store, "shop"), threading.Event()
+        launcher, ended = _RequestedStages(store, "shop"), threading.Event()
         launcher.look()
         store.set_subtask_desired("shop", "one", Stage.PAUSED)
 

@@ -96,10 +96,10 @@ def age_of(status: RelayStatus) -> float:
 def doing(status: RelayStatus) -> str:
     """Return one line: stage, location, and the error after which it will resume."""
     where = f"{status.stage.value} at {status.relay or 'its start'}, source at {status.master or 'an unknown place'}"
-    return f"{where}; resumes by itself after {said(status.error)}" if status.error else where
+    return f"{where}; resumes by itself after {error_text(status.error)}" if status.error else where
 
 
-def said(error: Json | None) -> str:
+def error_text(error: Json | None) -> str:
     """Return the text of an error (`errors.describe`) in one line."""
     known = error or {}
     return f"[{known.get('ErrCode', '?')}] {known.get('Message', known)}"

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.shard_groups import ddl_lane
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
-from airflow_provider_dm.launch.ddl_standing import Differs, standing_in
+from airflow_provider_dm.launch.ddl_state import Differs, ddl_state_in
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, keys, locks, waiting_for
 
@@ -164,7 +164,7 @@ def test_a_later_different_ddl_of_a_source_that_was_not_waited_for_is_not_swallo
     assert keys(shops) == set()
     ((number_0, _), _) = locks_of(shops.store)
     assert (number_0.phase, lock_json(number_0, 0)["conflict"].keys()) == (Phase.DIFFERS, {"a", "b"})
-    assert isinstance(standing_in(shops.store, "test", lock), Differs)
+    assert isinstance(ddl_state_in(shops.store, "test", lock), Differs)
 
     # The remedies of the error: the DDL of `b` counts as the decided one, and `a` need not wait for what b has made.
     with pytest.raises(LockRefuses, match="has been executed"):

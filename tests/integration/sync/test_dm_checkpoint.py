@@ -279,7 +279,7 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "overwrite_until": None}]
     (noted,) = kit.store.list_subtasks(task=kit.task)
     assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
-    assert "has begun here" in dmctl("import-checkpoint")["msg"]
+    assert "has started here" in dmctl("import-checkpoint")["msg"]
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
     kit.sync()
     assert kit.differences() == []

@@ -113,7 +113,7 @@ def test_what_nobody_knows_is_an_answer_that_says_so(dmctl: Dmctl) -> None:
     for words in (["skip", "nope"], ["skip", "shop", "-s", "nope"], ["list", "nope"]):
         code, said = dmctl("binlog", *words)
         assert (code, said["result"]) == (1, False)
-        assert "is known on" in said["msg"]
+        assert "is not known on" in said["msg"]
 
 
 def test_list_and_revert(dmctl: Dmctl, store: MetaStore) -> None:

@@ -92,7 +92,7 @@ def test_many_differing_tables_are_counted() -> None:
 def test_a_run_says_what_it_leaves_held_back() -> None:
     group = {"target": "`shop`.`o`", "waits": "for mysql-02"}
     waiting = Summary(unresolved_groups={"mysql-01": [group]}).waiting
-    assert waiting == "waiting for lock: mysql-01 holds back rows of `shop`.`o`, and waits for mysql-02"
+    assert waiting == "waiting for lock: mysql-01 holds rows of `shop`.`o`, and waits for mysql-02"
     assert Summary().waiting == ""
 
 
@@ -116,5 +116,5 @@ def test_rows_that_are_held_back_by_now_are_not_compared(monkeypatch: pytest.Mon
     summary = Summary(locations={"one": at(4)})
     migration._verify(context, summary, "caught-up")
     assert (done[0], done[2]) == ("compare", "sync")
-    assert done[-1] == "nothing is compared: rows are held back"
+    assert done[-1] == "nothing is compared: rows are held"
     assert summary.verified is None

@@ -122,7 +122,7 @@ def test_what_a_run_has_done_is_a_table() -> None:
     }
     assert closing_table("incremental_sync", synced) == [
         "incremental sync: waiting for lock, 1,200 changes in 1 min 1 s",
-        "  source  location       changes  transactions  DDL  rows held back in",
+        "  source  location       changes  transactions  DDL  rows held in",
         "  one     bin.000003:99  1,200    7             1    `shop`.`orders`",
     ]
     tables = [{"target": "`shop`.`orders`", "source_rows": 5, "target_rows": 4, "equal": False}]

@@ -57,7 +57,7 @@ def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets(
         "one", Died(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
     )
     assert isinstance(error, RelayKeepsDying)
-    assert "died 9 times in a row, last with exit code 1. The end of its log (r.log):\n" in str(error)
+    assert "crashed 9 times in a row, the last time with exit code 1. The end of its log (r.log):\n" in str(error)
     assert "before * boom\n" in str(error)
 
 

@@ -91,7 +91,7 @@ def test_every_source_has_to_meet_it() -> None:
 
 def test_a_run_that_has_ended_is_named_and_its_lag_grows() -> None:
     ended = replace(running(), stage=Stage.FINISHED, heartbeat_age_seconds=60.0)
-    assert state_of([ONE], ended, LagAtMost(9.0)) == NotYet("one: its lag is 1 min 2 s; no run is at work")
+    assert state_of([ONE], ended, LagAtMost(9.0)) == NotYet("one: its lag is 1 min 2 s; no run is working")
 
 
 def test_an_error_for_a_person_is_the_end_and_one_that_passes_is_not() -> None:
@@ -108,7 +108,7 @@ def test_an_error_of_an_earlier_run_is_not_the_end_of_the_one_that_is_awaited() 
     paused = replace(ONE, stage=Stage.PAUSED, error=error)
     ended = replace(running(), stage=Stage.PAUSED, heartbeat_age_seconds=60.0)
     assert isinstance(state := state_of([paused], ended, LagAtMost(9.0), waited=59.0), NotYet)
-    assert "another run is awaited, as one is paused by an error: [DM-6032" in state.why
+    assert "the next run is awaited, as one is paused by an error: [DM-6032" in state.why
     assert isinstance(state_of([paused], ended, LagAtMost(9.0), waited=61.0), SyncEnded)
     # The app of the next run has begun, and its sync has not reported.
     begins = replace(running(), started_at=NOW + timedelta(seconds=1))

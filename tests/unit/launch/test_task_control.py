@@ -88,7 +88,7 @@ def test_nobody_is_there_to_hear(desk: Desk, verb: str) -> None:
 
     (answer,) = desk(verb, "shop", code=1)["sources"]
 
-    assert answer["msg"].startswith("no run of it is there")
+    assert answer["msg"].startswith("it has no run")
 
 
 def test_what_has_paused_it_is_told_to_whoever_wants_it_to_go_on(desk: Desk) -> None:
@@ -190,7 +190,7 @@ def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, mo
 
 
 def test_a_task_that_nobody_knows(desk: Desk) -> None:
-    assert desk("stop-task", "ship", "-s", ONE, code=1)["msg"] == f"no task ship is known on {ONE}"
+    assert desk("stop-task", "ship", "-s", ONE, code=1)["msg"] == f"task ship is not known on {ONE}"
     assert main(["pause-task", "--work-dir", str(desk.work)]) == 1
     assert "DM-9043" in desk.capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskSta
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock
-from airflow_provider_dm.launch.ddl_standing import Differs, Known, Resolved, Standing, Waits, standing_among
+from airflow_provider_dm.launch.ddl_state import DdlState, Differs, Resolved, TaskRecords, Waits, ddl_state_of
 
 NOW = 1_800_000_000.0
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,19 +49,19 @@ def standing(
     runs: tuple[Run, ...] = (QUIET,),
     subtasks: tuple[SubtaskStatus, ...] = BOTH,
     lock_id: str | None = None,
-) -> Standing:
-    return standing_among(Known("t", [(one, 63.0) for one in locks], subtasks, runs), lock_id, now=NOW)
+) -> DdlState:
+    return ddl_state_of(TaskRecords("t", [(one, 63.0) for one in locks], subtasks, runs), lock_id, now=NOW)
 
 
 @pytest.mark.parametrize(
     ("lock", "said"),
     [
         (LOCK, f"of s.o ({ID}), 1 min 3 s old, waits for b"),
-        (replace(LOCK, infos=(A, B)), "waits for a to run it"),
-        (replace(LOCK, infos=(A, B), decision=Action.EXEC), "waits for a to run it"),
+        (replace(LOCK, infos=(A, B)), "waits for a to execute it"),
+        (replace(LOCK, infos=(A, B), decision=Action.EXEC), "waits for a to execute it"),
         (
             replace(LOCK, infos=(replace(A, done=True), B), executed=True, settled=(B.ddls,)),
-            "has been run, and waits for b to go on",
+            "has been executed, and waits for b to continue",
         ),
     ],
     ids=["source missing", "to be run", "decided", "to go on"],
@@ -72,7 +72,7 @@ def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> N
         assert isinstance(found, Waits)
         assert said in found.why
         assert [one["ID"] for one in found.locks] == [ID]
-        assert "no sync of the task is running now" in found.why
+        assert "no sync of the task is running" in found.why
     assert standing(lock, lock_id="t-`s`.`another`") == Resolved()
     running = standing(lock, runs=(replace(QUIET, stage=Stage.RUNNING),))
     assert isinstance(running, Waits)
@@ -89,7 +89,7 @@ def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decide
     another = replace(LOCK, target=TableName("s", "p"))
     found = standing(another, differ)
     assert isinstance(found, Differs)
-    assert "a has made ADD c int; b has made ADD c bigint" in found.why
+    assert "a has executed ADD c int; b has executed ADD c bigint" in found.why
     assert [one["conflict"] for one in found.locks] == [{}, {"a": ["ADD c int"], "b": ["ADD c bigint"]}]
     assert isinstance(standing(another, differ, lock_id=another.id), Waits)
     assert isinstance(standing(replace(differ, decision=Action.SKIP)), Waits)
@@ -129,7 +129,7 @@ def test_what_nobody_knows_is_not_resolved() -> None:
     assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == Resolved()
     unknown = standing(runs=(run(2, a=[]),))
     assert isinstance(unknown, Waits)
-    assert "b: no sync has said yet" in unknown.why
+    assert "b: no sync has reported yet" in unknown.why
     nothing = standing(subtasks=(), runs=())
     assert isinstance(nothing, Waits)
     assert "no sync of task t" in nothing.why

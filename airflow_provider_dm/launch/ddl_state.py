@@ -1,0 +1,197 @@
+"""The state of DDL on merged tables, according to the metadata DB: the rule of the sensor and its trigger.
+
+There are two levels: the locks, by which sources wait for each other, and the groups, by which shards of one source do.
+A group has no lock until all of its shards have executed the DDL; until then the progress of the source's last sync
+counts.
+
+    state       condition
+    Differs     two sources have reported different DDL without a decision, or a source has reported other DDL than was
+                executed without it, or a source has stopped because its shards' DDL differs or is out of order
+    Waits       a lock is pending, a source holds rows, or it is unknown whether it does: there was no run yet, or it
+                was killed (it may have read a DDL since), or it was a load
+    Resolved    otherwise
+
+`ddl_state_of` is pure. The data may be two seconds old, the interval between two heartbeats of a sync.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.lock import Lock, Phase
+from airflow_provider_dm.engine.sync.progress import duration
+from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of
+from airflow_provider_dm.launch.status import lives
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Nothing is pending."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Shards or sources have not executed the DDL. `why`: for logs; `locks`: as `dmctl` shows them."""
+
+    why: str
+    locks: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True)
+class Differs:
+    """A person has to decide: `why` shows both sides."""
+
+    why: str
+    locks: tuple[Json, ...] = ()
+
+
+DdlState = Resolved | Waits | Differs
+
+
+@dataclass(frozen=True)
+class TaskRecords:
+    """The metadata DB's data about one task. `runs`: the newest first."""
+
+    task: str
+    locks: Sequence[tuple[Lock, float]]
+    subtasks: Sequence[SubtaskStatus]
+    runs: Sequence[Run]
+
+
+def ddl_state_in(store: MetaStore, task: str | None, lock_id: str | None) -> DdlState:
+    """Return the state of DDL on a task's merged tables, or on that with this lock id. Raises errors of reading."""
+    name = task or _task_of(store, lock_id or "")
+    if name is None:
+        return Waits(f"the metadata DB has no task to which {lock_id} could belong")
+    # Locks are read first: the groups of a source that has reported remain visible until its lock is removed.
+    return ddl_state_of(
+        TaskRecords(name, locks_of(store, name), store.list_subtasks(task=name), store.list_runs(task=name)),
+        lock_id,
+        now=time.time(),
+    )
+
+
+def ddl_state_of(known: TaskRecords, lock_id: str | None, *, now: float) -> DdlState:
+    """Return the state. `lock_id` None: all merged tables. `now`: in seconds since 1970."""
+    open_locks = [(lock, age) for lock, age in known.locks if lock_id in (None, lock.id) and _is_waited_for(lock)]
+    shown = tuple(lock_json(lock, age) for lock, age in open_locks)
+    differing = (Phase.CONFLICT, Phase.DIFFERS)
+    conflicts = [_lock_text(lock, age) for lock, age in open_locks if lock.phase in differing]
+    conflicts += _out_of_order(known.subtasks, lock_id)
+    if conflicts:
+        return Differs("; ".join(conflicts), shown)
+    if not known.subtasks:
+        return Waits(f"the metadata DB has no sync of task {known.task} yet", shown)
+    groups, silent = _groups(known)
+    whys = [_lock_text(lock, age) for lock, age in open_locks]
+    for source, group in groups:
+        if lock_id in (None, f"{known.task}-{group['target']}"):
+            whys.append(_group_text(source, group, now))
+    if silent:
+        whys.append(f"{', '.join(silent)}: no sync has reported yet whether rows are held, or the last one was killed")
+    if not whys:
+        return Resolved()
+    return Waits("; ".join((*whys, *_no_sync_note(known))), shown)
+
+
+def _task_of(store: MetaStore, lock_id: str) -> str | None:
+    """Return the task whose name the lock id begins with."""
+    names = {one.task for one in store.list_subtasks()}
+    return max((name for name in names if lock_id.startswith(f"{name}-`")), key=len, default=None)
+
+
+def _is_waited_for(lock: Lock) -> bool:
+    """Return True if a source waits: if a DDL was executed before all had reported it, late sources just continue."""
+    return not lock.executed or any(not one.done for one in lock.infos)
+
+
+def _lock_text(lock: Lock, age: float) -> str:
+    return f"DDL number {lock.number} of {lock.target} ({lock.id}), {duration(age)} old, {_how(lock)}"
+
+
+def _how(lock: Lock) -> str:
+    match lock.phase:
+        case Phase.CONFLICT | Phase.DIFFERS:
+            sides = (f"{one.source} has executed {', '.join(one.ddls)}" for one in lock.infos)
+            return f"is different: {'; '.join(sides)}"
+        case Phase.WAITING:
+            return f"waits for {', '.join(lock.unsynced)}"
+        case Phase.EXEC:
+            return f"waits for {lock.owner} to execute it"
+        case Phase.SKIP:
+            left = (one.source for one in lock.infos if not one.done)
+            return f"has been executed, and waits for {', '.join(left)} to continue"
+
+
+def _group_text(source: str, group: Mapping[str, Any], now: float) -> str:
+    since = group.get("since")
+    age = "" if since is None else f", {duration(max(0.0, now - since))} old,"
+    missing = ", ".join(group.get("unsynced", ()))
+    why = f"for its shards {missing}" if missing else group.get("waits") or "for the agreement"
+    return f"DDL of {group['target']} in {source}{age} waits {why}"
+
+
+def _groups(known: TaskRecords) -> tuple[list[tuple[str, Json]], list[str]]:
+    """Return the held groups of each source, and the sources of which no sync has reported them."""
+    found: list[tuple[str, Json]] = []
+    silent = []
+    for source in (one.source for one in known.subtasks):
+        groups = next(_of_source(known.runs, source), None)
+        if groups is None:
+            silent.append(source)
+        else:
+            found += [(source, group) for group in groups]
+    return found, silent
+
+
+def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
+    """Yield a source's groups as runs reported them, the newest first; a run that begins has not reported yet.
+
+    The report of a killed run may be older than the last DDL that it read; a report before a load belongs to a previous
+    life of the task. So reports that are older than these are not used.
+    """
+    for run in runs:
+        reported = run.progress.get(source)
+        # A comparison never holds rows, however it ends.
+        may_hold = run.app != "verify" and (not run.progress or source in run.progress)
+        killed = run.stage is Stage.RUNNING and not lives(run)
+        if (may_hold and killed) or (isinstance(reported, dict) and reported.get("unit") == "load"):
+            return
+        groups = reported.get("unresolved_groups") if isinstance(reported, dict) else None
+        if groups is not None:
+            yield groups
+
+
+def _out_of_order(subtasks: Iterable[SubtaskStatus], lock_id: str | None) -> list[str]:
+    """Return the errors that have stopped sources because their own shards have executed different DDL."""
+    found = []
+    for one in subtasks:
+        if one.stage is Stage.PAUSED and one.error is not None:
+            error = ReportedError.read(one.error)
+            of_lock = lock_id is None or f" in the shards of {_table_of(lock_id)}. " in error.message
+            if error.code == ShardDdlOutOfSequence.code and of_lock:
+                found.append(str(error))
+    return found
+
+
+def _table_of(lock_id: str) -> str:
+    """Return the merged table in the notation of messages.
+
+    >>> _table_of("a-task-`shop`.`orders`")
+    'shop.orders'
+    """
+    schema, _, table = lock_id[lock_id.index("-`") + 2 :].rstrip("`").partition("`.`")
+    return f"{schema}.{table}".replace("``", "`")
+
+
+def _no_sync_note(known: TaskRecords) -> list[str]:
+    return [] if any(map(lives, known.runs)) else ["no sync of the task is running; the next run continues with it"]
