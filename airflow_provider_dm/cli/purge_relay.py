@@ -1,4 +1,4 @@
-"""`purge-relay`: remove relay files that no task needs, on this machine or by the relay that runs where they lie.
+"""`purge-relay`: removes relay files that no task needs, on this machine or by the relay that runs where they lie.
 
     purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   all files before this one
     purge-relay -s SOURCE --time 'YYYY-MM-DD hh:mm:ss'      files that ended before (local time)
@@ -83,7 +83,7 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
 
 
 def listed(report: PurgeReport) -> str:
-    """Return for people: how many, how much, which."""
+    """Return number, size and names of files as text."""
     if not report.files:
         return "nothing"
     return f"{len(report.files)} files ({report.size:,} bytes), {report.files[0]} to {report.files[-1]}"
