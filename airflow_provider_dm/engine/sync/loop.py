@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     RefusedByFilter,
 )
 from airflow_provider_dm.engine.sync.ddl.verdict import (
+    NOT_UNDERSTOOD,
     Concerns,
     DdlRefusedByFilter,
     InjectionRefused,
@@ -321,7 +322,7 @@ class Loop:
     ) -> None:
         self.progress.ddl_at = ddl.at
         if statement is None and operator is None:
-            raise stop_error(ddl, why)
+            raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
             needs = self.prepared.needed(ddl.at)
             step, plan = self.position.step(ddl.end), self.sharing.plan

@@ -87,6 +87,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     DefinitionDiffers,
     Executed,
     NeedsAgreement,
+    NotUnderstood,
     SchemaChange,
     SubtaskTables,
     Surroundings,
@@ -101,7 +102,9 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
         return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
     except NotKnown as error:
         raise DefinitionDiffers(str(error)) from None
-    except (CannotTrack, NotCopyable) as error:
+    except CannotTrack as error:
+        raise NotUnderstood(str(error)) from None
+    except NotCopyable as error:
         raise CannotFollow(str(error)) from None
 
 

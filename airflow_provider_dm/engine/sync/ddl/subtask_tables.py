@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, OF_DEFINITION, OF_VALUES
+from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOOD, OF_DEFINITION, OF_VALUES
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -32,6 +32,12 @@ class ValuesDiffer(CannotFollow):
     """A statement of which the target would make other values of the rows than the source has."""
 
     way_out = OF_VALUES
+
+
+class NotUnderstood(CannotFollow):
+    """A statement behind which the definition of its table is not certain."""
+
+    way_out = NOT_UNDERSTOOD
 
 
 class DefinitionDiffers(CannotFollow):

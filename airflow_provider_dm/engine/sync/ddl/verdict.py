@@ -60,12 +60,17 @@ OF_VALUES: Final = (
 )
 """The remedy for a statement by which the target would compute other values of the rows than the source."""
 
+NOT_UNDERSTOOD: Final = (
+    f"{AFTER_DDL} Rows behind the statement are read by the table's definition: if it changes that, give the one that "
+    "holds behind it, by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
+)
+"""The remedy for a statement whose effect on the table's definition is not certain."""
 
 OF_DEFINITION: Final = (
     "Give the table's definition in front of this statement by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
     "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
 )
-"""The remedy where a table is otherwise than we know, as it is behind a statement that is not understood."""
+"""The remedy where the table's definition is not the known one, as after a statement that is not understood."""
 
 
 class DdlNotSupported(NotSupportedYet):
