@@ -24,7 +24,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     """An operator that applies the changes of a task's sources to its target, from the checkpoint on.
 
     The checkpoint is in the target and moves with the rows; there is nothing to configure for a restart. A relay runs
-    beside the sync for every source whose relay log nobody else writes (see
+    beside the sync for every source whose relay log no other process writes (see
     :class:`~airflow_provider_dm.operators.relay.DmRelayOperator`).
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,

@@ -43,7 +43,7 @@ class DmRelayOperator(BaseOperator):
     deferred.
 
     Give the task retries: a relay that dies fails the task, and the next attempt goes on where the files end. Where
-    another relay writes the directory already (that of a sync, or of `dmctl`), the task stands by and takes over.
+    another relay writes the directory already (that of a sync, or of `dmctl`), the task waits, and takes over.
 
     Deferrable, the relay is a process of its own, which outlives the task's process, and a later attempt finds it and
     goes on watching. One that dies is started again on a worker, in the same attempt. It ends when it is asked to, and

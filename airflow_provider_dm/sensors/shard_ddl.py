@@ -36,7 +36,7 @@ class ShardDdlLockSensor(MetadataSensor):
     by waiting alone: a sync of the task has to run, beside the sensor or again (one that ends ``caught-up`` ends with
     the status ``waiting for lock``). Deferred it takes no worker slot.
 
-    Of a task whose sync has not reported to the metadata DB yet nobody knows; it is waited for.
+    If the sync of the task has not reported to the metadata DB yet, the sensor waits for its report.
 
     :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict | None, default None, templated)

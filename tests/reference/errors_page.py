@@ -26,7 +26,7 @@ AREAS: Final = {
     "9": "DM-9xxx: launching, command line, Airflow",
 }
 ABOUT: Final = """\
-A message is `[CODE SCOPE] what happened. What to do.`; `{…}` stands for a value that the message has. Find a code with
+A message is `[CODE SCOPE] what happened. What to do.`; `{…}` is a value in it. Find a code with
 your browser's search, or by the link `errors.md#dm-6032`.
 
 - **Scope** is the side to look at: *upstream* (a source), *downstream* (the target), *internal* (files, machine, this

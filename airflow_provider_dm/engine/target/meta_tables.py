@@ -5,7 +5,7 @@
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied, and in which round it may grow
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
-    dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
+    dm_table_definition  the same tables as SQL, at the frontier: what the next DDL is applied to
     dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
     dm_xa            XA transactions that are prepared at the source: where their rows are in its log
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
