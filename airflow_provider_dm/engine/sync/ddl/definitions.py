@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class DefinitionUnusable(DmError):
-    """A definition that a person has given, and of which no rows can be read."""
+    """A definition that a person has given, and by which no rows can be read."""
 
     table: str
     why: str
@@ -44,8 +44,8 @@ class DefinitionUnusable(DmError):
     code = "DM-6035"
     what = "the definition of {table} that was given by hand cannot be used: {why}."
     hint = (
-        "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source has it, or had it where "
-        "the log is applied up to."
+        "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source printed it at the "
+        "checkpoint."
     )
 
 

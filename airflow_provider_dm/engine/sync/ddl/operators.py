@@ -31,18 +31,18 @@ from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location,
 
 
 class SourceHasNoError(DmError):
-    """Nothing has paused the source, so there is no place that is meant without being said."""
+    """No error has paused the source, so a command without a location is about no statement."""
 
     task: str
     source: str
 
     code = "DM-6070"
     what = "source {source} has no error in task {task}."
-    hint = "Name a place that is still to come, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
+    hint = "Name a later location, by --binlog-pos FILE:POSITION or --sql-pattern REGEX."
 
 
 class NotPausedByDdl(DmError):
-    """Something else than a DDL statement has paused the source."""
+    """The source is paused, but not by a DDL statement."""
 
     task: str
     source: str
@@ -51,13 +51,13 @@ class NotPausedByDdl(DmError):
     code = "DM-6071"
     what = "source {source} of task {task} is paused by {error}, which is not about a DDL statement."
     hint = (
-        "Only DDL can be skipped or replaced. Do what `dmctl query-status TASK` says of that error; rows are put right "
-        "in the target by hand."
+        "Only DDL can be skipped or replaced. Do what `dmctl query-status TASK` shows for that error; correct rows in "
+        "the target by hand."
     )
 
 
 class BinlogPosInvalid(DmError):
-    """The place that the command line names is none, or none that the task will come to."""
+    """The location of the command line is invalid, or the task will not reach it."""
 
     text: str
     why: str
@@ -68,7 +68,8 @@ class BinlogPosInvalid(DmError):
 
 
 class OperatorSqlRefused(DmError):
-    """A statement that cannot be executed in the place of a DDL. All that were given with it are refused, too."""
+    """A statement that cannot be executed in the place of a DDL. All statements that were given with it are refused,
+    too."""
 
     sql: str
     why: str
@@ -79,14 +80,14 @@ class OperatorSqlRefused(DmError):
 
 
 class SqlPatternInvalid(DmError):
-    """The pattern of the command line is no regular expression."""
+    """The pattern of the command line is not a regular expression."""
 
     pattern: str
     why: str
 
     code = "DM-6074"
     what = "invalid --sql-pattern {pattern!r}: {why}."
-    hint = "Write a regular expression as Python has them; (?i) in front lets case not matter."
+    hint = "Write a Python regular expression; (?i) at its beginning ignores case."
 
 
 # What a loop asks

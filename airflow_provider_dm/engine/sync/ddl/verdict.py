@@ -74,14 +74,14 @@ OF_DEFINITION: Final = (
 
 
 class DdlNotSupported(NotSupportedYet):
-    """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
+    """DDL on a table of the task that the sync does not follow, or DDL that may be about such a table."""
 
     code = "DM-6032"
     scope = Scope.UPSTREAM
 
 
 class DdlRefusedByFilter(DmError):
-    """DDL of which a rule of the binlog event filter says that it is an error."""
+    """DDL that matches a rule of the binlog event filter with the action Error."""
 
     ddl: str
     at: str
@@ -89,22 +89,23 @@ class DdlRefusedByFilter(DmError):
 
     code = "DM-6056"
     scope = Scope.UPSTREAM
-    what = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
+    what = "a filter with the action Error matches DDL at {at} ({ddl} …): {what_it_does}."
     hint = (
-        "Decide about it: `dmctl binlog skip TASK -s SOURCE` goes on without it, `dmctl binlog replace TASK -s SOURCE "
-        '"…"` lets another statement stand for it. Or let the rule say Do or Ignore, and start the task again.'
+        "Decide about it: `dmctl binlog skip TASK -s SOURCE` continues without it, `dmctl binlog replace TASK -s "
+        'SOURCE "…"` executes another statement in its place. Or set the rule\'s action to Do or Ignore, and start the '
+        "task again."
     )
 
 
 class InjectionRefused(DmError):
-    """A statement that a person wants executed in front of rows, and that the task's tables cannot take."""
+    """Statements to be executed before rows that the task's tables cannot take."""
 
     where: str
     why: str
 
     code = "DM-6036"
     what = "the statements to be injected at {where} cannot be executed: {why}."
-    hint = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
+    hint = "Remove them by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Fault(Enum):
 
 
 class RelaySilent(DmError):
-    """Nothing new comes, and nobody pulls."""
+    """No new log arrives, and no relay is pulling."""
 
     source: str
     here: str
@@ -49,8 +49,8 @@ class RelaySilent(DmError):
     code = "DM-6041"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "the relay of {source} is not pulling: {why}. The sync stands at {here}."
-    hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and look at its log."
+    what = "the relay of {source} is not pulling: {why}. The checkpoint is {here}."
+    hint = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and check its log."
 
 
 class NeitherServes(DmError):
@@ -68,10 +68,7 @@ class NeitherServes(DmError):
 
     code = "DM-4061"
     scope = Scope.UPSTREAM
-    what = (
-        "the sync of {source} stands at {here}, and nothing can serve it from there. Relay log: {local} "
-        "Upstream: {upstream}"
-    )
+    what = "the sync of {source} cannot continue at {here}. Relay log: {local} Upstream: {upstream}"
 
     def workaround(self) -> str:
         return self.way_out

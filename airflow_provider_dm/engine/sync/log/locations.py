@@ -28,7 +28,7 @@ RELAY_LOOK_SECONDS: Final = 0.2
 
 
 class GtidsUnknown(DmError):
-    """The set of applied transactions, which is needed behind a failover, is not known."""
+    """The set of applied transactions, which is needed after a failover, is not known."""
 
     task: str
     source: str
@@ -38,14 +38,15 @@ class GtidsUnknown(DmError):
     code = "DM-4047"
     reaction = Reaction.RETRY
     what = (
-        "task {task}, source {source}: which transactions are applied at {here} is not known, as the relay log in "
-        "{directory} does not hold the log before it; what a new server's log repeats cannot be told from what is new."
+        "task {task}, source {source}: the set of transactions that are applied at {here} is unknown, because the "
+        "relay log in {directory} does not contain the log before that location. Transactions that a new server's log "
+        "repeats cannot be distinguished from new ones."
     )
     hint = f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
 
 
 class GoalLost(DmError):
-    """The source failed over before its log came to the goal, and the new server's log does not come to it."""
+    """The source failed over before its log reached the goal, and the new server's log does not reach it."""
 
     source: str
     goal: str
@@ -57,7 +58,8 @@ class GoalLost(DmError):
         "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
     )
     hint = (
-        "Start the sync again: it ends where the new server is then. Transactions that only the old one had are lost."
+        "Start the sync again: it ends at the end of the new server's log. Transactions that only the old server had "
+        "are lost."
     )
 
 
@@ -72,8 +74,8 @@ class RelayMadeAnew(DmError):
     code = "DM-4048"
     reaction = Reaction.RETRY
     what = (
-        "the sync stands at {here} in sub-directory {suffix}, and the newest one of {directory} is {newest}: "
-        "the relay log was made anew, and numbers do not tell which server's log that is."
+        "the checkpoint {here} is in sub-directory {suffix}, but the newest one of {directory} is {newest}: the relay "
+        "log was created anew, and the numbers do not identify the server."
     )
     hint = (
         "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "

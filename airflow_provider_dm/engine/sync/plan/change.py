@@ -32,7 +32,7 @@ class BrokenChain(DmError):
     scope = Scope.UPSTREAM
     what = (
         "the log changes a row of {table} (key {key_columns}) in a way that does not follow from the change before: "
-        "after it there was {held}, the next one begins with {found}."
+        "that one left {held}, the next one begins with {found}."
     )
     hint = (
         "The log is incomplete (sql_log_bin=0, a lost file), or, with `on-duplicate-logical: replace`, two shards hold "

@@ -36,13 +36,13 @@ GROUPS_VERSION: Final = 1
 
 
 class UnknownTable(DmError):
-    """The log has rows of a table that the rules allow and nobody has described."""
+    """The log has rows of a table that the rules allow and that has no definition."""
 
     table: str
 
     code = "DM-6030"
     scope = Scope.UPSTREAM
-    what = "the log has rows of {table}, which the rules allow but which was not there at the start."
+    what = "the log has rows of {table}, which the rules allow but which did not exist at the start."
     hint = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
 

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
 class TargetTableMissing(DmError):
-    """A route ends at a table that is not there."""
+    """The target table of a route does not exist."""
 
     table: str
 

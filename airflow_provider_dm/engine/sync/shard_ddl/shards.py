@@ -89,13 +89,13 @@ Json = dict[str, Any]
 
 
 class ShardDdlRefused(DdlRefused):
-    """The target does not take the DDL that all shards have made."""
+    """The target refuses the DDL that all shards have made."""
 
     code = "DM-6054"
     hint = (
-        "All shards have made it, and their rows are held back until the target has. See what differs in the target, "
-        "cure that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
-        "shard-ddl-lock unlock ID --action skip`."
+        "All shards have made it, and their rows are held back until the target has. Compare the target table with "
+        "the statement, correct the table and run the task again; or make the change there yourself, in a way that "
+        "the target accepts, and run `dmctl shard-ddl-lock unlock ID --action skip`."
     )
 
 

@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 
 class StartMissing(DmError):
-    """Neither a checkpoint nor `meta` says where the target stands."""
+    """An incremental task has neither a checkpoint nor `meta`."""
 
     task: str
     source: str
@@ -78,18 +78,18 @@ class StartMissing(DmError):
 
     code = "DM-6047"
     what = (
-        "task {task}, source {source}: task-mode incremental needs to know from where on the log is missing in the "
-        "target, and there is neither a checkpoint nor `meta`. The source's binlog ends at {end} now."
+        "task {task}, source {source}: task-mode incremental needs a start, and there is neither a checkpoint nor "
+        "`meta`. The source's binlog ends at {end} now."
     )
     hint = (
         "Write it into the task file, below the source's mysql-instances entry: `meta: {{binlog-name: FILE, "
-        "binlog-pos: POSITION}}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the "
-        "dump said)."
+        "binlog-pos: POSITION}}`, with the location that belongs to the target's rows (from SHOW MASTER STATUS or the "
+        "dump)."
     )
 
 
 class StartNotThere(DmError):
-    """`meta` names a place that is none in the source's log."""
+    """`meta` names a location that the source's log does not have."""
 
     task: str
     source: str
@@ -103,7 +103,7 @@ class StartNotThere(DmError):
 
 
 class StartNotSeen(DmError):
-    """The sync was asked to stop while it waited for the log to come to its start."""
+    """The sync was stopped while it waited for the log to reach its start."""
 
     task: str
     source: str
@@ -112,8 +112,8 @@ class StartNotSeen(DmError):
     code = "DM-6049"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "task {task}, source {source}: nothing was begun, as the log has not come to {start} yet."
-    hint = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+    what = "task {task}, source {source}: nothing was begun, because the log has not reached {start} yet."
+    hint = "Run it again; if it still waits, check the relay of the source (`dmctl query-status`)."
 
 
 @dataclass(frozen=True)

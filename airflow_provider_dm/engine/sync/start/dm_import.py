@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class TableInfoNotRead(DmError):
-    """A table was altered behind DM's checkpoint, and what DM says of it there is not understood."""
+    """A table was altered after DM's checkpoint, and DM's definition of it is not understood."""
 
     source: str
     table: str
@@ -53,17 +53,17 @@ class TableInfoNotRead(DmError):
     code = "DM-6081"
     scope = Scope.UPSTREAM
     what = (
-        "{source}: {table} was altered behind DM's checkpoint, at {where}, and its table_info there cannot be read: "
+        "{source}: {table} was altered after DM's checkpoint, at {where}, and its table_info there cannot be read: "
         "{why}."
     )
     hint = (
         "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the "
-        "task again; or let DM go on behind that statement and stop it there."
+        "task again; or let DM continue past that statement and stop it there."
     )
 
 
 class KeylessUncertain(DmError):
-    """Rows of tables without a key may be in the target already, and nobody could tell."""
+    """Rows of tables without a key may be in the target already, and cannot be recognized."""
 
     source: str
     tables: tuple[str, ...]
@@ -74,11 +74,11 @@ class KeylessUncertain(DmError):
     scope = Scope.DOWNSTREAM
     what = (
         "{source}: DM may have applied changes between its checkpoint ({start}) and {until} already, and tables "
-        "without a key ({tables}) do not show which: their rows would be doubled."
+        "without a key ({tables}) do not show which: rows would be duplicated."
     )
     hint = (
-        "Let DM go on and stop it in peace (`pause-task`, then `stop-task`): it notes then that nothing lies behind "
-        "its checkpoint. Or leave these tables out by block-allow-list."
+        "Let DM continue and stop it cleanly (`pause-task`, then `stop-task`): it then records that nothing after its "
+        "checkpoint is applied. Or leave these tables out by block-allow-list."
     )
 
 
@@ -93,8 +93,8 @@ class CheckpointMoves(DmError):
     scope = Scope.DOWNSTREAM
     what = "DM's checkpoint of source {source} in {table} {how}."
     hint = (
-        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. Of one that has died, wait until "
-        "two `checkpoint-flush-interval`s have gone by."
+        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. If DM was killed, wait for two "
+        "`checkpoint-flush-interval`s."
     )
 
 

@@ -69,26 +69,26 @@ log = logging.getLogger(__name__)
 
 
 class GoalBehind(DmError):
-    """`until` names a location of another history."""
+    """`until` names a location in another log."""
 
     goal: str
     here: str
 
     code = "DM-6040"
     scope = Scope.UPSTREAM
-    what = "the sync stands at {here}; {goal} is not in the same log."
+    what = "the checkpoint is {here}; {goal} is not in the same log."
     hint = "Give `until` as FILE:POSITION with a file of this source."
 
 
 class SourceWentBack(DmError):
-    """The end of the source's log lies before where the sync stands in it: it is another log."""
+    """The source's log ends before the checkpoint: it is another log."""
 
     end: str
     here: str
 
     code = "DM-6043"
     scope = Scope.UPSTREAM
-    what = "the source's binlog ends at {end}, and this sync stands behind that, at {here}."
+    what = "the source's binlog ends at {end}, before the checkpoint {here}."
     hint = (
         "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
         f"1). What it wrote since cannot be told from what is applied: {MIGRATE_AGAIN}."
@@ -96,7 +96,7 @@ class SourceWentBack(DmError):
 
 
 class PlanChanged(DmError):
-    """Tables, keys or rules are others than those by which half an epoch was written."""
+    """The rules, tables or keys differ from those by which half an epoch was written."""
 
     task: str
     source: str
@@ -109,34 +109,34 @@ class PlanChanged(DmError):
         "tables of the task or the keys of a target table have changed."
     )
     hint = (
-        "Change them back, let the sync go on until it is behind that place, and change them then. Where a unique key "
-        "that only the target has is what stops it, change the row that is in the way there, and drop the key then."
+        "Change them back, let the sync pass that location, and change them then. If a unique key that only the "
+        "target has stops it, change the row that violates the key, and drop the key after that location."
     )
 
 
 class TableLeftOut(DmError):
-    """A table comes back into the task, and what happened to it meanwhile is lost."""
+    """A table is allowed again, but its changes were passed over while it was left out."""
 
     table: str
 
     code = "DM-6044"
     what = (
-        "{table} was copied by this task and left out by the block-allow-list later: its changes since were passed "
-        "over, and the task cannot go on with it as if nothing had been."
+        "{table} was copied by this task and then left out by the block-allow-list: its changes since were passed "
+        "over, so the task cannot continue with it."
     )
-    hint = "Leave it out still, and migrate it with another task (another name), its target table emptied before."
+    hint = "Leave it out, and migrate it with another task (another name), its target table emptied before."
 
 
 class ShardLeftOut(DmError):
-    """The rules leave out a shard of a merged table while the shards agree on its DDL."""
+    """The rules leave out a shard of a merged table while its shards are in the middle of a DDL."""
 
     table: str
     target: str
 
     code = "DM-6053"
     what = (
-        "{table} is left out by the block-allow-list now, and the shards of {target} have not come to the end of a DDL "
-        "that they make together: rows of theirs are held back until then."
+        "the block-allow-list now leaves out {table}, while the shards of {target} are in the middle of a DDL and "
+        "their rows are held back."
     )
     hint = (
         "Change the rules back, let the sync go on until `dmctl shard-ddl-lock TASK` shows no lock, and change them "

@@ -57,7 +57,7 @@ from airflow_provider_dm.engine.target.table_definitions import said
 
 
 class PastUnknown(DmError):
-    """A table was altered since the start, and neither server's definition of today is what it was there."""
+    """A table was altered since the start, and its definition at the start is not that of either server today."""
 
     source: str
     table: str

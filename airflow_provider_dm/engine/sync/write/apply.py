@@ -64,7 +64,9 @@ class MissingRow(RowStatementError):
 
     code = "DM-6021"
     scope = Scope.DOWNSTREAM
-    what = "{operation} on {table} should have met {expected} rows and met {found}. The transaction was rolled back."
+    what = (
+        "{operation} on {table} should have found {expected} rows and found {found}. The transaction was rolled back."
+    )
     hint = (
         "Another program changes the target's rows, or they were never copied. Find the rows by DmVerifyOperator or by "
         "SELECT on both sides, and correct the target."

@@ -53,7 +53,7 @@ _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_
 
 
 class TransactionTooLarge(DmError):
-    """The target does not take a transaction of the source as one."""
+    """The target does not accept a transaction of the source as one transaction."""
 
     lo: str
     hi: str
@@ -62,18 +62,15 @@ class TransactionTooLarge(DmError):
 
     code = "DM-6024"
     scope = Scope.DOWNSTREAM
-    what = "the target does not take the transactions from {lo} to {hi} as one: {number} {reason}."
+    what = "the target does not accept the transactions from {lo} to {hi} as one: {number} {reason}."
     hint = (
         "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
-        "the sync pass that place with `apply: concurrent`."
+        "the sync pass that location with `apply: concurrent`."
     )
 
 
 class CutOtherwise(DmError):
-    """The frontier stands inside of a unit: transactions of an epoch were written that was cut in another way.
-
-    So it is where an epoch failed halfway, and was planned again: from another log, or with another end.
-    """
+    """The frontier is inside a unit of work: an epoch failed halfway, and was planned again with other units."""
 
     lo: str
     hi: str
@@ -81,8 +78,8 @@ class CutOtherwise(DmError):
 
     code = "DM-6016"
     reaction = Reaction.RETRY
-    what = "of the log from {lo} to {hi}, which is cut otherwise now, all up to {found} is written."
-    hint = "Nothing is lost: the sync goes on from there by itself."
+    what = "the log from {lo} to {hi} is divided into other transactions now; everything up to {found} is written."
+    hint = "Nothing is lost: the sync continues from there by itself."
 
 
 @dataclass(frozen=True)
