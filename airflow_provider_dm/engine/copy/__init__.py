@@ -1,1 +1,1 @@
-"""The full copy of tables in rounds: snapshots opened under one momentary lock, pages, and how each is written once."""
+"""The full copy of tables in rounds: snapshots under one momentary lock, and pages of rows, each written once."""

@@ -1,15 +1,17 @@
-"""Beginning a load, or going on with one: from configuration to chunks in the target, none of which is copied.
+"""Begins or resumes a load: from the configuration to chunks in the target, none of which is copied yet.
 
-In this order, so that a refusal leaves the target as it was:
-1. for each source that has not begun: wait for its relay log, look at its tables, take the location F0 from which its
-   log is read, look at its tables again: they must be what they were, so that all DDL is either in the survey or in the
-   log behind F0;
-2. read what the target has, decide (design), create what it lacks, look again;
+In this order, so that a refusal leaves the target unchanged:
+1. for each source that has not started: wait for its relay log, read its tables, take the location F0 from which its
+log
+   will be read, read its tables again: they must be unchanged, so that all DDL is either in the survey or in the log
+   after F0;
+2. read the target's tables, decide (design), create missing tables, read them again;
 3. write the plan in one transaction: F0, the tables, chunks.
-No row has to be exact at F0: none is covered (rounds.py). A source that has begun goes on with the plan that it finds.
+No row has to be exact at F0: none is covered (rounds.py). A source that has started continues with its stored plan.
 
-What is needed of the relay log is announced before it is taken, or a purge in between could take it: first the relay's
-newest file, behind whose beginning F0 will be, then F0 itself. A run that was replaced announces nothing any more."""
+The needed location of the relay log is recorded before it is taken; otherwise a purge in between could remove it: first
+the beginning of the relay's newest file, which is before F0, then F0 itself. A run that was replaced records
+nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ SURVEY_ATTEMPTS: Final = 10
 
 
 class RelayNotRunning(DmError):
-    """Nothing keeps the binlog from F0 on."""
+    """No relay keeps the binlog from F0 on."""
 
     source: str
     directory: str
@@ -73,11 +75,11 @@ class RelayNotRunning(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: no relay log of this server began in {directory} within {waited_seconds:.0f} s."
-    hint = "Start the relay of this source first: what is written during the copy has to be kept."
+    hint = "Start the relay of this source first: the log of the copy's duration has to be kept."
 
 
 class SourceMoved(DmError):
-    """The source's address led to another server while the load began."""
+    """The source's address led to another server while the load was starting."""
 
     source: str
     before: str
@@ -86,12 +88,12 @@ class SourceMoved(DmError):
     code = "DM-7020"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{source}: server {before} answered first, then server {now}; nothing was begun."
-    hint = "Give the source an address that leads to one server, and begin again."
+    what = "{source}: the address led to server {before} first, then to server {now}; nothing was started."
+    hint = "Give the source an address that leads to one server, and start again."
 
 
 class SurveyOutdated(DmError):
-    """Tables were altered each time that they were looked at."""
+    """Tables were altered at every attempt to read them."""
 
     source: str
     table: str
@@ -99,30 +101,30 @@ class SurveyOutdated(DmError):
     code = "DM-7025"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = "{source}: nothing was begun, as {table} was created or altered just then, again and again."
-    hint = "Begin again; if it comes again, let DDL rest for a moment."
+    what = "{source}: nothing was started, as {table} was created or altered at every attempt."
+    hint = "Start again; if it fails again, pause DDL for a moment."
 
 
 Begun = Callable[[str, Location], None]
-"""(source-id, place): the relay log is needed from there on. Called before the plan is committed, and more than once:
-too much is kept rather than too little."""
+"""Called with (source-id, location): the relay log is needed from there on. Called before the plan is committed, and
+possibly several times: rather too much log is kept than too little."""
 
 
 def finished(target: Endpoint, source: Source) -> bool:
-    """Return True if this source's full load is complete already."""
+    """Return True if this source's full load is complete."""
     found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
     return found is not None and found.unit == UNIT_SYNC
 
 
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
-    """Return the sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
+    """Return the sources with their plans in the target. Raises all reasons for a refusal; see the module docstring."""
     stored = {source.id: _stored_start(target, source) for source in sources}
     fresh = {source.id: _survey(source, target, begun) for source in sources if stored[source.id] is None}
     subtasks = {source.id: source.subtask for source in sources}
     surveys = [one.survey for one in fresh.values()]
     names = {one.target for survey in surveys for one in survey.tables}
     there = survey_target(target, names)
-    # Asked second: another run of this task writes its plan before its first row.
+    # Read second: another run of this task writes its plan before its first row.
     copied_into = _copied_into(task, target)
     planned = design(surveys, subtasks, there, fresh=fresh.keys(), copied_into=copied_into)
     strict = any(subtask.strict_collations for subtask in subtasks.values())
@@ -155,10 +157,7 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
 
 
 def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -> None:
-    """Announce it as the holder of the generation, which nobody else can claim meanwhile.
-
-    Raises Fenced or TargetWentBack.
-    """
+    """Record the need as the holder of the generation, which no other run can claim meanwhile."""
 
     def body(connection: Connection) -> None:
         source.fence.check(connection)
@@ -168,7 +167,7 @@ def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -
 
 
 def log_needed(target: Endpoint, source: Source) -> Location:
-    """Return from where on the log of a source that has begun is needed."""
+    """Return the location from which the log of a started source is needed."""
 
     def body(connection: Connection) -> Location:
         found = read_subtask(connection, source.fence.ref)
@@ -180,7 +179,7 @@ def log_needed(target: Endpoint, source: Source) -> Location:
 
 
 def _go_on(source: Source, start: Location, target: Endpoint, begun: Begun) -> Loading:
-    """Check that the rules and the target's tables still are those that rows were copied by.
+    """Check that the rules and the target's tables are still those by which rows were copied.
 
     Raises SchemaChangedDuringCopy, RouteChanged, TargetTableGone.
     """
@@ -191,19 +190,19 @@ def _go_on(source: Source, start: Location, target: Endpoint, begun: Begun) -> L
     for schema in schemas:
         name = schema.table.name
         if not source.rules.block_allow.allows(name):
-            raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list leaves it out now")
+            raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list excludes it now")
         schema.check_route(source.rules.router.route(name))
     there = existing(connection, {one.target for one in schemas})
     for schema in schemas:
         if schema.target not in there:
             raise TargetTableGone(str(schema.target), f"{source.id}:{schema.table.name}")
-    log.info("%s: the load goes on; it began at %s", source.id, start)
+    log.info("%s: the load continues; it began at %s", source.id, start)
     return Loading(source, start, resumed=True)
 
 
 @dataclass(frozen=True)
 class _Surveyed:
-    """A source as it is at `start`."""
+    """A source as of `start`."""
 
     survey: SourceSurvey
     start: Location
@@ -214,14 +213,14 @@ class _Surveyed:
 
 
 def _survey(source: Source, target: Endpoint, begun: Begun) -> _Surveyed:
-    """Return the source as it is at a location of its log. Raises SurveyOutdated, SourceMoved, RelayNotRunning, …"""
+    """Return the source as of a location of its log. Raises SurveyOutdated, SourceMoved, RelayNotRunning, …"""
     outdated = ""
     for _ in range(SURVEY_ATTEMPTS):
         before, beside = settled_births(source.endpoint, source.rules.block_allow), _beside(source)
         try:
             survey = survey_source(source.endpoint, source.rules)
         except TableNotFound as gone:
-            log.info("%s: %s is gone, looking again", source.id, gone.table)
+            log.info("%s: %s was dropped, reading again", source.id, gone.table)
             outdated = gone.table
             continue
         start = _start(source, survey.server_uuid, target, begun)
@@ -231,12 +230,12 @@ def _survey(source: Source, target: Endpoint, begun: Begun) -> _Surveyed:
         if not altered and _beside(source) == beside:
             return _Surveyed(survey, start, *beside)
         outdated = str(altered[0]) if altered else "a schema, a view or a ghost of an online DDL"
-        log.info("%s: %s was altered just now, looking again", source.id, outdated)
+        log.info("%s: %s was altered, reading again", source.id, outdated)
     raise SurveyOutdated(source.id, outdated)
 
 
 def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
-    """Return what a source has beside its tables: default collations of schemas, views, ghosts of online DDL."""
+    """Return the source's further state: default collations of schemas, views, ghosts of online DDL."""
     with connected(source.endpoint) as connection:
         rules = source.rules.block_allow
         views = list_views(connection, rules.allows_schema)
@@ -244,7 +243,7 @@ def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], On
 
 
 def _start(source: Source, server_uuid: str, target: Endpoint, begun: Begun) -> Location:
-    """Return the location where the log of the source ends now, announced. Raises SourceMoved, RelayNotRunning."""
+    """Return the current end of the source's log, recorded as needed. Raises SourceMoved, RelayNotRunning."""
     suffix = 1
     if source.reads_log:
         newest = wait_for_relay(source, server_uuid)
@@ -269,7 +268,7 @@ def _begin_source(source: Source, found: _Surveyed, target: Endpoint, slots: int
 
     def body(connection: Connection) -> None:
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=found.start)
-        withdraw_all(connection, fence.ref)  # of a task of this name whose other rows somebody has removed
+        withdraw_all(connection, fence.ref)  # of an earlier task of this name whose other state was removed
         save_table_schemas(connection, fence.ref, [TableSchema(one.table, one.target) for one in survey.tables])
         begin_definitions(connection, fence.ref, definitions, {})
         save_online_ddls(connection, fence.ref, found.ghosts)
@@ -287,15 +286,15 @@ def wait_for_relay(
     seconds: float = RELAY_WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Location:
-    """Return the beginning of the file that the relay of this server writes now. Raises RelayNotRunning.
+    """Return the beginning of the file that this server's relay is writing. Raises RelayNotRunning.
 
     A relay begins at the start of the server's current file, or earlier; so a location that is taken afterwards is
-    behind that.
+    after it.
     """
     deadline, reader = time.monotonic() + seconds, RelayReader(Path(source.spec.relay_dir))
     while True:
         newest = reader.newest_file()
-        if newest is not None and newest.server_uuid == server_uuid:  # else it is still that of another server
+        if newest is not None and newest.server_uuid == server_uuid:  # otherwise it is another server's
             return newest
         if time.monotonic() >= deadline:
             raise RelayNotRunning(source.id, source.spec.relay_dir, seconds)

@@ -1,6 +1,7 @@
-"""Creating what the target lacks: schemas with the source's default collation, tables, and those without a key as such.
+"""Creates missing tables of the target: schemas with the source's default collation, tables, including those without a
+key.
 
-Outside of a transaction, as DDL commits by itself; whatever was made before a failure is found next time."""
+Outside of a transaction, as DDL commits implicitly; after a failure the next run finds what was created."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ _NO_COLLATION: Final = frozenset({ER.UNKNOWN_COLLATION, ER.UNKNOWN_CHARACTER_SET
 def schemas_to_create(
     surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour, *, strict: bool = False
 ) -> tuple[NewSchema, ...]:
-    """Return the schemas of these tables, as the first source schema has it whose tables go there."""
+    """Return the schemas of these tables, each like the first source schema whose tables are routed to it."""
     wanted = {one.name.schema for one in creations}
     made: dict[str, NewSchema] = {}
     first: dict[str, str] = {}
     for survey in surveys:
         for one in survey.tables:
             name, collation = one.target.schema, survey.collations.get(one.table.name.schema)
-            if name not in wanted or collation is None:  # None: of a copy that goes on, whose schema was dropped since
+            if name not in wanted or collation is None:  # None: a resumed copy whose schema was dropped since
                 continue
             if name not in made:
                 first[name] = collation
@@ -44,13 +45,13 @@ def schemas_to_create(
                     name, collation, source_flavour=survey.flavour, target_flavour=target, strict=strict
                 )
             elif collation != first[name]:
-                note = f"default collations differ at the sources; {collation} is left out, tables say their own"
+                note = f"default collations differ at the sources; {collation} is left out, tables have their own"
                 made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))
     return tuple(made[name] for name in sorted(made))
 
 
 def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]) -> tuple[str, ...]:
-    """Create what is not there. Returns what a person may want to know of the schemas.
+    """Create missing schemas and tables. Return notes about the schemas.
 
     Raises KeyDemanded, and the errors of `translate`.
     """
@@ -68,7 +69,7 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
 
 
 def take_back(target: Endpoint, names: Iterable[TableName]) -> None:
-    """Drop tables that were created just now and have no rows, as they were made after what is another one already."""
+    """Drop tables that were just created and have no rows, as their source tables have changed in the meantime."""
     with fresh_target(target) as connection:
         try:
             for name in names:
@@ -85,7 +86,7 @@ def _create_schema(connection: Connection, one: NewSchema) -> list[str]:
         if one.strict or error.args[0] not in _NO_COLLATION:
             raise
         query(connection, replace(one, collation=None).sql())
-        return [f"{one.name}: there is no {one.collation}; its default is the target's own"]
+        return [f"{one.name}: the target has no {one.collation}; the schema has the target's default"]
     return [f"{one.name}: {note}" for note in one.notes]
 
 
@@ -96,5 +97,5 @@ def _create_table(connection: Connection, one: NewTable) -> None:
         demanded = key_demanded(error, str(one.name))
         if demanded is not None:
             raise demanded from None
-        if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task was faster; it is looked at again
+        if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task has created it; it is read again
             raise

@@ -1,9 +1,9 @@
-"""The design of a copy: which table goes where, what has to be created, and every reason not to begin. Pure.
+"""The design of a copy: target tables, creations, and every reason for a refusal. Pure.
 
-The target of several shards is created after the first of them; all others must fit it as they would fit a table that
-was there before. A target table that already holds rows is refused: mixing unknown rows with a copy cannot be undone.
-It may hold rows where another source of the same task has copied into it, or where `on-duplicate-logical: replace` says
-that the copy is meant to overwrite."""
+The target of several shards is created like the first of them; all others must fit it as they would fit an existing
+table. A target table that already has rows is refused: mixing unknown rows with a copy cannot be undone. It may have
+rows if another source of the same task has copied into it, or if `on-duplicate-logical: replace` allows the copy to
+overwrite."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.statements import Verb
 
 MOST_ROWS: Final = 500_000
-"""Estimated rows of a table that cannot be paged, in one transaction: where the target table has other rows as well."""
+"""Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""
 MOST_SCANNED: Final = 10_000
-"""Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
+"""Maximum rows without a key whose generated values are compared with the source's: every hundred need a scan."""
 
 
 class TargetNotEmpty(DmError):
-    """A table that is about to be filled has rows already."""
+    """A table that is to be filled already has rows."""
 
     target: str
     sources: tuple[str, ...]
 
     code = "DM-7013"
     scope = Scope.DOWNSTREAM
-    what = "the target table {target} already has rows, and none of them was copied by this task."
+    what = "the target table {target} already has rows, none of which this task has copied."
     hint = (
-        "Empty it, or route to another table. If the copy is meant to overwrite rows of the same key, set the loader's "
-        "on-duplicate-logical to replace; rows that only the target has then stay."
+        "Empty it, or route to another table. If the copy is meant to overwrite rows with the same key, set the "
+        "loader's on-duplicate-logical to replace; rows that only the target has are then kept."
     )
 
 
 class TargetTableGone(DmError):
-    """A table that a copy has begun to fill is no longer there."""
+    """A table that a copy has begun to fill no longer exists."""
 
     target: str
     source: str
 
     code = "DM-7015"
     scope = Scope.DOWNSTREAM
-    what = "the target table {target}, into which {source} has begun to write, is gone."
+    what = "the target table {target}, into which {source} has begun to write, no longer exists."
     hint = f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)
 class Design:
-    """The plan of a run: what has to be created. All tables that are there fit each other."""
+    """The plan of a run: the tables to create. All existing tables fit each other."""
 
     creations: tuple[NewTable, ...]
 
@@ -74,12 +74,12 @@ def design(
     fresh: Collection[str],
     copied_into: Collection[TableName],
 ) -> Design:
-    """Decide what a run will do. `fresh`: sources whose copy has not begun yet; `copied_into`: targets that this task
-    has copied to before.
+    """Decide what a run will do. `fresh`: sources whose copy has not started; `copied_into`: targets into which this
+    task has copied before.
 
-    Raises the first reason not to begin: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
+    Raises the first reason for a refusal: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
     ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet.
-    Nothing was changed then.
+    Nothing is changed in this case.
     """
     creations = _creations(surveys, subtasks, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
@@ -110,7 +110,7 @@ def _creations(
     target: TargetSurvey,
     fresh: Collection[str],
 ) -> dict[TableName, tuple[Table, NewTable]]:
-    """Return, for each table that the target lacks, what it will be, and how it is created."""
+    """Return, for each missing target table, its definition and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}
     for survey in surveys:
         for one in survey.tables:
@@ -140,7 +140,7 @@ def _check_sync(
     firsts: Mapping[TableName, Table],
     feeders: Mapping[TableName, Sequence[str]],
 ) -> None:
-    """Refuse before the copy what the sync behind it would refuse. `firsts`: one of the source tables of each target.
+    """Refuse before the copy what the following sync would refuse. `firsts`: a source table of each target.
 
     Raises ExpressionNotSupported, NotSupportedYet.
     """
@@ -172,7 +172,7 @@ def _check_source(
                 "out by block-allow-list."
             )
             raise NotSupportedYet(
-                f"copying about {one.rows} rows of a table without a key into one that has other rows",
+                f"copying about {one.rows} rows of a table without a key into a table with other rows",
                 str(one.table.name),
                 way_out,
             )
@@ -180,7 +180,7 @@ def _check_source(
             way_out = "Give it a primary key, or create the target's table by hand with them as ordinary columns."
             names = ", ".join(mapping.target_columns[index].name for index in mapping.uncertain)
             raise NotSupportedYet(
-                f"copying about {one.rows} rows without a key whose columns {names} the target computes",
+                f"copying about {one.rows} rows without a key whose columns {names} the target generates",
                 str(one.table.name),
                 way_out,
             )
@@ -194,13 +194,11 @@ def _feeder(source_id: str, name: TableName) -> str:
 
 
 def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
-    """Return how rows of this table are written. Raises NotSupportedYet for on-duplicate-logical
-    ignore.
-    """
+    """Return the verb by which rows of this table are written. Raises NotSupportedYet."""
     match loader.on_duplicate_logical:
         case OnDuplicate.REPLACE:
             return Verb.REPLACE
         case OnDuplicate.IGNORE:
-            way_out = "Use replace or error: which of two rows stays would otherwise be a matter of timing."
+            way_out = "Use replace or error: otherwise timing would decide which of two rows is kept."
             raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), way_out)
     return Verb.INSERT

@@ -4,14 +4,14 @@
     reader i   takes `ready-i` │ waits for go │ START TRANSACTION WITH CONSISTENT SNAPSHOT │ takes `done-i` │ waits
 
 Readers are processes on other machines. They and the driver communicate by user locks on the source (GET_LOCK), which
-take no privilege and no other channel, and which the server releases when the session of their holder ends:
-- A reader that finds `driver` free ends: the driver has gone.
+need no privilege and no other channel, and which the server releases when the session of their holder ends:
+- A reader that finds `driver` free ends: the driver has ended.
 - A reader takes part if the driver holds `member-<its connection>`. The driver takes that lock if it has seen, under
   the read lock, that this connection holds a `done-i`. So the snapshot of a reader that is late, or of a repeated
   Spark task (another connection), counts for nothing, whenever it is opened.
-- The driver itself takes the `ready-i` of a reader that is late: that reader ends at once.
+- The driver itself takes the `ready-i` of a late reader: that reader ends immediately.
 
-This is the driver's side; `reader` has the other one.
+This module is the driver's side, `reader` the other one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.units import Consistency
-from airflow_provider_dm.engine.copy.snapshot import Held, SourceLock, WatermarkNotPermitted, read_under_lock
+from airflow_provider_dm.engine.copy.snapshot import Held, ReadLockNotPermitted, SourceLock, read_under_lock
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import (
     BinlogSize,
@@ -52,7 +52,7 @@ LOCKLESS: Final = frozenset({Consistency.SNAPSHOT, Consistency.NONE})
 FIRST_SECONDS: Final = 120.0
 """How long the driver waits for the first reader."""
 READY_SECONDS: Final = 2.0
-"""A reader that is not ready so long after the first one does not take part."""
+"""A reader that is not ready this long after the first one does not take part."""
 DONE_SECONDS: Final = 0.3
 """How long the read lock waits for the snapshots of readers that were ready."""
 LOCATED_SECONDS: Final = 30.0
@@ -70,7 +70,7 @@ class NotGathered(DmError):
     code = "DM-7027"
     scope = Scope.INTERNAL
     reaction = Reaction.RETRY
-    what = "{source}: no snapshots were opened at one location: {reason}."
+    what = "{source}: the snapshots could not be opened at one location: {reason}."
     hint = (
         "Check that Spark has free slots for the readers, that the source accepts three connections of each reader, "
         "and that it answers the driver and the readers within some tenths of a second. The next attempt may succeed."
@@ -89,32 +89,32 @@ class Group:
         return f"dm-{self.token}-{word}"
 
     def bits(self, number: int) -> list[str]:
-        """Return the names by which a reader reports a location: of each bit of the file's number and the position."""
+        """Return the names by which a reader reports a location: one for each bit of the file's number and position."""
         return [self.name(f"bit-{number}-{bit}") for bit in range(_BITS)]
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The snapshots that were opened. `blocked_seconds`: the longest time that one request for the lock, or the lock,
-    blocked writers of the source; `attempts`: such requests.
+    """The opened snapshots. `blocked_seconds`: the longest time that one request for the lock, or the lock, blocked
+    writers of the source; `attempts`: the number of such requests.
     """
 
     location: Location
-    """Where all snapshots are, in a sub-directory with the suffix 1."""
+    """The location of all snapshots, in a sub-directory with the suffix 1."""
     readers: frozenset[int]
     tables: frozenset[TableName]
-    """The tables that the snapshots show exactly at the location: those asked for that exist."""
+    """The existing requested tables, which the snapshots show exactly at the location."""
     blocked_seconds: float
     attempts: int
 
 
 def user_lock(connection: Connection, name: str) -> bool:
-    """Take a user lock if no other session holds it. Returns True if this session holds it now."""
+    """Take a user lock if no other session holds it. Return True if this session holds it now."""
     return query(connection, "SELECT GET_LOCK(%s, 0)", (name,)) == [(1,)]
 
 
 def holders(connection: Connection, names: Collection[str]) -> list[int | None]:
-    """Return the connection that holds each of these user locks; None of one that is free."""
+    """Return the connection that holds each of these user locks; None for a free one."""
     if not names:
         return []
     asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
@@ -124,7 +124,7 @@ def holders(connection: Connection, names: Collection[str]) -> list[int | None]:
 
 @contextmanager
 def typed(source: Endpoint) -> Iterator[None]:
-    """Raise what `source_error` makes of a driver's error."""
+    """Translate a driver's error by `source_error`."""
     try:
         yield
     except (pymysql.err.Error, OSError) as error:
@@ -135,9 +135,9 @@ def typed(source: Endpoint) -> Iterator[None]:
 def gathering(
     source: Endpoint, consistency: Consistency, readers: int, *, reads_log: bool = True
 ) -> Iterator[Gathering]:
-    """Hold the user locks of one gather on the source. When the block ends, or this process, all readers end.
+    """Hold the user locks of one gather on the source. When the block, or this process, ends, all readers end.
 
-    `consistency` snapshot and none take no lock: only a server that locates snapshots (MariaDB) can do without.
+    With `consistency` snapshot and none no lock is taken, which requires a server that locates snapshots (MariaDB).
 
     Raises NotSupportedYet, ServerUnreachable, AccessDenied.
     """
@@ -171,18 +171,18 @@ class Gathering:
     me: int
     """The number of `connection`."""
     reads_log: bool
-    """False: the location is only reported. Where the account may not ask for it, it is NOT_SHOWN."""
+    """False: the location is only reported. It is NOT_SHOWN if the account lacks the privilege."""
     members: dict[int, int] = field(default_factory=dict, init=False)
-    """Reader -> its connection, of those that hold a snapshot at the location."""
+    """Reader -> its connection, for readers with a snapshot at the location."""
     _has_gone: bool = field(default=False, init=False)
-    """`go` was released: readers open snapshots, which cannot be taken back."""
+    """`go` was released: readers open snapshots, which cannot be undone."""
 
     def gather(self, tables: Collection[TableName], have_ended: Callable[[], bool] = lambda: False) -> Gathered:
-        """Open the snapshots of all readers that are ready, at one location. Their tasks must have been started.
-        `have_ended` returns True if all of these tasks have ended: then none is waited for.
+        """Open the snapshots of all ready readers at one location. Their tasks must have been started. `have_ended`
+        returns True if all of these tasks have ended: then no reader is waited for.
 
-        Raises NotGathered, WatermarkBlocked (both: retry), WatermarkNotPermitted, and what `source_error` makes of a
-        lost connection. Then all readers end.
+        Raises NotGathered, ReadLockNotGranted (both: retry), ReadLockNotPermitted, and the `source_error` of a lost
+        connection. Then all readers end.
         """
         try:
             with typed(self.source):
@@ -198,7 +198,7 @@ class Gathering:
     def _under_lock(self, tables: Collection[TableName]) -> Gathered:
         try:
             found = read_under_lock(self.source, tables, self._open, self.consistency)
-        except WatermarkNotPermitted as missing:
+        except ReadLockNotPermitted as missing:
             if self.consistency is not Consistency.AUTO or not self._server.snapshots_are_located:
                 raise
             log.warning("%s: snapshots are opened without a lock: %s", self.source.name, missing.happened())
@@ -211,7 +211,7 @@ class Gathering:
         return Gathered(at, frozenset(opened.readers), opened.tables, found.blocked_seconds, found.attempts)
 
     def _without_lock(self, tables: Collection[TableName]) -> Gathered:
-        """Take the readers whose snapshots are, by chance, at the same location: all of them at a quiet source."""
+        """Use the readers whose snapshots happen to be at the same location: all of them at an idle source."""
         there = frozenset(list_tables(self.connection)).intersection(tables)
         readers = self._released("placed", LOCATED_SECONDS)
         places = dict(zip(readers, self._places(readers), strict=True))
@@ -224,7 +224,7 @@ class Gathering:
         return Gathered(at, frozenset(chosen), there, 0.0, 0)
 
     def _places(self, readers: Collection[int]) -> list[int]:
-        """Return where the snapshots of readers are, as they report it."""
+        """Return the locations of readers' snapshots, as they report them."""
         held = holders(self.connection, [name for number in readers for name in self.group.bits(number)])
         starts = range(0, len(held), _BITS)
         return [sum(1 << bit for bit in range(_BITS) if held[start + bit] is not None) for start in starts]
@@ -234,7 +234,7 @@ class Gathering:
         return server_info(self.connection).capabilities
 
     def open(self) -> None:
-        """Let the readers write pages."""
+        """Allow the readers to write pages."""
         self._take("open")
 
     def close(self) -> None:
@@ -254,12 +254,12 @@ class Gathering:
             user_lock(self.connection, self.group.name(word))
 
     def _holders(self, word: str) -> dict[int, int]:
-        """Return the readers that hold a lock of theirs, and their connections."""
+        """Return the readers that hold such a lock, and their connections."""
         found = holders(self.connection, [self.group.name(f"{word}-{number}") for number in range(self.group.readers)])
         return {number: one for number, one in enumerate(found) if one not in (None, self.me)}
 
     def _wait_for_readers(self, have_ended: Callable[[], bool]) -> None:
-        """Wait for the first reader, then for the others; shut out those that are late. Raises NotGathered."""
+        """Wait for the first reader, then for the others; exclude late ones. Raises NotGathered."""
         until, seen = time.monotonic() + FIRST_SECONDS, False
         while len(ready := self._holders("ready")) < self.group.readers and time.monotonic() < until:
             if have_ended():
@@ -268,15 +268,15 @@ class Gathering:
                 seen, until = True, time.monotonic() + READY_SECONDS
             time.sleep(POLL_SECONDS)
         if not ready:
-            raise NotGathered(self.source.name, f"none was ready in {FIRST_SECONDS:.0f} s")
+            raise NotGathered(self.source.name, f"no reader was ready in {FIRST_SECONDS:.0f} s")
         for number in set(range(self.group.readers)) - ready.keys():
             self._take(f"ready-{number}")
         log.info("%s: %d of %d readers are ready", self.source.name, len(ready), self.group.readers)
 
     def _open(self, held: Held) -> _Opened:
-        """Open the snapshots under the lock. Raises NotGathered, WatermarkBlocked."""
+        """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""
         if self._has_gone:
-            raise NotGathered(self.source.name, "the read lock was lost meanwhile")
+            raise NotGathered(self.source.name, "the read lock was lost")
         before = self._end(held.connection)
         readers = self._released("done", DONE_SECONDS)
         at = self._place(held)
@@ -286,7 +286,7 @@ class Gathering:
         return _Opened(at, readers, held.tables)
 
     def _released(self, word: str, seconds: float) -> dict[int, int]:
-        """Release `go`, and return the readers that take a lock of theirs in time. Raises NotGathered."""
+        """Release `go`, and return the readers that take such a lock in time. Raises NotGathered."""
         expected = self._holders("ready").keys()
         self._has_gone = True
         query(self.connection, "SELECT RELEASE_LOCK(%s)", (self.group.name("go"),))
@@ -294,12 +294,12 @@ class Gathering:
         while not (expected <= (done := self._holders(word)).keys() or time.monotonic() > until):
             time.sleep(0.001)
         if not done:
-            raise NotGathered(self.source.name, f"none of {len(expected)} was done in {seconds} s")
+            raise NotGathered(self.source.name, f"none of {len(expected)} readers was done in {seconds} s")
         return done
 
     def _place(self, held: Held) -> Location:
-        """Return the end of the binlog; without its GTID set where the server would have to compute it, which may take
-        long: beside a log that moves.
+        """Return the end of the binlog; without its GTID set if the server would have to compute it, which may take
+        long, while the log moves.
         """
         if self._server.gtids_at is None or held.lock is SourceLock.GLOBAL:
             return current_location(held.connection) if self.reads_log else location_if_shown(held.connection)
@@ -316,7 +316,7 @@ class Gathering:
 
 
 def _is_steady(before: BinlogSize, at: Location, lock: SourceLock | None) -> bool:
-    """Return True if the binlog has not moved under a global lock, or only forward beside locked tables."""
+    """Return True if the binlog has not moved under a global lock, or has only moved forward with locked tables."""
     if lock is SourceLock.GLOBAL:
         return before == (at.file, at.position)
     first, last = (BinlogFile.parse(one) for one in (before.name, at.file))

@@ -1,4 +1,4 @@
-"""What travels to a reader of a round, and what comes back: plain values, no connection.
+"""The input and result of a reader of a round: plain values without connections.
 
 A job can be run twice, even at once; dm_copy_chunk decides whose page counts.
 """
@@ -17,9 +17,9 @@ from airflow_provider_dm.engine.target.statements import Verb
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """One chunk to copy in a round. `chunk`: as it was when the reader saw it; it has the round and the table's birth.
+    """One chunk to copy in a round. `chunk`: its state when the reader read it, with the round and the table's birth.
 
-    `siblings`: other source tables whose rows go to the same target, for messages.
+    `siblings`: other source tables with the same target, for messages.
     """
 
     fence: Fence
@@ -28,21 +28,21 @@ class ChunkJob:
     verb: Verb
     siblings: tuple[str, ...] = ()
     is_alone: bool = False
-    """The target table has no other rows than those of this table."""
+    """The target table only takes rows of this table."""
 
     @property
     def is_merged(self) -> bool:
-        """True if rows that meet those of other source tables wait; else they are refused, or replace them."""
+        """True if colliding rows of other source tables wait; otherwise they are refused, or replaced."""
         return bool(self.siblings) and self.verb is Verb.INSERT and self.mapping.target.identity is not None
 
     def writer(self, access: Access) -> OwnerWriter:
-        """Return what writes the rows of this table into a merged target."""
+        """Return the writer of this table's rows in a merged target."""
         return OwnerWriter(RowOwner(self.fence.ref, self.mapping.source.name), self.mapping, access, MOST_WHILE_COPYING)
 
 
 @dataclass(frozen=True)
 class ReaderResult:
-    """The work of a reader in a round. `lost`: why its snapshot ended early, or ""."""
+    """The result of a reader in a round. `lost`: why its snapshot ended early, or ""."""
 
     rows: int = 0
     lost: str = ""

@@ -1,4 +1,4 @@
-"""One source of a run that loads, and its load once that has begun."""
+"""One source of a run that loads, and its load after the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.target.identity import Fence
 
 @dataclass(frozen=True)
 class Source:
-    """One source of this run. `fence` is what its claim gave."""
+    """One source of this run. `fence`: of its claim."""
 
     spec: SourceSpec
     subtask: SubtaskConfig
@@ -37,7 +37,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Loading:
-    """A source whose load has begun. `start`: where its log is read from; `notes`: for people."""
+    """A source whose load has started. `start`: the location from which its log is read; `notes`: for people."""
 
     source: Source
     start: Location

@@ -1,8 +1,7 @@
-"""The full migration of a run's sources: each is begun (begin.py), then loaded in a thread of its own (rounds.py).
+"""The full migration of a run's sources: each is started (begin.py), then loaded in its own thread (rounds.py).
 
-Sources pause and stop together. A source that is loaded is handed over to sync; while another one waits for DDL of its
-shards, its log is applied now and then. Nothing is kept in memory that the target does not know: the run may die
-anywhere and begin again."""
+Sources pause and stop together. A loaded source is handed over to sync; while another one waits for DDL of its shards,
+its log is applied from time to time. All state is in the target: the run may crash anywhere and start again."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stopped:
-    """The run was asked to stop; it goes on where it was when started again."""
+    """The run was asked to stop; a new start continues it."""
 
     result: Json
 
@@ -66,28 +65,29 @@ def _never(_source: str) -> threading.Event:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What `migrate` needs of its caller. `store`: None where no log is read (task-mode full)."""
+    """Callbacks of `migrate`. `store`: None if no log is read (task-mode full)."""
 
     runner: Runner
     store: MetaStore | None = None
     stop: Callable[[], bool] = lambda: False
     closed: Callable[[str], threading.Event] = _never
-    """Returns the event that ends the sync of a source behind its epoch."""
+    """Returns the event that ends a source's sync after its epoch."""
     begun: Begun = lambda _source, _start: None
-    """A source is about to begin: the relay log is needed from this location on."""
+    """Called before a source starts: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
-    """A source is handed over; the log is needed from the location on, and what lies before it is applied."""
+    """Called when a source is handed over: the log is needed from this location on, and everything before is applied.
+    """
     lane: Callable[[str], None] = lambda _source: None
-    """Called by the thread of each source, where there are several."""
+    """Called by the thread of each source, if there are several."""
 
 
 def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome:
-    """Load all sources of the job. `fences`: what was claimed in the target, by source-id.
+    """Load all sources of the job. `fences`: of the claims in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "resumed", "rounds",
     "longest_round_seconds", "writers_blocked_seconds", "written_to_meanwhile", "contested_rows"}}}.
     "writers_blocked_seconds": the longest time that a lock of this run blocked writers at a time.
-    Raises the typed errors of the copy's modules, and those of a sync.
+    Raises the typed errors of the copy's modules and of a sync.
     """
     began = time.monotonic()
     target = spec.target.resolve()
@@ -131,7 +131,7 @@ class _Run:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def load(self, loadings: Sequence[Loading]) -> bool:
-        """Load all of them. Return False if asked to stop before. Raises the first error of a source."""
+        """Load all sources. Return False if the run was asked to stop. Raises the first error of a source."""
         if not loadings:
             return True
         self.loads = {one.source.id: self._load_of(one, len(loadings)) for one in loadings}
@@ -143,7 +143,7 @@ class _Run:
         return all(thread.result() for thread in threads)
 
     def result(self, source: Source) -> Json:
-        """Return what to report of a source."""
+        """Return the report of a source."""
         ref = source.fence.ref
         chunks, rows = run_transaction(self.target, lambda tx: (load_chunks(tx, ref), waiting(tx, ref)))
         found = {
@@ -187,7 +187,7 @@ class _Run:
         return Contests(source.fence, servers, MOST_WHILE_COPYING, agreeing)
 
     def _stops(self) -> bool:
-        """Sources pause and stop together: a run whose other sources went on would wait for one that has stopped."""
+        """Sources pause and stop together: otherwise a run would wait for a source that has stopped."""
         return self._ended.is_set() or self.hooks.stop()
 
     def _thread(self, source: Source) -> bool:
@@ -209,7 +209,7 @@ class _Run:
         return True
 
     def _accompany(self, source: Source) -> None:
-        """Apply the log of a source that is loaded, while others wait for DDL that its shards may have to make."""
+        """Apply the log of a loaded source while others wait for DDL that its shards may have to execute."""
         if source.subtask.shard_mode is not ShardMode.PESSIMISTIC or source.subtask.mode is TaskMode.FULL:
             return
         assert self.hooks.store is not None
@@ -221,7 +221,7 @@ class _Run:
 
 
 def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
-    """Return how far a subtask is, as the target says now: one attempt, nothing when it does not answer.
+    """Return the progress of a subtask in the target: one attempt, empty if the target is not reachable.
 
     {"unit": "load", "phase", "rows", "chunks", "chunks_done", "contested_rows"}.
     """

@@ -1,7 +1,7 @@
-"""What makes a copy impossible although nothing of it has begun, or although all of it is done: asked before the claim.
+"""The preconditions of a copy that has not started, or is complete: checked before the claim.
 
-`begin` asks the same of what it is about to change; here it is asked early, so that bad input leaves no trace in the
-target, and of complete loads, which `begin` leaves alone."""
+`begin` checks the same about what it is going to change; here it is checked early, so that invalid input leaves no
+trace in the target, and for complete loads, which `begin` does not touch."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ log = logging.getLogger(__name__)
 
 
 class TableNotCopied(DmError):
-    """A table that the task's load was completed without: its rules have grown, or the table was created since."""
+    """A table that is missing in the task's complete load: its rules were extended, or the table was created since."""
 
     source: str
     table: str
 
     code = "DM-7018"
-    what = "{source}: {table} is selected by the rules, and the task's full load was completed without it."
+    what = "{source}: {table} is selected by the rules, but the task's full load was completed without it."
     hint = (
-        "If it was created since, the sync creates it where the log says so. Else leave it out by block-allow-list, or "
+        "If it was created since, the sync creates it by the log. Otherwise leave it out by block-allow-list, or "
         "migrate it with another task (another name)."
     )
 
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
-    """Look for tables that the rules select and that were not in the complete load of this source.
+    """Check for tables that the rules select and that are missing in the complete load of this source.
 
-    Raises TableNotCopied where no log is read; else the log may have them created, and it is only said.
+    Raises TableNotCopied if no log is read; otherwise the log may create them, and a warning is logged.
     """
     copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, source.fence.ref))}
     with connected(source.endpoint) as connection:
@@ -56,8 +56,8 @@ def check_nothing_new(target: Endpoint, source: Source) -> None:
 
 
 def check_beforehand(spec: JobSpec, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
-    """Check, of a task that the target knows nothing of, what `begin` would refuse: before the target is claimed, so
-    that bad input leaves no trace there. A task that has begun is not checked. Raises as `design` does.
+    """Check, for a task that has not started, what `begin` would refuse: before the claim, so that invalid input leaves
+    no trace in the target. A started task is not checked. Raises the errors of `design`.
     """
     task = spec.task
     if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):

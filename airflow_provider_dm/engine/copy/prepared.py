@@ -1,7 +1,7 @@
-"""XA transactions that are prepared at the source when a load begins: their rows are in the log in front of F0.
+"""XA transactions that are prepared at the source when a load begins: their rows are in the log before F0.
 
-Those that end soon do no harm: their commits lie behind F0, and the sync looks up their rows in the relay log, which
-holds the file of F0 from its beginning. One that stays, for hours maybe, may lie in files that are not kept: the load
+Those that end soon are harmless: their commits are after F0, and the sync reads their rows from the relay log, which
+has the file of F0 from its beginning. One that remains, perhaps for hours, may be in files that are not kept: the load
 does not begin before it has ended.
 
     F0, XA RECOVER: a, b    …    XA RECOVER: b, c (later than F0)    …    XA RECOVER: c    begin
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS: Final = 20.0
 LOOK_SECONDS: Final = 0.5
-_NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # what MySQL says without XA_RECOVER_ADMIN
+_NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # MySQL's error without XA_RECOVER_ADMIN
 
 
 class PreparedAtStart(DmError):
@@ -38,10 +38,10 @@ class PreparedAtStart(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = (
-        "{source}: nothing was begun, as XA transactions have been prepared there whose rows no read shows, and do not "
+        "{source}: nothing was started, as XA transactions are prepared, whose rows no read shows, and do not "
         "end: {xids}."
     )
-    hint = "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and begin again."
+    hint = "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again."
 
 
 def wait_for_prepared(
@@ -50,7 +50,7 @@ def wait_for_prepared(
     seconds: float = WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until nothing is prepared that is prepared now. Raises PreparedAtStart (retry)."""
+    """Wait until all transactions that are prepared now have ended. Raises PreparedAtStart (retry)."""
     with connected(endpoint) as connection:
         waited_for, deadline = prepared_now(connection), time.monotonic() + seconds
         while waited_for:
@@ -61,20 +61,20 @@ def wait_for_prepared(
 
 
 def prepared_now(connection: Connection) -> frozenset[str]:
-    """Return the names of what is prepared, as XA COMMIT takes them; none where the account may not ask."""
+    """Return the names of prepared transactions in the format of XA COMMIT; none if the account lacks the privilege."""
     asked = server_info(connection).capabilities.lists_prepared
     try:
         rows = query(connection, asked) if asked else []
     except pymysql.err.MySQLError as error:
         if error.args[0] not in _NOT_PERMITTED:
             raise
-        log.warning("whether XA transactions are prepared is not known: %s", error)
+        log.warning("prepared XA transactions could not be read: %s", error)
         return frozenset()
     return frozenset(_name(int(number), int(gtrid), text(data)) for number, gtrid, _bqual, data in rows)
 
 
 def _name(number: int, gtrid_size: int, data: str) -> str:
-    """Return one form of both: MySQL's `0x…` of all bytes, and MariaDB's X'…',X'…',n.
+    """Return one format for both: MySQL's `0x…` of all bytes, and MariaDB's X'…',X'…',n.
 
     >>> _name(1, 1, "0x78ff"), _name(1, 1, "X'78',X'ff',1")
     ("X'78',X'ff',1", "X'78',X'ff',1")

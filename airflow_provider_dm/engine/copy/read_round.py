@@ -1,10 +1,10 @@
 """A reader of a round: a Spark task with one snapshot of the source, which copies chunk after chunk.
 
-All readers of a round show the same location, so it does not matter which of them copies a chunk. A reader takes the
-next chunk that is free: it holds a user lock of the source by the chunk's name, which goes with the reader. What it has
-to know (tables, routes, births, chunks) it reads from the target, where the frontier rests at the round's location.
+All readers of a round have snapshots at the same location, so any of them can copy a chunk. A reader takes the next
+free chunk: it holds a user lock of the source with the chunk's name, which ends with the reader. Tables, routes, births
+and chunks are read from the target, where the frontier rests at the round's location.
 
-It ends when no chunk is left, when the round is over, or with its snapshot; the others go on.
+It ends when no chunk is left, when the round is over, or with its snapshot; the others continue.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders,
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks of a reader that has nothing to do at chunks that others are copying."""
+"""The interval in which an idle reader checks chunks that others are copying."""
 
 
 @dataclass(frozen=True)
 class ReadRound:
-    """The function of one reader. It knows how to log in, so it travels as code, not as an item that Spark spills."""
+    """The function of one reader. It contains credentials, so it is sent as code, not an item that Spark may spill."""
 
     group: Group
     fence: Fence
@@ -65,7 +65,7 @@ class ReadRound:
     target: Endpoint
 
     def __call__(self, number: int) -> ReaderResult:
-        """Read as reader `number`. Raises Fenced, DuplicateDuringCopy, TooManyContested, and what writing raises."""
+        """Read as reader `number`. Raises Fenced, DuplicateDuringCopy, TooManyContested, and errors of writing."""
         try:
             with snapshot_reader(self.source, self.group, number) as reader:
                 if reader is None or not reader.wait_until_open():
@@ -89,7 +89,7 @@ class ReadRound:
         return rows
 
     def _copy(self, job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, altered: set[TableName]) -> int | None:
-        """Copy a chunk if it is free, and return its rows. A table that is not the round's any more is `altered`."""
+        """Copy a chunk if it is free, and return its rows. Tables altered since the round began are `altered`."""
         name = job.mapping.source.name
         if reader.is_over or name in altered:
             return None
@@ -100,7 +100,7 @@ class ReadRound:
                 copied = copy_chunk(job, reader, sizes, self.source, self.target)
                 return copied.rows_copied - job.chunk.rows_copied
             except SchemaChangedDuringCopy as error:
-                log.info("%s is not read on in this round: %s", name, error)
+                log.info("%s is not read further in this round: %s", name, error)
                 altered.add(name)
                 return None
 
@@ -117,15 +117,13 @@ class ReadRound:
             yield got == 1
         finally:
             if got == 1:
-                with suppress(pymysql.err.Error, OSError, DmError):  # it goes with the connection
+                with suppress(pymysql.err.Error, OSError, DmError):  # it ends with the connection
                     query(source_connection(self.source), "SELECT RELEASE_LOCK(%s)", (name,))
 
-    # What there is to copy
+    # Chunks
 
     def _jobs(self) -> list[ChunkJob]:
-        """Return the chunks of the round that are not done: whole tables first, as they take longest, then chunks that
-        are begun.
-        """
+        """Return the unfinished chunks of the round: first whole tables, as they take longest, then started chunks."""
         chunks = run_transaction(self.target, lambda tx: load_chunks(tx, self.fence.ref))
         left = [one for one in chunks if one.round == self.round and not one.done and not one.is_broken_off]
         if not left:

@@ -1,8 +1,8 @@
-"""A reader's side of a gather (`gather`): one snapshot, whose metadata locks keep no DDL of the source waiting.
+"""A reader's side of a gather (`gather`): one snapshot, whose metadata locks do not block the source's DDL.
 
-A snapshot keeps a metadata lock on each table that it has read. An ALTER waits for it, and all other sessions behind
-that ALTER. MySQL gives the lock back at ROLLBACK TO SAVEPOINT, MariaDB only with `sql_log_bin=0`, which takes a
-privilege. Without it, a second connection of the reader asks once a second whether DDL waits (with
+A snapshot keeps a metadata lock on each table that it has read. An ALTER waits for it, and all other sessions wait for
+that ALTER. MySQL releases the lock at ROLLBACK TO SAVEPOINT, MariaDB only with `sql_log_bin=0`, which needs a
+privilege. Without it, a second connection of the reader checks every second whether DDL waits (with
 `lock_wait_timeout=0` its SELECT then fails), and ends the snapshot.
 """
 
@@ -32,12 +32,12 @@ from airflow_provider_dm.engine.reading.source_session import READ_TIMEOUT_SECON
 log = logging.getLogger(__name__)
 
 SILENT_SECONDS: Final = 60
-"""The server ends a snapshot whose reader sends and reads nothing for so long, as a frozen one does."""
+"""The server ends a snapshot whose reader is silent for this long, as a frozen reader is."""
 WATCH_SECONDS: Final = 1.0
 
 
 class SnapshotLost(DmError):
-    """A reader has no snapshot any more. Other readers, or the next round, copy what it has not copied."""
+    """A reader has lost its snapshot. Other readers, or the next round, copy the rest."""
 
     source: str
     reason: str
@@ -46,16 +46,16 @@ class SnapshotLost(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: a snapshot has ended before its round: {reason}."
-    hint = "Look for limits to idle sessions at the source, and for DDL; the copy continues by itself."
+    hint = "Check the source's limits for idle sessions, and DDL; the copy continues by itself."
 
 
 @contextmanager
 def snapshot_reader(source: Endpoint, group: Group, number: int) -> Iterator[SnapshotReader | None]:
     """Take part in a gather as reader `number`, and yield its snapshot; None if this reader does not take part.
 
-    A reader does not take part if it is late, repeats a Spark task that was lost, or its driver has gone.
+    A reader does not take part if it is late, repeats a lost Spark task, or its driver has ended.
 
-    Raises ServerUnreachable, AccessDenied, and what `source_error` makes of a refusal.
+    Raises ServerUnreachable, AccessDenied, and the `source_error` of a refusal.
     """
     with (
         connected(source, read_timeout=READ_TIMEOUT_SECONDS) as connection,
@@ -98,21 +98,21 @@ class SnapshotReader:
 
     @property
     def is_over(self) -> bool:
-        """True if the driver has asked the readers to end, or has gone, or the snapshot was given up."""
+        """True if the driver has asked the readers to end, or has ended, or the snapshot was given up."""
         return self._over.is_set()
 
     def wait_until_open(self) -> bool:
-        """Wait until pages may be written. Returns False if the reader has to end instead. Raises SnapshotLost."""
+        """Wait until pages may be written. Return False if the reader has to end instead. Raises SnapshotLost."""
         with self._lost_if_broken():
             return self._waited_for("open")
 
     @contextmanager
     def reading(self, table: TableName) -> Iterator[Connection]:
-        """Yield the snapshot's connection for SELECTs from `table`, whose metadata lock is not kept from DDL.
+        """Yield the snapshot's connection for SELECTs from `table`, without keeping its metadata lock afterwards.
 
         The birth check of the table belongs inside the block, writing to the target does not.
 
-        Raises SnapshotLost, and what `source_error` makes of a refusal.
+        Raises SnapshotLost, and the `source_error` of a refusal.
         """
         if self._lost:
             raise SnapshotLost(self.source.name, self._lost)
@@ -144,7 +144,7 @@ class SnapshotReader:
             raise SnapshotLost(self.source.name, self._lost or f"{error.number} {error.reason}") from raised
 
     def _join(self, number: int) -> bool:
-        """Take part in the gather. Returns False if this reader does not."""
+        """Take part in the gather. Return False if this reader does not."""
         query(self.connection, f"SET SESSION wait_timeout = {SILENT_SECONDS}, net_write_timeout = {SILENT_SECONDS}")
         go, ready, done = (self.group.name(word) for word in ("go", f"ready-{number}", f"done-{number}"))
         wait = f"SELECT IF(GET_LOCK('{go}', 1) = 1, RELEASE_LOCK('{go}'), 0)"  # snapshot.WAITING_READER begins so
@@ -160,7 +160,7 @@ class SnapshotReader:
         return self._waited_for("shut") and self._holders(f"member-{self.me}") != [None]
 
     def _waited_for(self, word: str) -> bool:
-        """Wait until the driver takes a user lock. Returns False if the readers have to end."""
+        """Wait until the driver takes a user lock. Return False if the readers have to end."""
         while True:
             taken, closed, driver = self._holders(word, "close", "driver")
             if taken is not None or closed is not None or driver is None:
@@ -182,14 +182,14 @@ class SnapshotReader:
         user_lock(self.connection, self.group.name(f"placed-{number}"))
 
     def _watch(self) -> None:
-        """End the snapshot when the driver has gone, or when DDL waits for it."""
+        """End the snapshot when the driver has ended, or when DDL waits for it."""
         if not self.gives_back:
-            with suppress(pymysql.err.Error, OSError):  # the next question fails as well
+            with suppress(pymysql.err.Error, OSError):  # the next query fails as well
                 query(self.second, "SET SESSION lock_wait_timeout = 0")
         while not self._ended.wait(WATCH_SECONDS):
             try:
                 driver, close = holders(self.second, [self.group.name(word) for word in ("driver", "close")])
-                reason = "the driver has gone" if driver is None else self._waiting_ddl()
+                reason = "the driver has ended" if driver is None else self._waiting_ddl()
             except (pymysql.err.Error, OSError) as error:
                 close, reason = None, f"its second connection has ended ({error})"
             if reason:
@@ -218,7 +218,7 @@ class SnapshotReader:
 
 
 def _gives_back(connection: Connection) -> bool:
-    """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to make it so."""
+    """Return True if ROLLBACK TO SAVEPOINT will release metadata locks; on MariaDB, try to enable that."""
     if server_info(connection).flavour is Flavour.MYSQL:
         return True
     try:

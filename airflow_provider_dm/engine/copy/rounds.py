@@ -1,20 +1,21 @@
 """The load of one source: its sync, whose coverage grows in rounds.
 
-For each source table the target has exactly the source's rows at the frontier F, restricted to the keys that are
-covered. At the beginning no key is covered, at the end all are.
+For each source table the target has exactly the source's rows at the frontier F, restricted to the covered keys. At the
+beginning no key is covered, at the end all are.
 
-    FOLLOW   the ordinary sync moves F, DDL included; changes of keys that are not covered are left out
+    FOLLOW   the ordinary sync moves F, DDL included; changes of keys that are not covered are ignored
     ROUND    F rests at a location L, and readers with snapshots at exactly L copy rows
 
     F:   F0 ── follow ── L1 ────(rests)────┐ follow, DDL ┌─ L2 ─(rests)─┐ … all covered
          round 1: snapshots, pages, close  └─────────────┘  round 2     └─ …
 
 A round: the readers' tasks are started and open their snapshots under one momentary lock (gather.py), the log is
-applied up to L in this process (the readers hold the slots), the round is opened (target/rounds.py), pages are copied,
-the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if it is
-the same before and behind the lock, by its births, and has the columns and the key at L by which its log is read.
+applied up to L in this process (the readers use the slots), the round is opened (target/rounds.py), pages are copied,
+the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if its
+birth is the same before and after the lock, and it has the columns and the key at L by which its log is read.
 
-Without a log (task-mode full) F is set to L: what was copied in an earlier round is older then, which is reported.
+Without a log (task-mode full) F is set to L: rows that were copied in an earlier round are then older, which is
+reported.
 """
 
 from __future__ import annotations
@@ -62,23 +63,23 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 600.0
-"""The longest time that a snapshot is open: the source keeps old row versions for it."""
+"""The maximum time that a snapshot is open: the source keeps old row versions for it."""
 SHORT_ROUND_SECONDS: Final = 60.0
-"""The same where the slots do not suffice for all sources of the run."""
+"""The same if there are not enough slots for all sources of the run."""
 LOOK_SECONDS: Final = 0.2
 WAITING_SECONDS: Final = 2.0
-"""Between two looks at rows of other sources that wait for the frontier of this one."""
+"""The interval of checks for rows of other sources that wait for the frontier of this one."""
 MOST_WAITING: Final = 1_000
 IDLE_SECONDS: Final = 1.0
 FAILURES: Final = 6
-"""Rounds in a row that may fail in a way that passes, and without a row."""
+"""The maximum number of consecutive rounds that fail with a transient error and without a row."""
 
 WAITS_SECONDS: Final = 600.0
-"""The longest time that a load waits for the end of DDL."""
+"""The maximum time that a load waits for the end of DDL."""
 
 
 class TablesWait(DmError):
-    """Only tables are left to be copied that are in the middle of a DDL."""
+    """All tables that are left to copy are in the middle of a DDL."""
 
     source: str
     tables: str
@@ -87,12 +88,12 @@ class TablesWait(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = (
-        "{source}: {tables} cannot be copied yet: other shards have to make the same DDL first, an online DDL tool has "
-        "renamed them for the moment, or they are altered again and again."
+        "{source}: {tables} cannot be copied yet: other shards have to execute the same DDL first, an online DDL tool "
+        "has renamed them temporarily, or they are altered continuously."
     )
     hint = (
-        "Let all shards make the DDL (`dmctl shard-ddl-lock TASK` shows which have not), and run the load with all "
-        "sources of these tables, so that their logs are read; or let the tool end its work. Then run the load again."
+        "Execute the DDL on all shards (`dmctl shard-ddl-lock TASK` shows the missing ones), and run the load with all "
+        "sources of these tables, so that their logs are read; or let the tool finish. Then run the load again."
     )
 
 
@@ -100,32 +101,32 @@ Json = dict[str, Any]
 
 NO_BIRTHS: Final = Births({}, frozenset())
 _numbers: Final = count(1)
-"""Of the rounds of this process, which holds one generation of a subtask."""
+"""Number of rounds of this process, which holds one generation of a subtask."""
 
 Follow = Callable[[Location | None], bool]
-"""Apply the log of the source up to a location, in this process, or (None) to its end. False: asked to stop before."""
+"""Apply the log of the source in this process, up to a location or (None) to its end. False: asked to stop before."""
 
 
 @dataclass
 class SourceLoad:
-    """The load of one source, for one thread. `readers`: the most at once; `short`: other sources wait for slots."""
+    """The load of one source, in one thread. `readers`: the maximum at once; `short`: other sources wait for slots."""
 
     loading: Loading
     target: Endpoint
     runner: Runner
     follow: Follow
     contests: Callable[[], Contests]
-    """Returns the rows that wait, to be asked once: DDL between two rounds changes the definitions that it reads."""
+    """Returns the waiting rows, for one use: DDL between two rounds changes the definitions that it reads."""
     stop: Callable[[], bool]
     readers: int
     short: bool = False
     waiting_since: float | None = field(default=None, init=False)
-    """The time from which no table can be read before its DDL has come to its end; None: it does not wait."""
+    """The time since which no table could be read because of pending DDL; None: it does not wait."""
     rounds: int = field(default=0, init=False)
     blocked_seconds: float = field(default=0.0, init=False)
     longest_seconds: float = field(default=0.0, init=False)
     locations: set[str] = field(default_factory=set, init=False)
-    """Of the rounds; those of two rounds that the source does not show count as two."""
+    """Locations of the rounds; unknown locations of two rounds count as two."""
 
     def run(self) -> bool:
         """Load until all keys are covered. Return False if it was asked to stop before.
@@ -136,7 +137,7 @@ class SourceLoad:
         while not self.stop():
             before = self._rows()
             try:
-                # Behind this no page of an earlier round is accepted, whatever has become of its reader.
+                # After this no page of an earlier round is accepted, whatever happened to its reader.
                 run_transaction(self.target, lambda tx: close_round(tx, self.loading.source.fence))
                 remove_leftovers(self.target, self.loading.source.fence)
                 if not self._follow():
@@ -152,12 +153,12 @@ class SourceLoad:
                 if error.reacts() is not Reaction.RETRY or failures >= FAILURES:
                     raise
                 self._explain(error)
-                log.warning("%s: the load goes on after: %s", self.loading.source.id, error)
+                log.warning("%s: the load continues after: %s", self.loading.source.id, error)
                 self._sleep(min(30.0, 2.0**failures / 2))
         return False
 
     def to_json(self) -> Json:
-        """Return what a person may want to know of the rounds of this run."""
+        """Return the report of this run's rounds."""
         return {
             "rounds": self.rounds,
             "writers_blocked_seconds": round(self.blocked_seconds, 3),
@@ -171,7 +172,7 @@ class SourceLoad:
         return not self.loading.source.reads_log or self.follow(None)
 
     def _complete(self) -> bool:
-        """Hand the source over. Raises RowsCollide, WrittenToMeanwhile."""
+        """Hand the source over to sync. Raises RowsCollide, WrittenToMeanwhile."""
         source = self.loading.source
         contests = self.contests()
         left = contests.confirm(self._sleeps, self._spares) if contests.look(self._spares) else 0
@@ -183,17 +184,17 @@ class SourceLoad:
 
     @property
     def _spares(self) -> Spares:
-        """Rows that wait in safe mode are written over other rows when the log goes on."""
+        """In safe mode waiting rows overwrite other rows when the log continues."""
         source = self.loading.source
         return can_be_written_over if source.subtask.syncer.safe_mode and source.reads_log else spare_none
 
     def _explain(self, error: DmError) -> None:
-        """Find out which rows collide, if that is what has failed. Raises RowsCollide."""
+        """Find out which rows collide, if that is the cause of the error. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
             self.contests().confirm(self._sleeps, self._spares)
 
     def _wait_for_ddl(self, why: str) -> str:
-        """Wait a little, as no table can be read before its DDL has come to its end. Raises TablesWait."""
+        """Wait a little, as no table can be read before its DDL is complete. Raises TablesWait."""
         if self.waiting_since is None:
             log.info("%s: %s", self.loading.source.id, why)
             self.waiting_since = time.monotonic()
@@ -208,7 +209,7 @@ class SourceLoad:
     def _round(self) -> str:
         """Copy rows in one round, if any table can be read. Return why readers have lost their snapshots, or "".
 
-        Raises TablesWait, SchemaChangedDuringCopy, and what a gather and a reader raise.
+        Raises TablesWait, SchemaChangedDuringCopy, and the errors of a gather and a reader.
         """
         source, left = self.loading.source, self._to_read()
         before = settled_births(source.endpoint, source.rules.block_allow) if left else NO_BIRTHS
@@ -222,7 +223,7 @@ class SourceLoad:
             definitions = read_tables(connection, there)
         wanted, number = self._count_readers(), next(_numbers)
         with (
-            ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # ends behind the readers, which end below
+            ThreadPoolExecutor(wanted, thread_name_prefix="reader") as pool,  # ends after the readers, which end below
             gathering(
                 source.endpoint, source.subtask.mydumper.consistency, wanted, reads_log=source.reads_log
             ) as gathered,
@@ -259,8 +260,8 @@ class SourceLoad:
     def _gather(
         self, gathered: Gathering, tables: Collection[TableName], readers: Sequence[Future[list[ReaderResult]]]
     ) -> Gathered:
-        """Open the snapshots. Raises what a reader has raised, else SnapshotLost if one has lost its own, else what
-        `gather` raises.
+        """Open the snapshots. Raises the error of a reader, else SnapshotLost if a reader has lost its own, else the
+        error of `gather`.
         """
         try:
             return gathered.gather(tables, lambda: all(one.done() for one in readers))
@@ -272,7 +273,7 @@ class SourceLoad:
     def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering, began: float) -> str:
         """Wait until all readers have ended, or end the round. Return why some have lost their snapshots, or "".
 
-        Raises what a reader has raised.
+        Raises the error of a reader.
         """
         looked = began
         seconds = SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS
@@ -286,7 +287,7 @@ class SourceLoad:
             if now - looked > WAITING_SECONDS:
                 looked = now
                 if self._others_wait():
-                    log.info("%s: the round ends early, as rows of others wait", self.loading.source.id)
+                    log.info("%s: the round ends early, as rows of other sources wait", self.loading.source.id)
                     break
         gathered.close()
         wait(readers)
@@ -298,13 +299,13 @@ class SourceLoad:
         return sum(one.rows for one in found if one.source != ref.source) > MOST_WAITING
 
     def _go_to(self, at: Location) -> bool:
-        """Let the frontier be at a location. Return False if it is not there, and no round can be opened."""
+        """Move the frontier to a location. Return False if it is elsewhere, so that no round can be opened."""
         source = self.loading.source
         if source.reads_log:
             try:
                 if not self.follow(at):
                     return False
-            except GoalLost as lost:  # another server has taken over, and its log is another one
+            except GoalLost as lost:  # another server with another log has taken over
                 log.info("%s", lost)
                 return False
         else:
@@ -331,7 +332,7 @@ class SourceLoad:
         fenced_transaction(transactions, Step(fence, lo, at.sort_key), Act.ADVANCE, range(BUCKETS), body)
 
     def _in_log(self, location: Location) -> Location:
-        """Return a location that the source gave as one of the log that is read."""
+        """Return a location given by the source as a location of the log that is read."""
         source = self.loading.source
         if not source.reads_log:
             return replace(location, suffix=self.loading.start.suffix)
@@ -341,7 +342,7 @@ class SourceLoad:
                 raise SourceMoved(source.id, location.server_uuid, now)
             return in_relay(location, connection, source.spec, otherwise=self.loading.start.suffix)
 
-    # What there is to read
+    # Tables and chunks
 
     def _chunks(self) -> list[ChunkProgress]:
         ref = self.loading.source.fence.ref
@@ -359,14 +360,14 @@ class SourceLoad:
         return max(1, min(left, self.readers, subtask.mydumper.threads, subtask.loader.pool_size))
 
     def _to_read(self) -> list[TableName]:
-        """Return the tables that are not covered; those that wait for other shards are read behind their DDL."""
+        """Return the tables that are not covered; those that wait for other shards are read after their DDL."""
         ref = self.loading.source.fence.ref
         held = run_transaction(self.target, lambda tx: held_tables(tx, ref))
         return sorted({one.table for one in self._chunks() if not one.done} - held)
 
     def _as_logged(self, names: Collection[TableName], definitions: dict[TableName, Table]) -> list[TableName]:
-        """Return those of the tables that still are to be read at the location. Raises SchemaChangedDuringCopy for one
-        that is not what the log has made of it.
+        """Return the tables that still have to be read at the location. Raises SchemaChangedDuringCopy for a table that
+        differs from the result of its log.
         """
         ref, wanted = self.loading.source.fence.ref, set(self._to_read())
         logged = {
@@ -375,7 +376,7 @@ class SourceLoad:
         found = [one for one in names if one in wanted and one in logged]
         for name in found:
             if _form(definitions[name]) != _form(logged[name]):
-                why = "its columns or its key are not those that its log has led to"
+                why = "its columns or its key differ from the result of its log"
                 raise SchemaChangedDuringCopy(self.loading.source.id, str(name), why)
         return found
 
@@ -390,7 +391,7 @@ class SourceLoad:
 
 
 def _lost(readers: Sequence[Future[list[ReaderResult]]]) -> str:
-    """Return why readers that have ended lost their snapshots, or "". Raises what one of them has raised."""
+    """Return why ended readers lost their snapshots, or "". Raises the error of one of them."""
     return "; ".join(sorted({result.lost for one in readers for result in one.result() if result.lost}))
 
 

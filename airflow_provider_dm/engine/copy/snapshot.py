@@ -3,16 +3,16 @@
 While the lock is held, no transaction that changes the tables is between the binlog and the storage engine: everything
 before the binlog's end is visible, and nothing after it exists.
 
-The lock must never leave the source with blocked writers. What the servers do:
+The lock must never leave the source with blocked writers. Properties of the servers:
 - `LOCK TABLES … READ` waits for open transactions that have changed the tables. Other writers wait behind the request,
-  and go on as soon as the request is granted and released, times out, or is killed. So it comes first.
+  and continue as soon as the request is granted and released, times out, or is killed. So it is tried first.
 - `FLUSH TABLES WITH READ LOCK` does not wait for open transactions, but for running statements. On MySQL its request
-  cannot be taken back: if it times out or is killed behind a SELECT, all sessions that use the SELECT's table wait
-  until that SELECT ends. So there it is tried only after `LOCK TABLES` failed, and only while no statement is a second
-  old. MariaDB waits for no SELECT and leaves nothing behind: there it comes first.
+  cannot be undone: if it times out or is killed behind a SELECT, all sessions that use the SELECT's table wait until
+  that SELECT ends. So there it is tried only after `LOCK TABLES` failed, and only while no statement has run for a
+  second. MariaDB waits for no SELECT and leaves nothing behind: there it is tried first.
 - `lock_wait_timeout` counts for each table. A second connection ends the whole request in time (KILL QUERY).
-- DM's `consistency` chooses: `auto` takes both locks in that order, `lock` and `flush` one of them.
-- If this process freezes while it holds the lock, the server closes the session (`wait_timeout`) and the lock goes.
+- DM's `consistency` chooses: `auto` tries both locks in that order, `lock` and `flush` only one.
+- If this process freezes while it holds the lock, the server closes the session (`wait_timeout`), which releases it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from airflow_provider_dm.engine.schema.catalogue import list_tables
 log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 0.8
-"""How long a request may wait. Writers wait behind it, and behind the lock itself, once granted."""
+"""The maximum wait of a request. Writers wait behind it, and behind the lock itself."""
 LOCK_SECONDS: Final = 1
-"""How long a session that holds the lock may be silent: a whole number, as a server counts."""
+"""The maximum silence of a session that holds the lock: a whole number of seconds, as in the server."""
 LOCK_ATTEMPTS: Final = 12
 FIRST_ATTEMPTS: Final = 3
-"""So many requests for the preferred lock come before the first one for the other lock."""
+"""This many requests for the preferred lock are made before the first one for the other lock."""
 PAUSE_SECONDS: Final = 2.0
-"""Between two requests, for the writers."""
+"""Pause between two requests, for the writers."""
 OLD_STATEMENT_SECONDS: Final = 1
 
 WAITING_READER: Final = "SELECT IF(GET_LOCK('dm-"
@@ -58,13 +58,13 @@ _NO_SUCH_TABLE: Final = 1146
 _NOT_GRANTED: Final = CONNECTION_LOST | {LOCK_WAIT, _KILLED, _NO_SUCH_TABLE}
 _IDLE: Final = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect"})
 _SYSTEM_USER: Final = "system user"
-"""A replica's own threads. A flush does not wait for them: the global lock, which is requested first, does."""
+"""A replica's own threads. A flush does not wait for them; the global lock, which is requested first, does."""
 
 T = TypeVar("T")
 
 
-class WatermarkBlocked(DmError):
-    """Commits or long statements on the source did not let us take a safe location in time."""
+class ReadLockNotGranted(DmError):
+    """Open transactions or long statements on the source prevented the read lock in time."""
 
     source: str
     waited_for: str
@@ -75,14 +75,14 @@ class WatermarkBlocked(DmError):
     reaction = Reaction.RETRY
     what = "{source}: the read lock of the snapshots was not granted in {seconds:.0f} s, waiting for {waited_for}."
     hint = (
-        "End the transactions that stay open or hang in commit (prepared XA transactions too), long-running statements "
+        "End transactions that stay open or hang in commit (also prepared XA transactions), long-running statements "
         "and locks. With `consistency: auto`, an account with RELOAD (MySQL: and PROCESS) does not have to wait for "
         "open transactions."
     )
 
 
-class WatermarkNotPermitted(DmError):
-    """The account may not take the momentary lock that `consistency` names."""
+class ReadLockNotPermitted(DmError):
+    """The account may not take the momentary lock of `consistency`."""
 
     source: str
     privilege: str
@@ -106,7 +106,7 @@ class SourceLock(Enum):
         return f"{self.value} {locked}"
 
     def privileges(self, flavour: Flavour) -> tuple[str, ...]:
-        """Return the privileges that the lock takes. On MySQL, PROCESS shows the statements that a flush waits for."""
+        """Return the privileges that the lock needs. On MySQL, PROCESS shows the statements that a flush waits for."""
         if self is SourceLock.TABLES:
             return ("LOCK TABLES",)
         return ("RELOAD", "PROCESS") if flavour is Flavour.MYSQL else ("RELOAD",)
@@ -130,7 +130,7 @@ def locks_of(consistency: Consistency, flavour: Flavour) -> tuple[SourceLock, ..
 
 @dataclass(frozen=True)
 class Held:
-    """A lock that is held: by which connection, and on which tables. `lock`: None where there was no table to lock."""
+    """A held lock: its connection and tables. `lock`: None if there was no table to lock."""
 
     connection: Connection
     lock: SourceLock | None
@@ -139,7 +139,7 @@ class Held:
 
 @dataclass(frozen=True)
 class ReadUnderLock(Generic[T]):
-    """What was read under a lock, and the longest time in seconds that one request for it, or it, blocked writers."""
+    """The result of reading under a lock, and the maximum seconds that one request, or the lock, blocked writers."""
 
     value: T
     blocked_seconds: float = 0.0
@@ -147,8 +147,8 @@ class ReadUnderLock(Generic[T]):
 
 
 def snapshot_place(connection: Connection) -> BinlogSize:
-    """Return file and position of the snapshot that is open on MariaDB: the server takes both under the lock that
-    orders commits.
+    """Return file and position of an open snapshot on MariaDB: the server takes both under the lock that orders
+    commits.
     """
     rows = query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
     found = {text(name).lower(): text(value) for name, value in rows}
@@ -166,9 +166,9 @@ def read_under_lock(
 ) -> ReadUnderLock[T]:
     """Call `read` while no transaction that changes `tables` is in commit.
 
-    `read` gets the lock. It must be quick, and may be called again. Tables that do not exist are left out.
+    `read` gets the lock. It must be quick, and may be called again. Missing tables are left out.
 
-    Raises WatermarkBlocked (retry), WatermarkNotPermitted.
+    Raises ReadLockNotGranted (retry), ReadLockNotPermitted.
     """
     began = time.monotonic()
     with connected(endpoint) as guard:
@@ -184,7 +184,7 @@ def read_under_lock(
                 continue
             log.info("%s: a read lock blocked writers for %.3f s at most", endpoint.name, locker.blocked_seconds)
             return ReadUnderLock(value, locker.blocked_seconds, attempt + 1)
-    raise WatermarkBlocked(endpoint.name, "open transactions or running statements", time.monotonic() - began)
+    raise ReadLockNotGranted(endpoint.name, "open transactions or running statements", time.monotonic() - began)
 
 
 class _NotGranted(Exception):
@@ -192,12 +192,12 @@ class _NotGranted(Exception):
 
 
 class _Denied(Exception):
-    """The account may not take the lock; the server's words."""
+    """The account may not take the lock; the argument is the server's message."""
 
 
 @dataclass
 class _Locker:
-    """The attempts of one call. `guard` is a connection that asks what runs, and ends a request that waits too long."""
+    """The attempts of one call. `guard`: a connection that checks running statements, and ends a late request."""
 
     endpoint: Endpoint
     guard: Connection
@@ -205,11 +205,11 @@ class _Locker:
     locks: tuple[SourceLock, ...]
     """The locks that may be taken, the preferred one first."""
     denied: dict[SourceLock, str] = field(default_factory=dict)
-    """Locks that the account may not take, and the server's words."""
+    """Locks that the account may not take, with the server's message."""
     blocked_seconds: float = 0.0
 
     def attempt(self, number: int, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
-        """Take one lock and call `read`. Raises _NotGranted, WatermarkBlocked, WatermarkNotPermitted."""
+        """Take one lock and call `read`. Raises _NotGranted, ReadLockNotGranted, ReadLockNotPermitted."""
         there = sorted(set(list_tables(self.guard)).intersection(tables))
         if not there:
             with connected(self.endpoint) as connection:
@@ -226,7 +226,7 @@ class _Locker:
                 raise
 
     def _choose(self, number: int) -> SourceLock:
-        """Raises _NotGranted where no lock can be requested now; WatermarkNotPermitted."""
+        """Raises _NotGranted if no lock can be requested now; ReadLockNotPermitted."""
         others = number >= FIRST_ATTEMPTS and (number - FIRST_ATTEMPTS) % 2 == 0
         wanted = self.locks[::-1] if others else self.locks
         for lock in wanted:
@@ -235,12 +235,12 @@ class _Locker:
         if any(lock not in self.denied for lock in self.locks):
             raise _NotGranted("statements run that a global read lock would wait for")
         privileges = " or ".join(" and ".join(lock.privileges(self.flavour)) for lock in self.locks)
-        raise WatermarkNotPermitted(
+        raise ReadLockNotPermitted(
             self.endpoint.name, privileges, " or ".join(self.denied[lock] for lock in self.locks)
         )
 
     def _request(self, lock: SourceLock, tables: Collection[TableName], read: Callable[[Held], T]) -> T:
-        """Raises _NotGranted, _Denied, and what `read` raises."""
+        """Raises _NotGranted, _Denied, and the errors of `read`."""
         began = time.monotonic()
         try:
             with connected(self.endpoint) as connection:
@@ -269,7 +269,7 @@ class _Locker:
 
         def kill() -> None:
             killed.set()
-            with suppress(pymysql.err.MySQLError):  # it ended just now
+            with suppress(pymysql.err.MySQLError):  # it has just ended
                 query(self.guard, f"KILL QUERY {int(session)}")
 
         timer = Timer(REQUEST_SECONDS, kill)
@@ -310,9 +310,9 @@ class _Locker:
         return found
 
     def _check_no_flush_pends(self) -> None:
-        """Check what a request for the global lock has left behind. Raises WatermarkBlocked."""
+        """Check the effects of a request for the global lock. Raises ReadLockNotGranted."""
         for session in self._old_statements():
-            raise WatermarkBlocked(
+            raise ReadLockNotGranted(
                 self.endpoint.name,
                 f"the statement of session {session}, which began when a global read lock was requested. Other "
                 f"sessions that use its tables wait until it ends, or until `KILL QUERY {session}` ends it",

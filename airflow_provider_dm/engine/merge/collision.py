@@ -1,13 +1,12 @@
-"""Whether a row that waits will ever find its place: the sources are asked.
+"""Whether a waiting row will ever get its key: by querying the sources.
 
-The place is held by a row of the target. If the source table that the waiting row comes from has it still, and at the
-same time some other source table has the row that holds the place, then both are meant to be there and cannot: that is
-a collision, for a person to decide. If only one of the two is there, the other one is a state of the past, and its own
-log will say so. If the holder is in no source table, then either a log that is not applied yet deletes it, or somebody
-else has put it there.
+The key is held by a row of the target. If the source table of the waiting row still has that row, and another source
+table has the row that holds the key, both should be in the target and cannot: that is a collision, for a person to
+decide. If only one of the two exists, the other one is a past state, which its own log will change. If the holder is in
+no source table, either a log that is not applied yet deletes it, or it is a foreign row.
 
-Sources are asked one after the other, and rows move meanwhile. So the waiting row is asked for twice, before and after
-the holder; and who acts on the answer asks again a while later (`contests`).
+Sources are queried one after the other, while rows may move. So the waiting row is queried twice, before and after the
+holder; and the answer has to be confirmed some time later (`contests`).
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 LONGEST_VALUE: Final = 60
-"""Characters of a key value in a message."""
+"""Maximum characters of a key value in a message."""
 
 
 class RowsCollide(DmError):
-    """Two source tables have rows that cannot both be in the target. It shows values, those of the key: they are what a
-    person has to look at."""
+    """Two source tables have rows that cannot both be in the target. It shows the values of the key, which a person
+    needs."""
 
     source: str
     table: str
@@ -48,7 +47,7 @@ class RowsCollide(DmError):
     scope = Scope.UPSTREAM
     what = (
         "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
-        "({columns}) of {target}, where both go: {values}. The rows of {source} are kept back; nothing was overwritten."
+        "({columns}) of their target table {target}: {values}. The rows of {source} wait; nothing was overwritten."
     )
     hint = (
         "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
@@ -57,16 +56,16 @@ class RowsCollide(DmError):
 
 
 class ColumnDropped(Exception):
-    """A source table lacks a column of the values that it is asked for: it has made a DDL that others wait for."""
+    """A source table lacks a column of the queried values: it has executed a DDL for which others wait."""
 
 
 Values = dict[str, Value]
-"""Column name -> canonical value, none of them None."""
+"""Column name -> canonical value, never None."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A row of the target that holds the place of another one: by its identity and by the unique key in question."""
+    """A row of the target that holds the key of another row: its identity and its values of the unique key."""
 
     key: Index
     identity: Values
@@ -75,11 +74,11 @@ class Holder:
 
 class Answers(Protocol):
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
-        """Return the rows in the target that have a unique value of this one."""
+        """Return the rows in the target that have a unique value of this row."""
         ...
 
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
-        """Return True if a source table has a row with these values now; None where the source cannot be asked.
+        """Return True if a source table has a row with these values now; None if the source cannot be queried.
 
         The values are canonical for the columns of `typed`. Raises ColumnDropped.
         """
@@ -87,22 +86,22 @@ class Answers(Protocol):
 
 
 class Verdict(Enum):
-    WAITS = "its own log, or that of the holder, goes on to say what is right"
-    NOBODYS = "no source table has the row that holds its place"
+    WAITS = "its own log, or that of the holder, will change one of the two"
+    NOBODYS = "no source table has the row that holds its key"
     UNKNOWN = "a source that may have that row is not part of this run"
-    PAST = "its source has it otherwise by now, as its own log goes on to say"
+    PAST = "its source has changed it since, and its own log will show that"
 
 
 @dataclass(frozen=True)
 class Collides:
-    """The verdict that both rows are at their sources now."""
+    """Both rows exist at their sources now."""
 
     row: ContestedRow
     other: Feeder
     holder: Holder
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
-        """Return the error for this and others of the same two tables and the same key."""
+        """Return the error for this and other collisions of the same two tables and the same key."""
         alike = [one for one in more if self._like() == one._like()]
         return RowsCollide(
             self.row.source,
@@ -122,10 +121,10 @@ class Collides:
 def verdict_on(
     row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
 ) -> Verdict | Collides:
-    """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
+    """Return what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     if not holders:
-        unseen = any(key.expression for key in mapping.target.unique_keys)  # of which `find_holders` can ask nothing
+        unseen = any(key.expression for key in mapping.target.unique_keys)  # which `find_holders` cannot query
         return Verdict.NOBODYS if unseen else Verdict.WAITS
     found = [_verdict_on_holder(row, one, mapping, feeders, answers) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
@@ -133,7 +132,7 @@ def verdict_on(
 
 
 _FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.NOBODYS)
-"""If several rows hold places of one row, the first of these verdicts that applies to a holder is returned."""
+"""If several rows hold keys of one row, the first of these verdicts that applies to a holder is returned."""
 
 
 def _verdict_on_holder(
@@ -147,7 +146,7 @@ def _verdict_on_holder(
     if not here:
         return Verdict.WAITS if here is None else Verdict.PAST
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
-    if not _is_same_row(row, holder, mapping):  # a collation may take two rows of one source table for one
+    if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
     asked = {one: _has_holder(one, holder, mapping, answers) for one in others}
     for feeder, there in asked.items():
@@ -158,7 +157,7 @@ def _verdict_on_holder(
 
 
 def _has_holder(feeder: Feeder, holder: Holder, mapping: TableMapping, answers: Answers) -> bool | None:
-    """A table that lacks a column of the key has no row that could collide by it."""
+    """Return whether a feeder has the holder; a table that lacks a column of the key has no colliding row."""
     try:
         return answers.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
     except ColumnDropped:
@@ -171,7 +170,7 @@ def _stored(values: Values, mapping: TableMapping) -> Values:
 
 
 def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bool:
-    """Tell whether the holder has the identity of the waiting row, as far as one can compare what two servers show."""
+    """Return True if the holder has the identity of the waiting row, as far as it can be compared."""
     columns = [mapping.target.column(name) for name in holder.identity]
     comparable = all(value_signature(one) == value_signature(mapping.source.column(one.name)) for one in columns)
     mine = [row.row[mapping.source.column(name).position] for name in holder.identity]
@@ -195,7 +194,7 @@ def find_holders(
     connection: Connection,
     select: Callable[[Connection, bytes], list[Cells]],
 ) -> list[Holder]:
-    """Ask the target for the rows that hold this one's places. A unique key over an expression is left out."""
+    """Query the target for the rows that hold this row's keys. A unique key over an expression is left out."""
     identity = mapping.target.identity
     assert identity is not None
     found = []
@@ -219,14 +218,14 @@ def find_holders(
 
 
 def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
-    """Return a SELECT of some columns, as their codecs want to have them."""
+    """Return a SELECT of some columns for their codecs."""
     columns = [table.column(name) for name in names]
     selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
     return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
 
 
 def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
-    """Return what such a SELECT has sent, as canonical values."""
+    """Return the result of such a SELECT as canonical values."""
     converts = [codec_for(table.name, table.column(name)).from_text for name in names]
     return [
         cell if convert is None or cell is None else convert(cell)
@@ -235,7 +234,7 @@ def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
 
 
 def condition(table: Table, values: Values, prefixes: dict[str, int] | None = None) -> bytes:
-    """Return `a = 1 AND b = 'x'`, of values that are canonical for columns of `table`."""
+    """Return `a = 1 AND b = 'x'` for canonical values of columns of `table`."""
     parts = []
     for name, value in values.items():
         column = table.column(name)
@@ -249,7 +248,7 @@ def condition(table: Table, values: Values, prefixes: dict[str, int] | None = No
 
 
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return values of a key for people, cut short."""
+    """Return the values of a key for messages, cut short."""
     texts = ((value or b"").decode("utf-8", "backslashreplace") for value in values)
     plain = ("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text) for text in texts)
     return tuple(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…" for text in plain)

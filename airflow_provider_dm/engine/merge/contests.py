@@ -1,24 +1,23 @@
-"""What a driver does about rows that wait for their places: move them, look into them, and end the run if it must.
+"""A driver's work on waiting rows: it moves them, examines them, and ends the run if it must.
 
-At every look (every two seconds, after an epoch with rows that wait, at the end) it moves what it can. Rows of its own
-source that have waited for CONTEST_SECONDS are looked into (`collision`), earlier where there are too many of them. The
-same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
+At every look (every two seconds, after an epoch with waiting rows, at the end) it moves the rows that it can. Rows of
+its own source that have waited for CONTEST_SECONDS are examined (`collision`), earlier if there are too many. The same
+answer must be found twice, CONFIRM_SECONDS apart, before it ends the run.
 
-A row whose place is held by a row that no source has, or of which a table has dropped a column of the key, is given
-time until the log of every source is applied up to where it ended when that was seen, twice. Whoever holds the place
-then is a stranger in the target (DM-6005). Where shards hold rows back, the end of that row may be among those: the
-shards wait for a DDL, and the DDL waits for the row that waits. That is DM-6057, and a person ends it at the source of
-the row that waits:
+A row whose key is held by a row that no source has, or for which a table has dropped a column of the key, is given time
+until the log of every source is applied up to its end at that moment, twice. The holder is then a foreign row
+(DM-6005). If shards hold rows, the end of the holder may be among those: the shards wait for a DDL, and the DDL waits
+for the waiting row. This is DM-6057, which a person resolves at the source of the waiting row:
 
-    t1 (held)    ALTER        DELETE k (held back)
+    t1 (held)    ALTER        DELETE k (held)
     t2                        INSERT k (waits: k is t1's in the target)        ALTER        DELETE k, by a person
 
-If the source has changed or deleted a row that waits, and the log of its shard is held back, the row needs no image:
-its next events in that log are enough. So its image is removed, and no DDL waits for the row any more. The source
-was asked for the row by the name of its table: that counts when the log up to behind the question is read, and the
-table has that name still. A row of a shard that was dropped is at its source no longer.
+If the source has changed or deleted a waiting row, and the log of its shard is held, the row needs no image: its next
+events in that log suffice. So its image is removed, and no DDL waits for the row any more. The source was queried for
+the row by the name of its table: the answer counts when the log is read past the query, and the table still has that
+name. A row of a dropped shard no longer exists at its source.
 
-In safe mode rows that collide end no run: they are written over what holds their places (`spares`:
+In safe mode colliding rows do not end a run: they overwrite the holders of their keys (`spares`:
 sync/safe_mode/last_wins.py).
 """
 
@@ -66,7 +65,7 @@ CONTEST_SECONDS: Final = 15.0
 CONFIRM_SECONDS: Final = 2.0
 JUDGE_SECONDS: Final = 5.0
 FINISH_SECONDS: Final = 10.0
-"""How long a run that is at its goal waits for the rows that wait."""
+"""The time that a run at its goal waits for waiting rows."""
 FINISH_LOOK_SECONDS: Final = 0.5
 ROWS_LOOKED_INTO: Final = 20
 ROWS_LOOKED_INTO_NOW: Final = 200
@@ -81,14 +80,13 @@ class RowsStillWait(DmError):
     code = "DM-6028"
     scope = Scope.UPSTREAM
     what = (
-        "{rows} rows of {source} could not go to their places in merged tables, as rows of other source tables hold "
-        "them: {why}."
+        "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
     )
-    hint = "They wait in dm_contested_row and nothing is lost."
+    hint = "They are in dm_contested_row and nothing is lost."
 
 
 class OtherSourcesWanted(RowsStillWait):
-    """A source that may give the places free takes no part in this run."""
+    """A source whose log may free the keys is not part of this run."""
 
     code = "DM-6029"
     reaction = Reaction.RETRY
@@ -96,17 +94,17 @@ class OtherSourcesWanted(RowsStillWait):
 
 
 class WrittenToMeanwhile(RowsStillWait):
-    """Task-mode full has no log by which rows could still find their places."""
+    """Task-mode full has no log by which rows could still get their keys."""
 
     code = "DM-7021"
     hint = (
-        "Use task-mode all for sources that are written to, or copy again, with an empty target and another task name, "
-        "while nobody writes."
+        "Use task-mode all for sources with concurrent writes, or copy again, with an empty target and another task "
+        "name, without concurrent writes."
     )
 
 
 class RowBehindHeldOne(DmError):
-    """Two rows of shards want one place; one shard is held at a DDL, and the DDL waits for the other row."""
+    """Two rows of shards need one key; one shard is held at a DDL, and the DDL waits for the other row."""
 
     source: str
     rows: int
@@ -119,20 +117,20 @@ class RowBehindHeldOne(DmError):
     code = "DM-6057"
     scope = Scope.UPSTREAM
     what = (
-        "{rows} rows of {source} wait for their places in merged tables, among them the row {row} of {table}, whose "
-        "unique value the row {holder} of {target} has. Rows of {held} are held back until a DDL of all shards is "
-        "executed, probably with the event that makes the place free, and the DDL waits for the rows that wait."
+        "{rows} rows of {source} wait for their keys in merged tables, among them the row {row} of {table}, whose "
+        "unique value the row {holder} of {target} has. Rows of {held} are held until all shards have executed a DDL, "
+        "probably including the event that frees the key, and the DDL waits for the waiting rows."
     )
     hint = (
         "Nothing is lost. 1. Keep a copy of each waiting row of {table}, and delete it at {source}. 2. Execute the DDL "
-        "on all shards that have not made it, and resume the task until `dmctl shard-ddl-lock` lists no lock of "
-        "{target}. 3. Insert the rows again at {source}. If the DDL changes the key and {table} has made it already, "
-        "step 1 comes too late: load the tables again, as another task."
+        "on the remaining shards, and resume the task until `dmctl shard-ddl-lock` lists no lock of {target}. 3. "
+        "Insert the rows again at {source}. If the DDL changes the key and {table} has already executed it, step 1 is "
+        "too late: load the tables again, as another task."
     )
 
 
 class Surroundings(Answers, Protocol):
-    """Target and sources, as far as a driver asks them. The model test has others."""
+    """The target and the sources, as far as a driver queries them. The model test has another implementation."""
 
     @property
     def transactions(self) -> Transactions: ...
@@ -140,46 +138,46 @@ class Surroundings(Answers, Protocol):
     def access(self) -> Access: ...
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        """Return how a source table goes into its target."""
+        """Return the mapping of a source table to its target."""
         ...
 
     def feeders(self) -> list[Feeder]:
-        """Return the source tables of all sources of the task that have begun."""
+        """Return the source tables of all started sources of the task."""
         ...
 
     def held_shards(self, target: TableName) -> list[HeldShard]:
-        """Return the shards of a merged table whose rows are held back, of all sources."""
+        """Return the held shards of a merged table, of all sources."""
         ...
 
     def is_releasing(self, target: TableName) -> bool:
-        """Return True if rows that were held back can be applied without a further DDL (`shard_groups`)."""
+        """Return True if held rows can be applied without a further DDL (`shard_groups`)."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
-        """Return where the logs of these sources end now; None where one cannot be asked."""
+        """Return the current ends of these sources' logs; None if one cannot be queried."""
         ...
 
     def applied(self, source: str) -> Location | None:
-        """Return up to where the log of a source is applied exactly; None while it loads, or overwrites rows."""
+        """Return the location up to which a log is applied exactly; None while it loads, or overwrites rows."""
         ...
 
     def now(self) -> float:
-        """Return the seconds of a clock that only goes forward."""
+        """Return the seconds of a monotonic clock."""
         ...
 
 
 Spares: TypeAlias = Callable[[TableMapping], bool]
-"""Returns True for a source table whose waiting rows are not looked into, as they will be written over other rows."""
+"""Returns True for a source table whose waiting rows are not examined, as they will overwrite other rows."""
 
 
 def spare_none(_mapping: TableMapping) -> bool:
-    """Look into the waiting rows of every source table."""
+    """Examine the waiting rows of every source table."""
     return False
 
 
 @dataclass
 class Contests:
-    """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
+    """The waiting rows in the tables of one task, for the driver of one source. For one thread."""
 
     fence: Fence
     around: Surroundings
@@ -187,18 +185,18 @@ class Contests:
     own_only: bool = False
     """See `Settler`."""
     is_filtered: Callable[[Table], bool] = lambda _: False
-    """Returns True if a filter may leave out events of a source table."""
+    """Returns True if a filter may ignore events of a source table."""
     rows: int = 0
-    """The rows of this source that waited at the last look."""
+    """The number of this source's rows that waited at the last look."""
     since: float | None = None
-    """The time from which the oldest of them waits, by the target's clock, in seconds since 1970."""
+    """The time since which the oldest has waited, by the target's clock, in seconds since 1970."""
     _settler: Settler = field(init=False)
     _seen: dict[int, float] = field(default_factory=dict)
-    """Rows that collided at the last look, and when they were first seen to."""
+    """Rows that collided at the last look, with the time at which the collision was first found."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
-    """The ends of all logs as a row was seen whose place nobody's row holds, and how often they have come so far."""
+    """For a row whose key a foreign row holds: the ends of all logs at that moment, and how often they were reached."""
     _past: dict[int, tuple[TableName, Location]] = field(default_factory=dict)
-    """The name of its table, and where its log ended, when a source had a row that waits otherwise."""
+    """The table's name, and the end of its log, when the source had a different version of a waiting row."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False
@@ -209,7 +207,7 @@ class Contests:
         )
 
     def look(self, spares: Spares = spare_none, *, now: bool = False) -> int:
-        """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).
+        """Move rows, then examine the remaining rows of this source if it is due (`now`: immediately).
 
         Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowBehindHeldOne, Fenced.
         """
@@ -228,21 +226,21 @@ class Contests:
         return self.rows
 
     def count(self) -> int:
-        """Return how many rows of this source wait now."""
+        """Return how many rows of this source wait."""
         self._count()
         return self.rows
 
     def _settle(self) -> int:
         try:
             return self._settler.settle()
-        except TargetBusy as busy:  # somebody writes there for long; it can be done at any later look
-            log.warning("%s: rows that wait were not moved: %s", self.fence.ref.source, busy)
+        except TargetBusy as busy:  # another session has long transactions; a later look can do it
+            log.warning("%s: waiting rows were not moved: %s", self.fence.ref.source, busy)
             return 0
 
     def confirm(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
-        """Look into the rows at once, and again where some collide. `wait(seconds)` is True when the run should stop.
+        """Examine the rows immediately, and again if some collide. `wait(seconds)` is True when the run should stop.
 
-        Return and raise what `look` does.
+        Return and raise as `look`.
         """
         while self.look(spares, now=True) and self._seen:
             if wait(CONFIRM_SECONDS):
@@ -250,22 +248,22 @@ class Contests:
         return self.rows
 
     def finish(self, wait: Callable[[float], bool], spares: Spares = spare_none) -> int:
-        """Give the rows a little time, at the goal. What is left then waits for logs that this run was not to read.
+        """Give the rows a little time, at the goal. Remaining rows wait for logs that this run does not read.
 
-        Return how many are left. Raises OtherSourcesWanted where nobody here can tell, and what `look` raises.
+        Return how many remain. Raises OtherSourcesWanted if this run cannot decide about them, and as `look`.
         """
         deadline, looks = self.around.now() + FINISH_SECONDS, 0
-        # A row whose place no source's row holds takes WINDOWS looks.
+        # A row whose key a foreign row holds takes WINDOWS looks.
         while self.confirm(wait, spares) and (self.around.now() < deadline or looks < WINDOWS):
             looks += 1
             if wait(FINISH_LOOK_SECONDS):
                 return self.rows
         if self.rows and self._unknown:
-            why = "a source that may have them is no part of this run, or its table lacks a column of the key by now"
+            why = "a source that may have them is not part of this run, or its table now lacks a column of the key"
             raise OtherSourcesWanted(self.fence.ref.source, self.rows, why)
         if self.rows:
             source = self.fence.ref.source
-            log.warning("%s: %d rows wait for other sources to give their places free", source, self.rows)
+            log.warning("%s: %d rows wait for other sources to free their keys", source, self.rows)
         return self.rows
 
     def _count(self) -> tuple[int | None, bool]:
@@ -286,7 +284,7 @@ class Contests:
             self._behind = 0
             self._look_into(seconds, most, spares)
             return
-        if not behind and len(rows) < most:  # these are all
+        if not behind and len(rows) < most:  # all rows were returned
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
         feeders, held = (
@@ -316,7 +314,7 @@ class Contests:
                     self._forget_image(row)
         self._confirm(collisions)
         self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
-        if not collisions:  # else the same rows once more
+        if not collisions:  # otherwise the same rows again
             self._behind = rows[-1].id if len(rows) == most else 0
 
     def _confirm(self, collisions: list[Collides]) -> None:
@@ -327,7 +325,7 @@ class Contests:
             raise sure[0].error(sure)
 
     def _was_asked_by_name(self, row: ContestedRow) -> bool:
-        """Return True if the log is read to behind an earlier question for a row, and its table has that name still."""
+        """Return True if the log is read past an earlier query for a row, and its table still has that name."""
         table, end = self._past.get(row.id, (None, None))
         here = self.around.applied(row.source)
         if end is not None and table == row.table and is_in_log_of(here, end):
@@ -338,7 +336,7 @@ class Contests:
         return False
 
     def _forget_image(self, row: ContestedRow) -> None:
-        """Remove the image of a row that its source has changed or deleted, and whose log is held back."""
+        """Remove the image of a row that its source has changed or deleted, and whose log is held."""
 
         def body(connection: Connection) -> None:
             self.fence.check(connection)
@@ -373,7 +371,7 @@ class Contests:
             str(row.table),
             _shown(identity_of(row.row, mapping)),
             str(row.target),
-            _shown(holders[0].identity | holders[0].values) if holders else "that cannot be looked up",
+            _shown(holders[0].identity | holders[0].values) if holders else "that cannot be queried",
             ", ".join(f"{one.member.table} ({one.source})" for one in held),
         )
 
@@ -389,17 +387,17 @@ def _shown(values: Values) -> str:
 
 
 def end_in(place: Location, end: Location) -> Location:
-    """Return `end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
+    """Return `end`, given by the upstream, as a location in the sub-directory of the relay log that is read now."""
     return replace(end, suffix=place.suffix)
 
 
 def is_in_log_of(place: Location | None, end: Location) -> bool:
-    """Tell whether `end` says anything of a source that stands at `place`: not after a failover to another server."""
+    """Return True if `end` belongs to the log of a source at `place`: not after a failover to another server."""
     return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
 
 
 def have_come(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
-    """Tell whether all sources have come to these ends of their logs; one whose place or end is not known has not."""
+    """Return True if every source has applied its log up to the given end. Unknown ends count as behind."""
     return all(
         place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
         for source, place in here.items()

@@ -1,4 +1,4 @@
-"""Which rows of a target table may be written over by others in safe mode (sync/safe_mode/overwriting.py says how)."""
+"""Which rows of a target table may be overwritten in safe mode (sync/safe_mode/overwriting.py does it)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 
 
 def has_own_columns(mapping: TableMapping) -> bool:
-    """Tell whether the target keeps values that no source row has."""
+    """Return True if the target has values of its own that no source row has."""
     ours = mapping.source.by_name
     return any(name not in ours and not column.generated for name, column in mapping.target.by_name.items())
 
 
 @lru_cache(maxsize=1024)
 def can_be_written_over(mapping: TableMapping) -> bool:
-    """Tell whether rows in the way are what the log says or nobody's, and can be found.
+    """Return True if existing rows are either those of the log or foreign, and can be found.
 
-    Not without a key; not where two rows of the source may be one in the target (rules/kept_keys.py); nor, where the
-    target has columns of its own that are to stay, by a unique key that is not one of whole columns.
+    False without a key; if two rows of the source may be equal in the target (rules/kept_keys.py); and, if the target
+    has columns of its own whose values must be kept, for a unique key that is not one of whole columns.
     """
     if mapping.target.identity is None:
         return False

@@ -1,4 +1,4 @@
-"""The surroundings of a driver as they really are: the target, and those sources of the task that its run has."""
+"""The implementation of a driver's surroundings: the target, and the sources of the task in this run."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 
 
 def target_access(target: Endpoint) -> Access:
-    """Return the way to run statements on the calling thread's connection to the target."""
+    """Return the access by the calling thread's connection to the target."""
     return Access(target_dialect(target))
 
 
 @dataclass
 class Servers:
-    """The servers of one driver, for the threads that it asks from, too; definitions of tables are read once."""
+    """The servers of one driver, also for the threads that query them; definitions of tables are read once."""
 
     target: Endpoint
     ref: SubtaskRef
@@ -61,7 +61,7 @@ class Servers:
         return target_access(self.target)
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        """Return how a source table goes into its target. Raises TargetTableMismatch, TableNotFound."""
+        """Return the mapping of a source table to its target. Raises TargetTableMismatch, TableNotFound."""
         if (source, table) not in self._mappings:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
@@ -75,7 +75,7 @@ class Servers:
         return self._mappings[source, table]
 
     def forget_mappings(self) -> None:
-        """Read definitions again: tables have been altered."""
+        """Read definitions again after tables were altered."""
         self._mappings.clear()
 
     def feeders(self) -> list[Feeder]:
@@ -96,7 +96,7 @@ class Servers:
                 with connected(self.sources[source]) as connection:
                     found[source] = current_location(connection)
             except (DmError, pymysql.err.Error, OSError) as error:
-                log.info("%s does not say where its binlog ends: %s", source, error)
+                log.info("the binlog's end could not be read from %s: %s", source, error)
                 return None
         return found
 
@@ -114,7 +114,7 @@ class Servers:
         return self.transactions(lambda connection: find_holders(row, mapping, connection, access.select))
 
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
-        """Ask once: the sync itself needs no source that answers, so a row goes on waiting where it does not."""
+        """Query once: the sync itself does not need a reachable source, so the row continues to wait."""
         if source not in self.sources:
             return None
         sql = f"SELECT 1 FROM {table.quoted()} WHERE ".encode() + condition(typed, values) + b" LIMIT 1"
@@ -125,5 +125,5 @@ class Servers:
             cause = error.__cause__ if isinstance(error, DmError) else error
             if isinstance(cause, pymysql.err.Error) and cause.args[0] == ER.BAD_FIELD_ERROR:
                 raise ColumnDropped(f"{source}: {table}") from error
-            log.info("%s does not say whether it has a row: %s", source, type(error).__name__)
+            log.info("%s could not be queried for a row: %s", source, type(error).__name__)
             return None

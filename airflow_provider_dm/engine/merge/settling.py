@@ -1,9 +1,9 @@
-"""Moving rows that wait into places that have become free.
+"""Moves waiting rows to keys that have become free.
 
-A row that waits belongs to its owner's state as much as one in the target, so moving it changes nothing that anybody's
-log knows of, and any driver of the task may do it for any owner: the one that has freed a place as well as the one
-whose row waits, whichever comes last. Each transaction first checks the driver's own generation, then locks the rows
-that wait: what the owner's log does to them meanwhile comes before it or after it.
+A waiting row is as much a part of its owner's state as a row in the target, so moving it changes nothing for any log,
+and any driver of the task may move it: the one that has freed a key as well as the one whose row waits, whichever is
+later. Each transaction first checks the driver's own generation, then locks the waiting rows: changes by the owner's
+log come before or after it.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
 
 ROWS_OF_A_TRANSACTION: Final = 100
 MOST: Final = 1_000
-"""Rows of one round: it must not hold up the sync."""
+"""Maximum rows of one pass, which must not delay the sync."""
 
 
 Mapped = Callable[[str, TableName, TableName], TableMapping]
-"""(source, its table, target table) -> how the one goes into the other."""
+"""(source, its table, target table) -> their mapping."""
 
 
 @dataclass
 class Settler:
-    """A mover of rows: it tries them in the order in which they came to wait, round by round, anew behind the last."""
+    """Moves rows: it tries them in the order of their waiting, pass by pass, each after the previous."""
 
     fence: Fence
     transactions: Transactions
     access: Callable[[], Access]
     mapped: Mapped
     own_only: bool = False
-    """Only rows of the driver's own source: others may have another form than this driver knows (engine.shard)."""
+    """Only rows of the driver's own source: others may have another definition than this driver has (engine.shard)."""
     behind: int = field(default=0, init=False)
 
     def settle(self) -> int:
-        """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced or TargetWentBack."""
+        """Try up to MOST rows of the task. Return how many were moved. Raises Fenced or TargetWentBack."""
         settled = 0
         for _ in range(MOST // ROWS_OF_A_TRANSACTION):
             ids = self.transactions(lambda tx: ids_behind(tx, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION))
@@ -61,7 +61,7 @@ class Settler:
         return settled
 
     def _move(self, connection: Connection, ids: list[int]) -> int:
-        """Move those of the rows that find their places, in one transaction; return how many."""
+        """Move the rows whose keys are free, in one transaction; return how many."""
         self.fence.check(connection)
         by_owner: defaultdict[tuple[str, TableName, TableName], list[ContestedRow]] = defaultdict(list)
         for row in lock_rows(connection, self.fence.ref, ids):
@@ -86,7 +86,7 @@ class Settler:
 
 
 def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:
-    """Return `row_literals` for rows that have ABSENT in the place of a value that the target computes."""
+    """Return `row_literals` for rows that have ABSENT instead of a value that the target generates."""
     plain = row_literals(table, target)
 
     def literals(row: Row) -> Literals:

@@ -1,8 +1,8 @@
-"""Writing the rows of one owner into a merged table, inside the transaction that moves its frontier or its chunk.
+"""Writes the rows of one owner into a merged table, inside the transaction that moves its frontier or its chunk.
 
-A row of an owner is in the target, or it waits in dm_contested_row. So what its log deletes or changes either waits or
-must be found in the target, and what its log or a page of its load inserts is new. An INSERT that meets another row is
-bisected down to the rows that do (the server undoes only the statement), and these wait.
+An owner's row is in the target, or it waits in dm_contested_row. So a row that its log deletes or changes either waits
+or must be in the target, and a row that its log or a page of its load inserts is new. An INSERT that meets another row
+is bisected down to the colliding rows (the server undoes only the statement), and these wait.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from airflow_provider_dm.engine.target.statements import (
 ROWS_OF_A_STATEMENT: Final = 1_000
 MOST_WHILE_COPYING: Final = 1_000
 MOST_WHILE_SYNCING: Final = 10_000
-"""Rows of one owner that may wait for their places in one table. Shards that move rows to each other stay far below."""
+"""Maximum waiting rows of one owner in one table. Shards that exchange rows have far fewer."""
 
 
 class TooManyContested(DmError):
-    """Rows that find their places taken, so many that something else than moving rows must be going on."""
+    """So many rows find their keys taken that the cause cannot be moving rows."""
 
     source: str
     table: str
@@ -57,10 +57,7 @@ class TooManyContested(DmError):
     code = "DM-6023"
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    what = (
-        "{source}: more than {most} rows of {table} have a key that a row of another table has in {target}, and wait "
-        "for it to go."
-    )
+    what = "{source}: more than {most} rows of {table} wait, as rows of other tables in {target} have the same keys."
     hint = (
         "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
         "the keys distinct, or route to different tables."
@@ -82,15 +79,15 @@ class Access:
     """Rows of a SELECT, cells as the server sends them."""
 
     def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
-        """Delete rows by identity key. Return how many there were."""
+        """Delete rows by identity key. Return how many existed."""
         return sum(self.execute(connection, one) for one in delete_rows(mapping, keys, dialect=self.dialect))
 
     def count_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
-        """Lock the rows with these identity keys, and return how many there are."""
+        """Lock the rows with these identity keys, and return how many exist."""
         return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
 
     def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
-        """Write rows. Return how many were affected, as `verb` counts them."""
+        """Write rows. Return how many were affected, in the counting of `verb`."""
         return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
@@ -103,7 +100,7 @@ class Rows:
     keys: Sequence[bytes]
 
     def where(self, keep: Callable[[bytes], bool]) -> Rows:
-        """Return those whose key `keep` wants."""
+        """Return the rows whose key `keep` accepts."""
         return self.pick([number for number, key in enumerate(self.keys) if keep(key)])
 
     def pick(self, numbers: Sequence[int]) -> Rows:
@@ -120,11 +117,11 @@ class OwnerWriter:
 
     owner: RowOwner
     mapping: TableMapping
-    """Rows are in the column order of `mapping.source`, which is the owner's table or one of the same types."""
+    """Rows are in the column order of `mapping.source`, which is the owner's table or one with the same types."""
     access: Access
     most: int
     own_order: tuple[int, ...] | None = None
-    """Where the owner's own columns stand in these rows; None: in the same order."""
+    """The positions of the owner's own columns in these rows; None: in the same order."""
 
     # Identity
 
@@ -144,14 +141,14 @@ class OwnerWriter:
         return Rows(values, literals, list(map(self.key_of, values)))
 
     def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: Rows) -> Rows:
-        """Withdraw rows that vanish: those that wait need nothing but to be forgotten. Return the others."""
+        """Remove vanishing rows that wait, which needs nothing else. Return the others."""
         here = self._locked(connection, waiting, gone.keys)
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
 
     def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> tuple[Rows, Rows]:
-        """Change rows that have a new image: those that wait go on waiting with it. Return those that are in the
-        target, and those that had no image and are to be inserted now."""
+        """Change rows that have a new image: waiting rows continue to wait with it. Return the rows that are in the
+        target, and those that had no image and have to be inserted now."""
         here = self._locked(connection, waiting, changed.keys)
         if not here:
             return changed, changed.pick(())
@@ -160,13 +157,13 @@ class OwnerWriter:
         return changed.where(lambda key: key not in here), changed.where(again.__contains__)
 
     def insert_new(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
-        """Insert rows that were not there. Return how many of them have to wait.
+        """Insert new rows. Return how many of them have to wait.
 
-        Raises InvariantBroken where one of them waits already, and TooManyContested.
+        Raises InvariantBroken if one of them waits already, and TooManyContested.
         """
         if self._locked(connection, waiting, new.keys):
             raise InvariantBroken(
-                f"a row that {self.owner} inserts was not there before", f"one that waits for a place in {self.target}"
+                f"a row that {self.owner} inserts did not exist before", f"one that waits for {self.target}"
             )
         return self.insert(connection, waiting, new)
 
@@ -190,7 +187,7 @@ class OwnerWriter:
         return self.mapping.target.name
 
     def place(self, connection: Connection, new: Rows) -> list[int]:
-        """Insert what finds its place. Return the numbers of the others."""
+        """Insert the rows whose keys are free. Return the numbers of the others."""
         taken: list[int] = []
 
         def insert(numbers: Sequence[int]) -> None:
@@ -235,7 +232,7 @@ class OwnerWriter:
 
 
 def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | None:
-    """Return where a unique key's values of the target stand in a source row. None: they are not whole columns."""
+    """Return the positions of a unique key's values in a source row; None if they are not whole columns."""
     ours = mapping.source.by_name
     if index.expression or any(index.prefixes) or any(name.lower() not in ours for name in index.columns):
         return None

@@ -1,16 +1,15 @@
-"""Whether a column that the target has already is the one that a statement would make: whether old rows have its value.
+"""Whether an existing column of the target equals the one that a statement would add, including its values in old rows.
 
-A refusal says only that a column of that name is there. Where a person has made the same change before, its rows have
-the same values as the source's. Where it is an extra column of the target's, they have others; so have those of a
-column that is to get another name. Compared is what decides over the values of rows that are there: default, NULL,
-numbering, and the expression of a computed column. Type, charset and place the caller looks at afterwards, as at the
-beginning of a task. What cannot be compared with certainty is another column. A default that is the moment of the
-statement is another one: each has its own.
+A refusal only says that a column of that name exists. If a person has made the same change before, its rows have the
+source's values. If it is an extra column of the target, or one that is to be renamed, its rows have other values.
+Compared is what decides the values of existing rows: default, NULL, AUTO_INCREMENT, and the expression of a generated
+column. The caller compares type, charset and position afterwards, as at the start of a task. A column that cannot be
+compared with certainty counts as different, and so does a default that is the current time: each column has its own.
 
-    said: ADD COLUMN w int NOT NULL DEFAULT 5    there: `w` bigint(20) NOT NULL DEFAULT '5'     ─▶  it is that column
-    said: ADD COLUMN w int DEFAULT 5             there: `w` int(11) DEFAULT NULL                ─▶  it is not
+    statement: ADD COLUMN w int NOT NULL DEFAULT 5    target: `w` bigint(20) NOT NULL DEFAULT '5'     ─▶  equal
+    statement: ADD COLUMN w int DEFAULT 5             target: `w` int(11) DEFAULT NULL                ─▶  different
 
-Other things that are there already have no such values: a key or a constraint refuses rows, or lets them in.
+Other objects that exist already have no values: a key or a constraint either refuses rows or accepts them.
 """
 
 from __future__ import annotations
@@ -46,40 +45,40 @@ _NULL: Final[_Value] = ("NULL",)
 
 
 def is_the_same_column(sql: str, sql_mode: int, shown: str | None) -> bool:
-    """Tell whether the table has the columns that an ALTER TABLE would add, as far as its old rows depend on them.
+    """Return True if the table has the columns that an ALTER TABLE would add, with the same values in its old rows.
 
-    `shown`: the table's SHOW CREATE TABLE in a session of that sql_mode (and time zone); None: it is not there.
+    `shown`: the table's SHOW CREATE TABLE in a session with this sql_mode (and time zone); None: it does not exist.
     """
     try:
-        said, there = (parse(one, sql_mode, "any") for one in (sql, shown or ""))
+        statement, existing = (parse(one, sql_mode, "any") for one in (sql, shown or ""))
     except Unreadable:
         return False
-    if not (isinstance(said, AlterTable) and isinstance(there, CreateTable)):
+    if not (isinstance(statement, AlterTable) and isinstance(existing, CreateTable)):
         return False
-    columns = {one.name.lower(): one for one in there.definition.columns}
+    columns = {one.name.lower(): one for one in existing.definition.columns}
     return all(
         isinstance(spec, AddColumn)
         and (column := columns.get(spec.column.name.lower())) is not None
         and _is_same(spec.column, column, sql_mode)
-        for spec in said.specs
+        for spec in statement.specs
     )
 
 
-def _is_same(said: ColumnDefinition, there: ColumnDefinition, sql_mode: int) -> bool:
-    if said.generated is not None or there.generated is not None:
-        return _code(said.generated, sql_mode) == _code(there.generated, sql_mode)
-    if said.auto_increment or there.auto_increment:
-        return said.auto_increment and there.auto_increment
-    if _nullable(said) != _nullable(there):
+def _is_same(added: ColumnDefinition, existing: ColumnDefinition, sql_mode: int) -> bool:
+    if added.generated is not None or existing.generated is not None:
+        return _code(added.generated, sql_mode) == _code(existing.generated, sql_mode)
+    if added.auto_increment or existing.auto_increment:
+        return added.auto_increment and existing.auto_increment
+    if _nullable(added) != _nullable(existing):
         return False
-    defaults = said.default, there.default
+    defaults = added.default, existing.default
     try:
         if any(one is not None and is_moment(one, sql_mode) for one in defaults):
             return False
     except NotCopyable:
         return False
-    kind = said.type.name if said.type.name in _MOMENTS else family_of(said.type.name)
-    return _default(said.default, kind, sql_mode) == _default(there.default, kind, sql_mode)
+    kind = added.type.name if added.type.name in _MOMENTS else family_of(added.type.name)
+    return _default(added.default, kind, sql_mode) == _default(existing.default, kind, sql_mode)
 
 
 def _nullable(column: ColumnDefinition) -> bool:
@@ -87,7 +86,7 @@ def _nullable(column: ColumnDefinition) -> bool:
 
 
 def _code(code: Code | None, sql_mode: int) -> _Value | None:
-    """Return an expression as its tokens, however a server writes names, words and strings; None: there is none."""
+    """Return an expression as its tokens, independent of a server's notation; None if there is none."""
     return None if code is None else tuple(_bare(one, sql_mode) for one in _cut(code, sql_mode))
 
 
@@ -98,7 +97,7 @@ def _bare(token: Token, sql_mode: int) -> tuple[str, str]:
 
 
 def _cut(code: Code, sql_mode: int) -> list[Token]:
-    """Return the tokens without parentheses around all, and without the charset that a server writes before strings."""
+    """Return the tokens without enclosing parentheses, and without the introducers that a server adds to strings."""
     found = [one for one in tokens(code, sql_mode) if one.raw.lower() != "_utf8mb4"]
     while found and found[0].raw == "(" and _closes_last(found):
         found = found[1:-1]
@@ -106,7 +105,7 @@ def _cut(code: Code, sql_mode: int) -> list[Token]:
 
 
 def _closes_last(found: list[Token]) -> bool:
-    """Tell whether the first parenthesis is closed by the last token.
+    """Return True if the first parenthesis is closed by the last token.
 
     >>> [_closes_last(list(tokens(code, 0))) for code in ("(a + (1))", "(a) + (1)")]
     [True, False]
@@ -120,7 +119,7 @@ def _closes_last(found: list[Token]) -> bool:
 
 
 def _default(code: Code | None, kind: str, sql_mode: int) -> _Value:
-    r"""Return the value of a default, or the expression that it is. `kind`: the column's family of types.
+    r"""Return the value or the expression of a default. `kind`: the column's family of types.
 
     >>> _default("-5", "integer", 0) == _default("'-5.0'", "integer", 0), _default("b'101'", "bit", 0)
     (True, ('number', Decimal('5')))

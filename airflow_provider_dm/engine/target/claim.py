@@ -1,17 +1,17 @@
-"""The claim of a subtask: lease, then generation. From there on only the claimer may write it.
+"""The claim of a subtask: first the lease, then the generation. After it only the claimer can write the subtask.
 
-The lease is polite (`meta.lease`), the generation is the fence: a number that only grows, held by every row which a
-transaction of the engine writes. Whoever starts work claims a generation above all before it. The claim updates every
-frontier and chunk row, so it waits for the transactions of the writer before (they hold those rows) and makes all later
-ones fail: an executor or a driver that was frozen, cut off or forgotten can only be refused. Leases tell people and
-schedulers who should be working; the row of dm_subtask decides who can. An app claims for its whole life; who changes
-something by hand claims for a moment, so that no sync is at work meanwhile, and one that comes later sees it.
+The lease is advisory (`meta.lease`), the generation is the fence: a number that only grows, in every row that a
+transaction of the engine writes. Every start claims a generation higher than all before. The claim updates every
+frontier and chunk row, so it waits for the transactions of the previous writer (which lock these rows) and makes all
+its later ones fail: an executor or a driver that was frozen, disconnected or forgotten is refused. Leases tell people
+and schedulers who should be working; the row of dm_subtask decides who can. An app claims for its whole life; a change
+by hand claims for a moment, so that no sync runs at the same time, and a later one reads the change.
 
-Before it is claimed the target is asked whether it still has what was committed in it, by what the metadata DB
-remembers, and before a run goes on after a failure by what it has seen itself. The metadata DB hears of a place only
-when all before it is in the target. A target that stands before that was restored to an older state, or lost its last
-commits; whether rows and frontier were restored together, nobody here can tell. A target that knows nothing of the
-subtask is another matter: a task that begins anew.
+Before the claim, the target is compared with what the metadata DB has recorded as committed in it, and before a run
+resumes after a failure, with what the run itself has committed. The metadata DB learns a location only after everything
+before it is in the target. A target that is before that location was restored to an older state, or lost its last
+commits; whether rows and frontier were restored together cannot be determined here. A target without the subtask is a
+different case: a task that starts from the beginning.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from airflow_provider_dm.engine.target.subtask import SUBTASKS, UNIT_NEW, UNIT_S
 log = logging.getLogger(__name__)
 
 MOMENT_SECONDS: Final = 60.0
-"""How long a claim by hand keeps others waiting, should its process die."""
+"""The life of a lease for a claim by hand, in case its process dies."""
 
 
 def generation_before_claim(store: MetaStore, target: Endpoint, ref: SubtaskRef) -> int:
     """Create the metadata tables if they do not exist, and return the generation of the subtask.
 
-    Raises TargetWentBack, and what `ensure_meta_tables` raises.
+    Raises TargetWentBack, and the errors of `ensure_meta_tables`.
     """
     ensure_meta_tables(target, ref.meta_schema)
     connection = target_connection(target)
-    told = store.list_subtasks(task=ref.task, source=ref.source)  # before the target, which is always ahead of it
+    recorded = store.list_subtasks(task=ref.task, source=ref.source)  # read first: the target is always ahead of it
     known = known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
-    for said in told:
-        check_not_restored(connection, ref, known, said)
+    for status in recorded:
+        check_not_restored(connection, ref, known, status)
     return current_generation(connection, ref)
 
 
 @contextmanager
 def claimed_for_a_moment(store: MetaStore, target: Endpoint, ref: SubtaskRef, *, who: str) -> Iterator[Fence]:
-    """Hold the subtask for a block. A run that waits for its lease gets it afterwards; one that was claimed elsewhere
-    (with another metadata DB) is fenced.
+    """Hold the subtask for a block. A run that waits for the lease gets it afterwards; a run with another metadata DB
+    is fenced.
 
-    Raises LeaseHeld while a run is at work, TargetWentBack, Fenced, and what connecting raises.
+    Raises LeaseHeld while a run is working, TargetWentBack, Fenced, and errors of connecting.
     """
     known = generation_before_claim(store, target, ref)
-    # An identity of its own: attempts of one identity take over from each other.
+    # An identity of its own, as attempts with the same identity take over each other's lease.
     holder = Holder(f"{who} {uuid.uuid4()}", "1", socket.gethostname(), this_process())
     lease = store.acquire_lease(ref.task, ref.source, holder, ttl_seconds=MOMENT_SECONDS, at_least=known)
     try:
@@ -84,18 +84,18 @@ def claimed_for_a_moment(store: MetaStore, target: Endpoint, ref: SubtaskRef, *,
 
 
 def current_generation(connection: Connection, ref: SubtaskRef) -> int:
-    """Return the generation that the target accepts; 0 for a subtask that it has never seen."""
+    """Return the generation that the target accepts; 0 for an unknown subtask."""
     rows = SUBTASKS.select(connection, ref, "generation")
     return int(rows[0][0]) if rows else 0
 
 
 def claim_generation(endpoint: Endpoint, fence: Fence) -> None:
-    """Make this generation the only one that may write, once every transaction of the one before has ended.
+    """Make this generation the only one that can write, after every transaction of the previous one has ended.
 
-    Creates the dm_subtask row (unit `new`) where there is none. Raises Fenced when the target has seen this generation
-    or a later one.
+    Creates the dm_subtask row (unit `new`) if it does not exist. Raises Fenced if the target has this generation or a
+    later one.
     """
-    claim = str(uuid.uuid4())  # tells our own retry after a lost COMMIT from another's claim of the same number
+    claim = str(uuid.uuid4())  # distinguishes a retry after a lost COMMIT from another claim of the same number
 
     def body(connection: Connection) -> None:
         _claim_subtask(connection, fence, claim)
@@ -120,23 +120,23 @@ def _claim_subtask(connection: Connection, fence: Fence, claim: str) -> None:
     SUBTASKS.update(connection, ref, changes, (generation, claim))
 
 
-# A target that went back
+# A restored target
 
 
-def check_not_restored(connection: Connection, ref: SubtaskRef, subtask: Subtask | None, said: SubtaskStatus) -> None:
-    """Compare what the target has of a subtask with what the metadata DB was told (`said`). Raises TargetWentBack."""
-    if said.unit is Unit.SYNC and said.applied is not None and subtask is not None and subtask.start is not None:
-        check_still_has(connection, ref, subtask, said.applied)
+def check_not_restored(connection: Connection, ref: SubtaskRef, subtask: Subtask | None, status: SubtaskStatus) -> None:
+    """Compare a subtask in the target with its status in the metadata DB. Raises TargetWentBack."""
+    if status.unit is Unit.SYNC and status.applied is not None and subtask is not None and subtask.start is not None:
+        check_still_has(connection, ref, subtask, status.applied)
 
 
 def check_still_has(connection: Connection, ref: SubtaskRef, subtask: Subtask, applied: Location) -> None:
-    """Check that all before `applied`, which was committed in the target once, is there. Raises TargetWentBack."""
+    """Check that the target still has everything before `applied`, which was committed once. Raises TargetWentBack."""
     known = f"all up to {applied}"
     if subtask.unit != UNIT_SYNC:
-        raise TargetWentBack(*ref.key, "a full load under way", known)
-    stands = read_all_stands(connection, ref)
-    if not stands:
+        raise TargetWentBack(*ref.key, "an unfinished full load", known)
+    states = read_all_stands(connection, ref)
+    if not states:
         raise TargetWentBack(*ref.key, "no frontier", known)
-    lo, _ = extent(stands)
+    lo, _ = extent(states)
     if lo < applied.sort_key:
-        raise TargetWentBack(*ref.key, f"what lies before {lo} (sub-directory, file, position)", known)
+        raise TargetWentBack(*ref.key, f"everything before {lo} (sub-directory, file, position)", known)

@@ -1,13 +1,13 @@
-"""dm_contested_row: rows of merged tables that could not go to their place, since another row holds it.
+"""dm_contested_row: rows of merged tables that could not be inserted, since another row has their key.
 
-A row of a source table is in the target or here, never in both. It is put here in the transaction that would have
-written it, and changed and removed here by its own log; once the place is free it is moved into the target
-(`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
-first and then locks those that it is about: nobody but the owner's own transactions adds any.
+A row of a source table is either in the target or here, never in both. It is inserted here by the transaction that
+would have written it, and changed and removed here by the log of its owner (its source table); when the key is free it
+is moved into the target (`merge/settling.py`). Rows appear and disappear concurrently, so a transaction that needs them
+reads the keys first and then locks the relevant rows: only the owner's own transactions add any.
 
-A row has no image here if its source has changed or deleted it since, and the log of its owner is held back
-(`merge/contests.py`): it is not moved, not looked into, and no DDL waits for it. The next event of the row in the
-held log gives it another image or deletes it.
+A row has no image if its source has changed or deleted it since, and the log of its owner is held
+(`merge/contests.py`): it is not moved, not examined, and no DDL waits for it. The next event of the row in the held log
+gives it another image or deletes it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 
 _ROWS: Final = MetaRows("dm_contested_row")
 _HAS_IMAGE: Final = "LENGTH(image) > 0"
-"""An image has four bytes at least."""
+"""An image has at least four bytes."""
 
 
 @dataclass(frozen=True)
 class RowOwner:
-    """A source table whose rows go into a merged table."""
+    """A source table whose rows are routed to a merged table."""
 
     ref: SubtaskRef
     table: TableName
@@ -42,7 +42,7 @@ class RowOwner:
 
 @dataclass(frozen=True)
 class ContestedRow:
-    """One row that waits. `row` is in the column order of the source table."""
+    """A waiting row. `row` is in the column order of the source table."""
 
     id: int
     source: str
@@ -54,9 +54,9 @@ class ContestedRow:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The number of rows of one source table that wait for places in one target table.
+    """The number of rows of one source table that wait for a key in one target table.
 
-    `since`: the time from which the oldest of them waits, by the target's clock, in seconds since 1970.
+    `since`: the time from which the oldest has waited, by the target's clock, in seconds since 1970.
     """
 
     source: str
@@ -67,7 +67,7 @@ class Waiting:
 
 
 def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -> dict[TableName, set[bytes]]:
-    """Return by source table the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
+    """Return by source table the keys of all rows of this source that wait for `target`. Locks nothing."""
     found: defaultdict[TableName, set[bytes]] = defaultdict(set)
     for schema, table, key in _ROWS.select(connection, ref, "table_schema, table_name, row_key", OF_TARGET, target):
         found[name_of(schema, table)].add(bytes(key))
@@ -75,7 +75,7 @@ def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -
 
 
 def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
-    """Lock those of `keys` whose rows wait, until the transaction ends, and return them."""
+    """Lock the waiting rows with these keys until the transaction ends, and return their keys."""
     return {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, tail="FOR UPDATE")}
 
 
@@ -91,54 +91,54 @@ def _insert(connection: Connection, owner: RowOwner, target: TableName, images: 
 
 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
-    """Replace the images of rows that wait. They wait since when they did: what changes often is looked at, too."""
+    """Replace the images of waiting rows. Their time is kept, so that rows that change often are examined too."""
     for key, row in rows:
         where = (*owner.table, key)
         _ROWS.update(connection, owner.ref, "image = %s", (encode_row(row),), f"{OF_TABLE} AND row_key = %s", where)
 
 
 def forget_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
-    """Remove the image of a row that waits, as the next event of the row in its owner's log needs none."""
+    """Remove the image of a waiting row, as the next event of the row in its owner's log does not need it."""
     _ROWS.update(connection, ref, "image = ''", (), "id = %s", (number,))
 
 
 def give_to_dropped(connection: Connection, ref: SubtaskRef, table: TableName, known_as: TableName) -> None:
-    """Give rows of a source table that wait to a held shard that was dropped (`shard.group.name_of_dropped`).
+    """Assign waiting rows of a source table to a held shard that was dropped (`shard.group.name_of_dropped`).
 
-    Its source cannot be asked for them any more, so they have no image until the held log gives them one.
+    Its source cannot be queried for them any more, so they have no image until the held log gives them one.
     """
     _ROWS.update(connection, ref, "table_schema = %s, table_name = %s, image = ''", known_as, OF_TABLE, table)
 
 
 def withdraw_without_image(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
-    """Remove those of these rows that are here without an image. Return their keys."""
+    """Remove the rows with these keys that have no image. Return their keys."""
     found = {bytes(key) for (key,) in _of_keys(connection, owner, "row_key", keys, f"NOT ({_HAS_IMAGE})")}
     withdraw(connection, owner, found)
     return found
 
 
 def forget_without_image(connection: Connection, ref: SubtaskRef, kept: Collection[TableName]) -> None:
-    """Remove the rows of this source that are here without an image, except in the target tables `kept`."""
+    """Remove the rows of this source without an image, except in the target tables `kept`."""
     rows = _ROWS.select(connection, ref, "id, target_schema, target_name", f"NOT ({_HAS_IMAGE})")
     if ids := [int(number) for number, schema, name in rows if name_of(schema, name) not in kept]:
         remove_rows(connection, ref, ids)
 
 
 def rows_that_wait(connection: Connection, owner: RowOwner) -> int:
-    """Count an owner's rows that wait."""
+    """Count an owner's waiting rows."""
     ((count,),) = _ROWS.select(connection, owner.ref, "COUNT(*)", f"{OF_TABLE} AND {_HAS_IMAGE}", owner.table)
     return int(count)
 
 
 def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:
-    """Remove rows that wait, as they are gone."""
+    """Remove waiting rows that no longer exist at their source."""
     if keys:
         where = f"{OF_TABLE} AND row_key IN ({marks_for(keys)})"
         _ROWS.delete(connection, owner.ref, where, (*owner.table, *keys))
 
 
 def withdraw_all(connection: Connection, ref: SubtaskRef, tables: Collection[TableName] | None = None) -> None:
-    """Remove all rows of these source tables (None: of any) that wait."""
+    """Remove all waiting rows of these source tables (None: of all)."""
     if tables is None:
         _ROWS.delete(connection, ref)
     for table in tables or ():
@@ -146,7 +146,7 @@ def withdraw_all(connection: Connection, ref: SubtaskRef, tables: Collection[Tab
 
 
 def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> list[ContestedRow]:
-    """Lock those of the rows that still wait, until the transaction ends; return them, the oldest first."""
+    """Lock the rows that still wait until the transaction ends; return them, the oldest first."""
     rows = query(
         connection,
         f"SELECT {_COLUMNS} FROM {ref.table(_ROWS.table)} WHERE id IN ({marks_for(ids)}) AND {_HAS_IMAGE} "
@@ -162,7 +162,7 @@ def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> 
 
 
 def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
-    """Return the ids of a task's next rows that wait, of all its sources, in order. Locks nothing."""
+    """Return the ids, above `behind`, of a task's next waiting rows of all sources, in order. Locks nothing."""
     rows = query(
         connection,
         f"SELECT id FROM {ref.table(_ROWS.table)} WHERE task = %s AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
@@ -174,13 +174,13 @@ def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) 
 def oldest_rows(
     connection: Connection, ref: SubtaskRef, *, seconds: float, behind: int, most: int
 ) -> list[ContestedRow]:
-    """Return the next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
+    """Return the next rows of a source, by id, that have waited so long by the target's clock. Locks nothing."""
     where = f"id > %s AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s"
     return [_row(row) for row in _ROWS.select(connection, ref, _COLUMNS, where, (behind, seconds, most))]
 
 
 def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
-    """Count the rows that wait, of all sources of the task."""
+    """Count the waiting rows of all sources of the task."""
     rows = query(
         connection,
         "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*), "

@@ -1,13 +1,13 @@
-"""dm_copy_chunk: how far each chunk of a full load is copied, in the target, beside its rows.
+"""dm_copy_chunk: the progress of each chunk of a full load, in the target, with its rows.
 
-A page of rows and the step of its chunk commit together or not at all. The step is a compare-and-set and the first
-statement of the transaction: it locks the chunk, fences by generation, and refuses a page that was read from a state
-which is no longer the stored one. A second attempt of the same work, a task that Spark started twice, a driver that
-came back from the dead: each either continues from the stored key or ends.
+A page of rows and the progress of its chunk commit together or not at all. The progress is a compare-and-set and the
+first statement of the transaction: it locks the chunk, checks the generation, and refuses a page that was read from a
+state which is no longer the stored one. A second attempt of the same work, a task that Spark started twice, a driver
+that was suspended for a time: each either continues from the stored key or ends.
 
-What is compared is `rows_copied`. It grows with every page, so it tells states apart without comparing keys, whose
-equality would be a matter of collations. `done` closes the chunk for good. `round` refuses a page of a round that is
-closed (rounds.py).
+The compared value is `rows_copied`. It grows with every page, so it identifies states without comparing keys, whose
+equality depends on collations. `done` closes the chunk permanently. `round` refuses a page of a closed round
+(rounds.py).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done
 
 @dataclass(frozen=True)
 class ChunkProgress:
-    """A chunk and how far it is. `low`, `high`: inclusive limits of the first key column, None is open.
+    """A chunk and its progress. `low`, `high`: inclusive bounds of the first key column, None is unbounded.
 
-    `last_key` is as reading.keyset writes it; None: no page yet."""
+    `last_key`: in the format of reading.keyset; None: no page yet."""
 
     number: int
     table: TableName
@@ -40,13 +40,13 @@ class ChunkProgress:
     done: bool = False
     rows_copied: int = 0
     round: int = 0
-    """The round in which it may grow (rounds.py); 0: none is open."""
+    """The round in which pages may be written (rounds.py); 0: none."""
     birth: str = ""
-    """What its table is recognized by in that round."""
+    """The identity of its table in that round."""
 
     @property
     def is_broken_off(self) -> bool:
-        """True if it has rows and no key to go on from (copy/keyless.py): it is being copied, or has to begin anew."""
+        """True if it has rows but no key to continue from (copy/keyless.py): it is being copied, or has to restart."""
         return not self.done and self.last_key is None and self.rows_copied > 0
 
 
@@ -57,10 +57,10 @@ def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkPr
 
 
 def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
-    """Write the chunks of tables that are copied anew, inside a transaction that has checked the generation.
+    """Write the chunks of tables that are copied again, inside a transaction that has checked the generation.
 
-    Their numbers are such as no chunk of this generation has had: whoever still has a page of one that is gone must not
-    take another one for it.
+    Their numbers are new in this generation: a task that still holds a page of a removed chunk must not write it to
+    another one.
     """
     columns = "chunk, source_schema, source_table, low, high, generation"
     rows = [(one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation) for one in chunks]
@@ -68,24 +68,24 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
 
 
 def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
-    """Return all chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
+    """Return all chunks of a subtask by number; empty if no load was planned. Raises AnswerCut."""
     return [_progress(row) for row in CHUNKS.read(connection, ref, _COLUMNS, tail="ORDER BY chunk")]
 
 
 def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:
-    """Let, in a transaction that has checked the generation, the chunks of a table be those of its new name."""
+    """Change the table of chunks to its new name, in a transaction that has checked the generation."""
     CHUNKS.update(connection, ref, "source_schema = %s, source_table = %s", new, OF_SOURCE_TABLE, old)
 
 
 def forget_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
-    """Remove, in a transaction that has checked the generation, the chunks of a table that is gone at the source."""
+    """Remove the chunks of a table that was dropped at the source, in a transaction that has checked the generation."""
     CHUNKS.delete(connection, ref, OF_SOURCE_TABLE, table)
 
 
 def load_chunk(connection: Connection, fence: Fence, known: ChunkProgress) -> ChunkProgress:
-    """Return a chunk as it is now. One that DDL has removed with its table is in no round any more.
+    """Return the current state of a chunk. If DDL has removed it with its table, it is in no round.
 
-    Raises Fenced or TargetWentBack where the subtask is another generation's.
+    Raises Fenced or TargetWentBack if the subtask has another generation.
     """
     rows = CHUNKS.select(connection, fence.ref, f"{_COLUMNS}, generation", "chunk = %s", (known.number,))
     if not rows:
@@ -100,9 +100,9 @@ def load_chunk(connection: Connection, fence: Fence, known: ChunkProgress) -> Ch
 def advance_chunk(
     connection: Connection, fence: Fence, seen: ChunkProgress, *, rows: int, last_key: str | None, done: bool
 ) -> bool:
-    """Advance a chunk from the state `seen` on by `rows` rows: the first statement of a page's transaction.
+    """Advance a chunk from the state `seen` by `rows` rows: the first statement of a page's transaction.
 
-    False: the chunk no longer stands there, so this page must not be written. Raises Fenced or TargetWentBack.
+    False: the chunk has another state, so this page must not be written. Raises Fenced or TargetWentBack.
     """
     matched = CHUNKS.update(
         connection,
@@ -119,7 +119,7 @@ def advance_chunk(
 
 
 def count_chunk_rows(connection: Connection, ref: SubtaskRef, number: int, rows: int) -> None:
-    """Set how many rows a chunk turned out to be, later in a transaction that has advanced it with `rows=0`."""
+    """Set the number of a chunk's rows, later in a transaction that has advanced it with `rows=0`."""
     CHUNKS.update(connection, ref, "rows_copied = %s", (rows,), "chunk = %s", (number,))
 
 

@@ -1,27 +1,28 @@
-"""Executing DDL in the target so that each statement takes effect once, whoever dies when.
+"""Execute each DDL statement exactly once in the target, even if the driver or the target crashes.
 
-    lock        GET_LOCK on the connection that will execute; a holder that is in the way is killed
-    fence       the generation is checked behind the lock
-    journal     what was noted says what is left to do (ddl_journal.py)
-    execute     under the session variables of the source's statement
+    lock        GET_LOCK on the connection that will execute; another holder is killed
+    fence       the generation is checked while the lock is held
+    journal     the recorded entries decide what is left to do (ddl_journal.py)
+    execute     with the session variables of the source's statement
 
-A run that was replaced may still be about to send a statement, or the server may still work on one whose client is
-gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So whoever gets it knows
-that nothing of anybody else is under way, and that whoever gets it later finds a newer generation and goes. A server
-that does not tell who holds a lock (`names_lock_holders`) is told: each connection is noted before it asks for it.
+A run that was replaced may still be about to send a statement, or the server may still execute one whose client is
+gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So the holder of the lock
+knows that no statement of another run is running, and that a later holder finds a newer generation and ends. For
+servers that do not show the holder of a lock (`names_lock_holders`), each connection is recorded before it requests the
+lock.
 
-Where DDL is a job of the server's own (`ddl_jobs`), which outlives the connection and the server that took it, what was
-begun is looked at when no job of its tables is left.
+If DDL is a job of the server (`ddl_jobs`), which outlives the connection and the server that accepted it, the outcome
+of a started statement is examined when no job of its tables is left.
 
-A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
-the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
-so are taken for done; a column only if it is the same (already.py). Whether the table takes the source's rows, the
-caller looks afterwards.
+A table may already be in the state that the statement would make: a person, or another shard, has changed it before.
+Servers report this by the errors in `_ALREADY`. Then the parts of the statement are recorded and executed one by one,
+and a part that is refused with such an error counts as done; a column only if it is the same (already.py). The caller
+checks afterwards whether the table fits the source's rows.
 
-What the target has refused for good is noted as refused: it took no effect, so whatever makes the tables look otherwise
-later was a person, who cures what was in the way. So is what is noted of other SQL than the statement's: a person has
-had something else executed in its place. A TRUNCATE does not show: what was noted of it, and not as done, is executed
-again, which is harmless while the frontier is in front of it.
+A final refusal of the target is recorded as refused: the statement had no effect, so a later change of the tables was
+made by a person to remove the cause. The same holds for an entry with other SQL than the statement's: a person has
+replaced the statement. A TRUNCATE is not visible in a table's definition: an entry of it that is not marked as done is
+executed again, which is harmless while the frontier is before it.
 """
 
 from __future__ import annotations
@@ -65,25 +66,26 @@ log = logging.getLogger(__name__)
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
 _ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
-"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint.
+"""The object to create exists, or the object to drop does not: schema, table, column, key, partition, constraint.
 
-Not 1507, partitions that are to be dropped: where the target has others, the rows of those would stay.
+Not 1507, dropping a missing partition: if the target has other partitions, their rows would remain.
 """
 _PATIENCE: Final = Setting("lock_wait_timeout", 60)
-"""Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
+"""Seconds that a statement waits for locks of other sessions on the table; then it is retried. The default is a year.
+"""
 _MISPLACED: Final = frozenset({1050, 1146})
-"""The new name of a RENAME is taken, or its old one is not there: both may be so where nothing was renamed."""
+"""The new name of a RENAME exists, or its old name does not: both are possible without a rename."""
 _COLUMN_IS_THERE: Final = 1060
 _ANOTHER: Final = (
-    "the column of that name is another one, and rows that are there would keep its values; rename or drop it there, "
-    "unless it is yours to make alike"
+    "the existing column of that name is different, and old rows would keep its values; rename or drop it there, "
+    "or, if it is meant to be this column, make it equal"
 )
 REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 class DdlRefused(DmError):
-    """The target does not take a DDL statement."""
+    """The target rejects a DDL statement."""
 
     sql: str
     number: int
@@ -91,11 +93,11 @@ class DdlRefused(DmError):
 
     code = "DM-6033"
     scope = Scope.DOWNSTREAM
-    what = "the target refuses {sql} ({number} {reason})."
+    what = "the target rejects {sql} ({number} {reason})."
     hint = (
-        "See what differs in the target. Cure that and run the task again, or make the change there yourself in a way "
-        "that it takes and run `dmctl binlog skip TASK -s SOURCE`, or give another statement for it by `dmctl binlog "
-        'replace TASK -s SOURCE "…"`.'
+        "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
+        "again; or execute the change in the target in another way and run `dmctl binlog skip TASK -s SOURCE`; or "
+        'replace it: `dmctl binlog replace TASK -s SOURCE "…"`.'
     )
 
 
@@ -113,11 +115,11 @@ class DdlLocked(DmError):
         "task {task}, source {source}: connection {connection} of an earlier run is still altering a table in the "
         "target."
     )
-    hint = "Nothing is lost. It is tried again; KILL that connection if it hangs."
+    hint = "Nothing is lost, and it is retried; KILL that connection if it hangs."
 
 
 class DdlUnderWay(DmError):
-    """The target still works on a DDL statement of an earlier run, as a job of its own."""
+    """The target still executes a DDL statement of an earlier run, as a job."""
 
     table: str
     job: int
@@ -128,21 +130,21 @@ class DdlUnderWay(DmError):
     code = "DM-6039"
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
-    what = "the target is at {kind} on {table}, which an earlier run has begun: job {job} is {state}, {rows} rows done."
+    what = "the target still executes {kind} on {table} of an earlier run: job {job} is {state}, {rows} rows done."
     hint = (
-        "Nothing is lost. It is waited for; see `ADMIN SHOW DDL JOBS` in the target. If it is paused there, resume it "
-        "(`ADMIN RESUME DDL JOBS {job}`)."
+        "Nothing is lost, and the task waits; see `ADMIN SHOW DDL JOBS` in the target. If it is paused there, resume "
+        "it (`ADMIN RESUME DDL JOBS {job}`)."
     )
 
 
 @dataclass(frozen=True)
 class TargetDdl:
-    """One statement for the target. `tables`: those that it changes there.
+    """One statement for the target. `tables`: the target's tables that it changes.
 
-    `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
-    `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
-    for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
-    tables that get other names, (old, new) in this order. `new`: what it makes, as (table, column) or (table, "").
+    `parts`: the same as several statements, each of which does one thing; only itself if it cannot be divided.
+    `keyless`: it creates a table without a primary key. `alike`: the text without what only some servers write, equal
+    for equal changes; empty: not compared. `divisible`: False if no order of its parts has the same effect. `renames`:
+    renamed tables, (old, new) in this order. `new`: what it creates, as (table, column) or (table, "").
     """
 
     sql: str
@@ -156,21 +158,21 @@ class TargetDdl:
 
     @property
     def shows(self) -> bool:
-        """True if how its tables look tells that it was executed. A TRUNCATE is executed again instead."""
+        """True if the tables' definitions show whether it was executed. A TRUNCATE is executed again instead."""
         return not self.sql.startswith("TRUNCATE ")
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> TargetDdl:
-        """Return what `asdict` has made JSON of."""
+    def from_json(cls, value: Mapping[str, Any]) -> TargetDdl:
+        """Return the statement from the JSON of its `asdict`."""
         return cls(
-            said["sql"],
-            tuple(TableName(*name) for name in said["tables"]),
-            tuple(said["parts"]),
-            said["keyless"],
-            said["alike"],
-            said["divisible"],
-            tuple((TableName(*old), TableName(*new)) for old, new in said["renames"]),
-            tuple((TableName(*table), column) for table, column in said.get("new", ())),  # older ones do not say it
+            value["sql"],
+            tuple(TableName(*name) for name in value["tables"]),
+            tuple(value["parts"]),
+            value["keyless"],
+            value["alike"],
+            value["divisible"],
+            tuple((TableName(*old), TableName(*new)) for old, new in value["renames"]),
+            tuple((TableName(*table), column) for table, column in value.get("new", ())),  # missing in older entries
         )
 
 
@@ -183,11 +185,11 @@ def execute_ddl(
     *,
     first: int = 0,
 ) -> int:
-    """Execute what is left of these statements of the DDL at `position`. Return how many were executed now.
+    """Execute the rest of these statements of the DDL at `position`. Return how many were executed now.
 
-    `session`: the variables to execute them under. `first`: the number that the first of them is noted by. What is
-    executed stays noted until the frontier moves over it.
-    Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
+    `session`: the session variables for them. `first`: the journal number of the first. Entries of executed statements
+    are kept until the frontier moves past the DDL. Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and
+    errors of connecting.
     """
     if not statements:
         return 0
@@ -205,9 +207,9 @@ def execute_ddl(
 
 
 def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
-    """Wait until no DDL of an earlier run of this subtask is under way; none is sent later, as it is fenced then.
+    """Wait until no DDL of an earlier run of this subtask is running; later ones are fenced.
 
-    Raises DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
+    Raises DdlLocked (retry), Fenced, TargetWentBack, and errors of connecting.
     """
     try:
         with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
@@ -217,7 +219,7 @@ def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
 
 
 def sql_mode_of(session: Sequence[Setting]) -> int:
-    """Return the bits of the sql_mode that the settings name; 0 where they name none."""
+    """Return the bits of the sql_mode in the settings; 0 if it is not set."""
     return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
 
 
@@ -228,7 +230,7 @@ def _checked_entries(connection: Connection, fence: Fence, position: str) -> dic
 
 @dataclass(frozen=True)
 class _Work:
-    """The DDL at one place of the log. `connection` holds the lock and has the session of the statement."""
+    """The DDL at one location of the log. `connection` holds the lock and has the statement's session variables."""
 
     endpoint: Endpoint
     connection: Connection
@@ -239,7 +241,7 @@ class _Work:
     def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
         begun = None if entry is None else _begun_part(statement, entry)
-        noted = statement.alike or statement.sql  # whoever goes on may be another shard's source
+        noted = statement.alike or statement.sql  # another shard's source may continue
         if entry is not None and not is_noted(statement, entry):
             entry = None
         if entry is not None and entry.done:
@@ -259,20 +261,20 @@ class _Work:
         return 1
 
     def _do_parts(self, number: int, statement: TargetDdl, first: int) -> None:
-        """Execute the parts one by one, but for those before `first`. Each is noted, as it shows on its own.
+        """Execute the parts one by one, from `first` on. Each is recorded, as its effect is visible on its own.
 
-        Else a run that died between two of them would leave a table that has changed, which stands for all.
+        Otherwise a run that crashed between two of them would leave a changed table, which would count as complete.
         """
         for at, part in enumerate(_parts(statement)[first:], first):
             if not self._execute(
                 number, statement, part, noted=_as_part(at, part), looks=self._looks(statement), at=at
             ):
-                log.warning("the target is already as %s would make it", part[:500])
+                log.warning("the target already has the result of %s", part[:500])
 
     def _execute(
         self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, at: int | None = None
     ) -> bool:
-        """Note and execute the statement, or its part `at`; tell whether the target took it. Raises DdlRefused."""
+        """Record and execute the statement, or its part `at`; return True if it was executed. Raises DdlRefused."""
         self._note_intent(number, noted, looks)
         try:
             refusal = _send(self.connection, sql)
@@ -286,13 +288,13 @@ class _Work:
         return refusal is None
 
     def _check_column(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
-        """Raise the refusal unless the column that is there is the one that the part would make."""
+        """Raise the refusal unless the existing column equals the one that the part would add."""
         shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
         if not is_the_same_column(part, self.sql_mode, shown):
             raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_ANOTHER}")
 
     def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
-        """Tell whether one of `_ALREADY` may mean that the target is as the statement, or a part, would make it."""
+        """Return True if the error can mean that the target already has the result of the statement, or of a part."""
         if not statement.divisible:
             return False
         if number not in _MISPLACED:
@@ -310,7 +312,7 @@ class _Work:
         run_transaction(self.endpoint, lambda tx: note_done(tx, self.fence, self.position, number))
 
     def _looks(self, statement: TargetDdl) -> dict[TableName, str | None]:
-        """Return how its tables look, to a session of ours: another sql_mode would show them in another way."""
+        """Return its tables' definitions in a session with the pinned sql_mode, as others change the notation."""
         return {name: look_of(target_connection(self.endpoint), name) for name in statement.tables}
 
 
@@ -319,23 +321,23 @@ def _parts(statement: TargetDdl) -> tuple[str, ...]:
 
 
 def _as_part(at: int, sql: str) -> str:
-    """Return how a part is noted."""
+    """Return the journal text of a part."""
     return f"part {at + 1}: {sql}"
 
 
 def is_noted(statement: TargetDdl, entry: Entry) -> bool:
-    """Tell whether the entry is about this statement, and it may have taken effect."""
+    """Return True if the entry is about this statement, and it may have been executed."""
     return _begun_part(statement, entry) is not None or entry.sql in (statement.alike or statement.sql, statement.sql)
 
 
 def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
-    """Return the number of the part that was begun last; None where the statement was not divided."""
+    """Return the number of the part that was started last; None if the statement was not divided."""
     noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(REFUSED)
     return noted.index(sql) if sql in noted else None
 
 
 def _send(connection: Connection, sql: str) -> DdlRefused | None:
-    """Execute a statement; return what the target says if it may be as the statement would make it already."""
+    """Execute a statement; return the refusal if it can mean that the target already has the result."""
     log.info("DDL in the target: %s", sql[:500])
     try:
         query(connection, sql)
@@ -355,7 +357,7 @@ def _refused(error: pymysql.err.Error, sql: str) -> DmError:
 
 
 def look_of(connection: Connection, name: TableName) -> str | None:
-    """Return the CREATE TABLE of a table in the target, without where its numbers stand; None if it is not there."""
+    """Return the CREATE TABLE of a table in the target without its AUTO_INCREMENT; None if it does not exist."""
     try:
         return _COUNTER.sub("", create_statement(connection, name))
     except pymysql.err.MySQLError as error:
@@ -366,9 +368,9 @@ def look_of(connection: Connection, name: TableName) -> str | None:
 
 @contextlib.contextmanager
 def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterator[None]:
-    """Hold the lock of this subtask's DDL; whoever holds it belongs to a run that was replaced, and is killed.
+    """Hold the lock of this subtask's DDL. Another holder belongs to a run that was replaced, and is killed.
 
-    Unless it is us who were replaced: so that is looked at before anybody is killed.
+    It could also be this run that was replaced, so the generation is checked before a connection is killed.
     Raises DdlLocked, Fenced, TargetWentBack.
     """
     ref = fence.ref
@@ -386,8 +388,8 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
         if holders:
             run_transaction(endpoint, fence.check)
         for one in holders:
-            log.warning("connection %d of an earlier run is killed: it may be altering a table", one)
-            with contextlib.suppress(pymysql.err.MySQLError):  # it may be gone already, or belong to another account
+            log.warning("killing connection %d of an earlier run, which may be altering a table", one)
+            with contextlib.suppress(pymysql.err.MySQLError):  # it may have ended, or belong to another account
                 query(connection, server.kill.format(one))
         if time.monotonic() > deadline:
             raise DdlLocked(*ref.key, (*holders, 0)[0])
@@ -395,7 +397,7 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
 
 
 def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> None:
-    """Wait until the server is at no DDL of these tables, whoever has sent it. Raises DdlUnderWay."""
+    """Wait until the server executes no DDL of these tables, of any session. Raises DdlUnderWay."""
     asked = server_info(connection).capabilities.ddl_jobs
     if asked is None:
         return

@@ -1,19 +1,20 @@
-"""dm_ddl: what a subtask is about to do, or has done, to the target's tables because of one DDL statement of its log.
+"""dm_ddl: the journal of a subtask's DDL in the target: what it is about to do, or has done, for a statement of its
+log.
 
-DDL commits by itself, so it cannot be one transaction with the frontier. So each statement for the target is noted
-before it is executed, together with how its tables looked then, and again when it is done; the frontier moves in the
-transaction that removes these notes. A run that dies anywhere in between leaves a place of the log where the next one
-finds the same statement, and here what has happened to it:
+DDL commits implicitly, so it cannot be one transaction with the frontier. So each statement for the target is recorded
+before it is executed, together with its tables' definitions at that time, and again when it is done; the transaction
+that moves the frontier removes these entries. If a run crashes in between, the next one reads the same statement from
+the log, and finds here what has happened to it:
 
-    nothing noted              not begun                          -> note, execute
-    noted, tables as noted     not executed, or without effect    -> execute
-    noted, tables changed      executed, its end was not noted    -> done
-    noted as done              executed                           -> next
-    noted as refused           not executed, as the target said   -> execute
-    noted with other SQL       another, that a person gave for it -> as if nothing were noted
+    no entry                          not started                        -> record, execute
+    entry, tables as recorded         not executed, or without effect    -> execute
+    entry, tables changed             executed, its end not recorded     -> done
+    entry marked as done              executed                           -> next
+    entry marked as refused           not executed, the target refused   -> execute
+    entry with other SQL              replaced by a person               -> as without an entry
 
-That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
-way: see the lock in ddl_execution.py.
+This is correct as long as no other session alters these tables, and no statement of a replaced run is still running:
+see the lock in ddl_execution.py.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from airflow_provider_dm.engine.target.meta_rows import MetaRows
 
 JOURNAL: Final = MetaRows("dm_ddl", lane=True)
 COMMITTED: Final = -1
-"""The number of the note that says that everything but the statement's rows is committed."""
+"""The number of the entry that states that everything but the statement's rows is committed."""
 IN_FRONT: Final = 500_000
-"""The number of the first note of what a person has executed in front of a DDL statement: it may be given when that has
-been begun, and must not shift its numbers."""
+"""The number of the first entry for statements that a person executes before a DDL statement: they may be added when
+that has started, and must not change its numbers."""
 INJECTED: Final = 1_000_000
-"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
+"""The number of the first entry for statements injected before rows: a DDL statement may end at that location."""
 _HOLDER: Final = "!"
-"""Begins the place of the note of a connection that may hold the lock. It is in front of any place of a log."""
+"""Prefix of the position of entries for connections that may hold the lock. It sorts before any location of a log."""
 Looks: TypeAlias = Mapping[TableName, str | None]
-"""The CREATE TABLE of each table, None of one that is not there."""
+"""The CREATE TABLE of each table; None if it does not exist."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One statement for the target. `before`: how its tables looked when it was noted."""
+    """One statement for the target. `before`: its tables' definitions when it was recorded."""
 
     number: int
     sql: str
@@ -53,7 +54,7 @@ class Entry:
 
 
 def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
-    """Return what is noted of the DDL at this place (`Location.sort_key`), by number. Raises AnswerCut."""
+    """Return the entries of the DDL at this location (`Location.sort_key`), by number. Raises AnswerCut."""
     where, columns = "position = %s", "number, statement, looks, done"
     rows = JOURNAL.read(connection, ref, columns, where, (position,), "ORDER BY number")
     return {
@@ -63,9 +64,9 @@ def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict
 
 
 def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> frozenset[TableName]:
-    """Return the target's tables that DDL behind this place is altering, or has altered.
+    """Return the target's tables that DDL after this location is altering, or has altered.
 
-    How they look there is not how rows of this place are written. Raises AnswerCut.
+    Their current definitions do not apply to rows before this location. Raises AnswerCut.
     """
     where = "position > %s AND number < %s"
     rows = JOURNAL.read(connection, ref, "position, number, looks", where, (place, INJECTED))
@@ -76,15 +77,15 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
 
 
 def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str]]:
-    """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), and
-    its first statement. Raises AnswerCut."""
+    """Return the started DDL after this location: its end (or the location before which it is injected), and its first
+    statement. Raises AnswerCut."""
     order = "ORDER BY position, number DESC"
     rows = JOURNAL.read(connection, ref, "position, statement", "position > %s", (place,), order)
     return list({text(position): text(sql) for position, sql in rows}.items())
 
 
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
-    """Note, as a transaction of its own, that a statement is about to be executed. Raises Fenced or TargetWentBack."""
+    """Record, in a transaction of its own, that a statement will be executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     looks = json.dumps([[*name, look] for name, look in before.items()], ensure_ascii=False)
     row = (position, number, sql, looks, False)
@@ -92,16 +93,16 @@ def note_intent(connection: Connection, fence: Fence, position: str, number: int
 
 
 def note_done(connection: Connection, fence: Fence, position: str, number: int) -> None:
-    """Note, as a transaction of its own, that a statement was executed. Raises Fenced or TargetWentBack."""
+    """Record, in a transaction of its own, that a statement was executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     changes = "done = 1, updated_at = UTC_TIMESTAMP(6)"
     JOURNAL.update(connection, fence.ref, changes, (), "position = %s AND number = %s", (position, number))
 
 
 def note_holder(connection: Connection, fence: Fence, holder: int) -> list[int]:
-    """Note, as a transaction of its own, that a connection is going to take the lock of this lane.
+    """Record, in a transaction of its own, that a connection will request the lock of this lane.
 
-    Return the connections that were noted so before. Raises Fenced, TargetWentBack or AnswerCut.
+    Return the connections that were recorded before. Raises Fenced, TargetWentBack or AnswerCut.
     """
     fence.check(connection)
     rows = JOURNAL.read(connection, fence.ref, "statement", "position LIKE %s", (f"{_HOLDER}%",))
@@ -111,7 +112,7 @@ def note_holder(connection: Connection, fence: Fence, holder: int) -> list[int]:
 
 
 def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> None:
-    """Remove, in the transaction that moves the frontier over it, what is noted up to this place."""
+    """Remove the entries up to this location, in the transaction that moves the frontier past it."""
     JOURNAL.delete(connection, ref, "position <= %s", (position,))
 
 

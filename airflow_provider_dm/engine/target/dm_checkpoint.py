@@ -1,18 +1,18 @@
-"""DM's own checkpoint table, `{task}_syncer_checkpoint` in the meta-schema, as DM makes, writes and reads it.
+"""DM's own checkpoint table, `{task}_syncer_checkpoint` in the meta-schema, in DM's format.
 
     id         cp_schema  cp_table  binlog_name       binlog_pos  …  table_info      is_global
     source-id  ''         ''        mysql-bin.000003  4711           null            1         the global point
     source-id  shop       orders    mysql-bin.000003  5120           {TableInfo …}   0         that of one table
 
-DM has executed all before the global point, and of a table all before its own, if that is further. `exit_safe_binlog_*`
-of the global row: up to where changes behind it may be in the target already.
+DM has executed everything before the global point, and for a table everything before its own point, if that is later.
+`exit_safe_binlog_*` of the global row: up to where later changes may already be in the target.
 
-To us it is what people and tools look at, and the way in from DM and back (sync/start/dm_import.py,
-sync/checkpoint.py). Our own truth is dm_frontier: this table is written behind it, never read by a subtask that has
-begun.
+Here the table is for people and tools, and for taking over a task from DM and back (sync/start/dm_import.py,
+sync/checkpoint.py). The engine's own checkpoint is dm_frontier: this table is written after it, and never read by a
+subtask that has started.
 
-Names are DM's: the task's name stands in that of the table, so on servers whose names have no case (TiDB,
-lower_case_table_names other than 0) two tasks can have one table.
+Names are DM's: the table's name contains the task's name, so on servers with case-insensitive names (TiDB,
+lower_case_table_names other than 0) two tasks can have the same table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUFFIX: Final = "_syncer_checkpoint"
 LONGEST_NAME: Final = 64
 LONGEST_ID: Final = 32
 LAST_POSITION: Final = (1 << 32) - 1
-"""DM keeps a position in 32 bits."""
+"""DM stores a position in 32 bits."""
 
 COLUMNS: Final[Mapping[str, str]] = {
     "id": "varchar(32) NOT NULL",
@@ -61,7 +61,7 @@ _WRITTEN: Final = tuple(name for name in COLUMNS if not name.endswith("_time"))
 
 
 class CheckpointUnusable(DmError):
-    """A checkpoint of DM that does not say what has to be known."""
+    """A checkpoint of DM that lacks required information, or contradicts itself."""
 
     table: str
     source: str
@@ -71,17 +71,17 @@ class CheckpointUnusable(DmError):
     scope = Scope.DOWNSTREAM
     what = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
     hint = (
-        "Nothing was begun. Let DM go on with the task and stop it once more (`stop-task`), or put the table right; or "
-        "forget it (`dmctl start-task --remove-meta`) and say where to begin: task-mode incremental and `meta`."
+        "Nothing was started. Let DM continue the task and stop it once more (`stop-task`), or repair the table; or "
+        "remove the checkpoint (`dmctl start-task --remove-meta`) and set the start: task-mode incremental and `meta`."
     )
 
 
 @dataclass(frozen=True)
 class Point:
-    """A place in the log as DM writes it; its `suffix` counts the sub-directories of DM's relay log, 0 without one."""
+    """A location in DM's format; its `suffix` counts the sub-directories of DM's relay log, 0 without one."""
 
     place: Location | None
-    """None: only a GTID set is known."""
+    """None: only the GTID set is known."""
     gtid_set: str = ""
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Point:
 
 @dataclass(frozen=True)
 class TablePoint:
-    """A table's point, and the table there, as TiDB's TableInfo; None: DM does not say."""
+    """A table's point, and the table's definition there as TiDB's TableInfo; None: DM has none."""
 
     point: Point
     table_info: dict[str, Any] | None = None
@@ -106,7 +106,7 @@ class TablePoint:
 
 @dataclass(frozen=True)
 class DmCheckpoint:
-    """Word of DM about one source. `exit_safe` None: how far it had come behind the global point is not known."""
+    """DM's checkpoint of one source. `exit_safe` None: how far DM had applied beyond the global point is unknown."""
 
     table: str
     source: str
@@ -115,7 +115,7 @@ class DmCheckpoint:
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
+        """Return it as JSON for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
         return {
             "global_point": self.point.to_json(),
             "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),
@@ -132,7 +132,7 @@ def checkpoint_name(task: str) -> str:
 
 
 def _table(ref: SubtaskRef) -> str:
-    """Return the table's quoted name for a statement with arguments, in which a percent sign of it is doubled."""
+    """Return the table's quoted name for a statement with arguments, in which a percent sign is doubled."""
     return _quoted(ref).replace("%", "%%")
 
 
@@ -141,7 +141,7 @@ def _quoted(ref: SubtaskRef) -> str:
 
 
 def columns_there(connection: Connection, ref: SubtaskRef) -> frozenset[str]:
-    """Return the columns of the task's checkpoint table, in lower case; none where there is no such table."""
+    """Return the columns of the task's checkpoint table, in lower case; none if it does not exist."""
     wanted = checkpoint_name(ref.task)
     if len(wanted) > LONGEST_NAME:
         return frozenset()
@@ -160,13 +160,13 @@ def columns_there(connection: Connection, ref: SubtaskRef) -> frozenset[str]:
 
 
 def names_have_no_case(connection: Connection) -> bool:
-    """Tell whether the server takes `A` and `a` for one table."""
+    """Return True if the server treats `A` and `a` as the same table name."""
     ((mode,),) = query(connection, "SELECT @@lower_case_table_names")
     return bool(int(mode))
 
 
 def shared_with(connection: Connection, ref: SubtaskRef) -> str:
-    """Return a task of ours on the same source that has the same checkpoint table; "" for none."""
+    """Return another task of this provider on the same source with the same checkpoint table; "" if there is none."""
     if not names_have_no_case(connection):
         return ""
     rows = query(
@@ -181,36 +181,36 @@ def shared_with(connection: Connection, ref: SubtaskRef) -> str:
 
 
 def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known: Subtask | None) -> DmCheckpoint | None:
-    """Return the checkpoint of DM by which a subtask begins: nothing of it was begun here, and DM has come to its log.
+    """Return DM's checkpoint for a subtask that has not started here, if DM has reached the sync unit.
 
-    `known`: what the target knows of the subtask. Raises CheckpointUnusable, AnswerCut.
+    `known`: the subtask in the target. Raises CheckpointUnusable, AnswerCut.
     """
     if mode is TaskMode.FULL or (known is not None and known.start is not None):
         return None
     found = read_checkpoint(connection, ref)
     if found is not None and known is not None and (other := shared_with(connection, ref)):
-        raise found.unusable(f"it may be that of task {other}, as the target's names have no case")
+        raise found.unusable(f"it may belong to task {other}, as the target's names are case-insensitive")
     if found is not None and _shards_wait(connection, ref):
         raise found.unusable("shards of a merged table are in the middle of a DDL (`shard-ddl-lock` of DM shows them)")
     return found
 
 
 def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
-    """Tell whether DM has noted DDL of merged tables that is not resolved; a row goes when it is."""
+    """Return True if DM has recorded unresolved DDL of merged tables; a row is removed when it is resolved."""
     name = TableName(ref.meta_schema, f"{ref.task}_syncer_sharding_meta")
     sql = f"SELECT 1 FROM {name.quoted().replace('%', '%%')} WHERE source_id = %s LIMIT 1"
     return has_table(connection, name) and bool(query(connection, sql, (ref.source,)))
 
 
 def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:
-    """Return what DM has noted of a source; None where it has noted nothing. Raises CheckpointUnusable, AnswerCut."""
+    """Return DM's checkpoint of a source; None if there is none. Raises CheckpointUnusable, AnswerCut."""
     columns = columns_there(connection, ref)
     if not columns:
         return None
     table = f"{ref.meta_schema}.{checkpoint_name(ref.task)}"
     unknown, lacking = columns - COLUMNS.keys(), COLUMNS.keys() - columns - _SINCE_DM_2 - {"create_time", "update_time"}
     if unknown or lacking:
-        what = f"it has columns that are not known ({_list(unknown)})" if unknown else f"it lacks {_list(lacking)}"
+        what = f"it has unknown columns ({_list(unknown)})" if unknown else f"it lacks {_list(lacking)}"
         raise CheckpointUnusable(table, ref.source, what)
     rows = query_whole(
         connection,
@@ -223,7 +223,7 @@ def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | N
 
 
 def seconds_since_written(connection: Connection, ref: SubtaskRef) -> int | None:
-    """Return how long ago, by the target's clock, DM has written a row of a source; None where the table has no such
+    """Return the seconds, by the target's clock, since DM last wrote a row of a source; None if the table lacks the
     column."""
     if "update_time" not in columns_there(connection, ref):
         return None
@@ -236,7 +236,7 @@ def seconds_since_written(connection: Connection, ref: SubtaskRef) -> int | None
 
 
 def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) -> DmCheckpoint | None:
-    """Return what the rows of a source say. Raises CheckpointUnusable."""
+    """Return the checkpoint in the rows of a source. Raises CheckpointUnusable."""
 
     def point(row: Mapping[str, Any], prefix: str = "") -> Point | None:
         name, gtid_set = (_text(row[f"{prefix}binlog_{one}"]) for one in ("name", "gtid"))
@@ -247,7 +247,7 @@ def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) ->
             raise CheckpointUnusable(table, source, f"{name!r} is not the name of a binlog file") from None
         return Point(place, gtid_set) if place is not None or gtid_set else None
 
-    rows = [row for row in rows if _text(row["id"]) == source]  # the column's collation may know no case
+    rows = [row for row in rows if _text(row["id"]) == source]  # the column's collation may be case-insensitive
     global_rows = [row for row in rows if int(row["is_global"] or 0)]
     tables: dict[TableName, TablePoint] = {}
     for row in rows:
@@ -261,9 +261,9 @@ def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) ->
     if len(global_rows) > 1:
         raise CheckpointUnusable(table, source, "it has two global points")
     start = point(global_rows[0]) if global_rows else None
-    if start is None:  # DM takes such a row for none as well
+    if start is None:  # DM ignores such a row as well
         if tables:
-            raise CheckpointUnusable(table, source, "it has points of tables, and no global point")
+            raise CheckpointUnusable(table, source, "it has points of tables, but no global point")
         return None
     return DmCheckpoint(table, source, start, point(global_rows[0], "exit_safe_"), tables)
 
@@ -274,9 +274,9 @@ def _table_info(table: str, source: str, name: TableName, cell: Any) -> dict[str
     try:
         found = json.loads(_text(cell))
     except ValueError:
-        raise CheckpointUnusable(table, source, f"the table_info of {name} is no JSON") from None
+        raise CheckpointUnusable(table, source, f"the table_info of {name} is not JSON") from None
     if found is not None and not isinstance(found, dict):
-        raise CheckpointUnusable(table, source, f"the table_info of {name} is no table")
+        raise CheckpointUnusable(table, source, f"the table_info of {name} is not a table")
     return found
 
 
@@ -292,7 +292,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 def create_checkpoint_table(connection: Connection, ref: SubtaskRef) -> None:
-    """Create the table as DM does, if it is not there. It commits by itself."""
+    """Create the table as DM does, if it does not exist. It commits implicitly."""
     if columns_there(connection, ref):  # "IF NOT EXISTS" alone would leave a warning
         return
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -305,13 +305,13 @@ def create_checkpoint_table(connection: Connection, ref: SubtaskRef) -> None:
 
 
 def why_not_writable(connection: Connection, ref: SubtaskRef) -> str:
-    """Return why DM's form has no room for this subtask, or the table that is there no room for us; "": it has."""
+    """Return why DM's format cannot hold this subtask, or the existing table cannot be used; "" if neither is true."""
     if len(checkpoint_name(ref.task)) > LONGEST_NAME:
         return f"the table's name would be longer than {LONGEST_NAME} characters"
     if len(ref.source) > LONGEST_ID:
         return f"its id is longer than {LONGEST_ID} characters"
     if other := shared_with(connection, ref):
-        return f"it is that of task {other} as well, as the target's names have no case"
+        return f"it belongs to task {other} as well, as the target's names are case-insensitive"
     columns = columns_there(connection, ref)
     if columns and (lacking := frozenset(_WRITTEN) - columns):
         return f"the table lacks {_list(lacking)}"
@@ -324,7 +324,7 @@ def put_global_point(connection: Connection, ref: SubtaskRef, at: Location, exit
 
 
 def forget_exit_point(connection: Connection, ref: SubtaskRef) -> None:
-    """Say that changes behind the global point may be in the target, nobody knows how far, in such a transaction."""
+    """Record that changes after the global point may be in the target, to an unknown extent, in such a transaction."""
     query(
         connection,
         f"UPDATE {_table(ref)} SET exit_safe_binlog_name = '', exit_safe_binlog_pos = 0, exit_safe_binlog_gtid = '' "
@@ -336,13 +336,12 @@ def forget_exit_point(connection: Connection, ref: SubtaskRef) -> None:
 def put_table_points(
     connection: Connection, ref: SubtaskRef, at: Location, tables: Mapping[TableName, str | None]
 ) -> None:
-    """Write points of tables with their TableInfo (JSON; None: not said), in a transaction that has checked the
-    generation."""
+    """Write points of tables with their TableInfo (JSON or None), in a transaction that has checked the generation."""
     _put(connection, ref, [((*name,), at, None, info or "null", False) for name, info in tables.items()])
 
 
 def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, except_for: Collection[TableName]) -> None:
-    """Move the points of all tables but these, in a transaction that has checked the generation."""
+    """Move the points of all tables except these, in a transaction that has checked the generation."""
     others = "".join(" AND NOT (cp_schema = %s AND cp_table = %s)" for _ in except_for)
     query(
         connection,
@@ -353,7 +352,7 @@ def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, exc
 
 
 def delete_table_points(connection: Connection, ref: SubtaskRef, keep: Collection[TableName]) -> None:
-    """Remove the points of tables that are none of the task's any more, in such a transaction."""
+    """Remove the points of tables that no longer belong to the task, in such a transaction."""
     rows = query_whole(
         connection, "cp_schema, cp_table", f"FROM {_table(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
     )
@@ -367,7 +366,7 @@ def delete_table_points(connection: Connection, ref: SubtaskRef, keep: Collectio
 
 
 def forget_checkpoint(connection: Connection, ref: SubtaskRef) -> int:
-    """Remove all that DM's table has of a source, in such a transaction. Return how many rows that were."""
+    """Remove all rows of a source from DM's table, in such a transaction. Return their number."""
     if not columns_there(connection, ref):
         return 0
     with connection.cursor() as cursor:
@@ -386,4 +385,4 @@ def _put(connection: Connection, ref: SubtaskRef, rows: Iterable[_Row]) -> None:
         leaving = (exit_safe.file, exit_safe.position, exit_safe.gtid_set) if exit_safe is not None else ("", 0, "")
         values.append((ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global))
     with connection.cursor() as cursor:
-        cursor.executemany(sql, values)  # as many rows in a statement as have room
+        cursor.executemany(sql, values)  # as many rows in a statement as fit

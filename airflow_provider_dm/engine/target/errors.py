@@ -1,8 +1,8 @@
-"""What the target can answer, as typed errors: the one place where the driver's numbers become meanings.
+"""The target's errors as typed errors: the only place that interprets the driver's error numbers.
 
-A server's message may quote row values ("Duplicate entry '…'", "Incorrect integer value: '…'"), and row values go into
-no log. So a message is kept only for the numbers in `_NAMES_ONLY`, whose texts hold names of objects; for all others
-the error has the number, its symbol and the column that the text names.
+A server's message may quote row values ("Duplicate entry '…'", "Incorrect integer value: '…'"), which must not be
+logged. So a message is kept only for the numbers in `_NAMES_ONLY`, whose texts contain names of objects; for all others
+the error has the number, its symbol and the column in the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
 )
 
 NOT_THERE: Final = frozenset({1049, 1146})
-"""The server has no such schema, or no such table."""
+"""The schema or the table does not exist."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
 _TIDB_NAMES_ONLY: Final = frozenset({1235, 1280, 8004, 8025, 8200, 8214})
 _NAMES_ONLY: Final = (
@@ -37,7 +37,7 @@ _NAMES_ONLY: Final = (
 )
 _PASSING: Final = re.compile("information schema is (?:changed|out of date)|region is unavailable", re.IGNORECASE)
 _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNORECASE)
-"""In a message without a number of its own, about what the server does not do: it has names and types alone."""
+"""A message without a number of its own about an unsupported feature: it contains only names and types."""
 _ENTRY_TOO_LARGE: Final = 8025
 _ENTRY: Final = re.compile(r"max entry size is (\d+), the size of data is (\d+)")
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
@@ -49,17 +49,17 @@ _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
 
 class RowStatementError(DmError):
-    """Base of errors about the rows of one statement. Their values are left out on purpose.
+    """Base of errors about the rows of one statement. Their values are left out deliberately.
 
-    `statement`: its kind and its number of rows. `log`: the part of the source's log that has the rows; "" if they are
-    copied.
+    `statement`: its kind and its number of rows. `log`: the part of the source's log that contains the rows; "" for
+    copied rows.
     """
 
     statement: str = field(default="", kw_only=True)
     log: str = field(default="", kw_only=True)
 
     scope = Scope.DOWNSTREAM
-    what = "the target does not take rows as they are in the source."
+    what = "the target rejects rows of the source."
     hint = "Compare the rows of the target with those of the source, by DmVerifyOperator or by SELECT on both."
 
     def happened(self) -> str:
@@ -69,7 +69,7 @@ class RowStatementError(DmError):
 
 
 class TargetUnreachable(DmError):
-    """Error: there is no connection to the target, or it broke."""
+    """The target cannot be connected to, or a connection broke."""
 
     server: str
     reason: str
@@ -78,11 +78,11 @@ class TargetUnreachable(DmError):
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
     what = "the target {server} cannot be reached: {reason}."
-    hint = "Check that it runs and accepts connections; the work goes on where it stopped."
+    hint = "Check that it runs and accepts connections; the work continues where it stopped."
 
 
 class TargetBusy(DmError):
-    """A deadlock, a lock wait that ran out, a write conflict: the transaction was rolled back."""
+    """A deadlock, a lock wait timeout, or a write conflict: the transaction was rolled back."""
 
     number: int
     symbol: str
@@ -91,7 +91,7 @@ class TargetBusy(DmError):
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
     what = "the target rolled a transaction back ({number} {symbol})."
-    hint = "If it stays so, look for long transactions of others on the target."
+    hint = "If it persists, look for long transactions of other sessions on the target."
 
 
 class TargetDenied(DmError):
@@ -102,11 +102,11 @@ class TargetDenied(DmError):
     code = "DM-6003"
     scope = Scope.DOWNSTREAM
     what = "the target denies access: {reason}."
-    hint = "Check user and password, and grant what the precheck lists."
+    hint = "Check user and password, and grant the privileges that the precheck lists."
 
 
 class TargetRefused(RowStatementError):
-    """The target does not take a statement."""
+    """The target rejects a statement."""
 
     table: str
     number: int
@@ -114,27 +114,27 @@ class TargetRefused(RowStatementError):
 
     code = "DM-6004"
     scope = Scope.DOWNSTREAM
-    what = "the target refuses a statement on {table}: {number} {reason}."
+    what = "the target rejects a statement on {table}: {number} {reason}."
     hint = "Compare the target table's columns and limits with the source's, then resume."
 
 
 class DuplicateInTarget(RowStatementError):
-    """A new row met a row that is already there. Nothing is overwritten: the other row may be another shard's."""
+    """A new row has the same key as an existing row. Nothing is overwritten: that row may be another shard's."""
 
     table: str
     key: str
 
     code = "DM-6005"
     scope = Scope.DOWNSTREAM
-    what = "a new row has the same unique key {key} as a row that is already in {table}."
+    what = "a new row has the same unique key {key} as an existing row of {table}."
     hint = (
-        "Either two sources (or shards) hold rows with the same key, or somebody else writes to the target. "
+        "Either two sources (or shards) hold rows with the same key, or another program writes to the target. "
         "Remove or renumber one of them, then resume."
     )
 
 
 class TargetWarned(RowStatementError):
-    """The target stored something else than what was sent (rounded, cut, replaced)."""
+    """The target stored another value than the one that was written (rounded, cut, replaced)."""
 
     table: str
     number: int
@@ -147,24 +147,24 @@ class TargetWarned(RowStatementError):
 
 
 class ComputedDiffers(RowStatementError):
-    """The target's own value of a computed column is not the source's."""
+    """The target's value of a generated column differs from the source's."""
 
     table: str
     columns: tuple[str, ...]
 
     code = "DM-6007"
     scope = Scope.DOWNSTREAM
-    what = "the target computes other values for {columns} of {table} than the source has."
+    what = "the target computes other values than the source for {columns} of {table}."
     hint = (
-        "Make them ordinary columns in the target, which take the source's values. Else see why: their expressions "
-        "differ, or they depend on what a session is set to (div_precision_increment, sql_mode, time_zone, …). It can "
-        "be set for ours (`session` of target-database) as the source's clients have it; the first client that opens a "
-        "table decides for all, until FLUSH TABLES."
+        "Make them ordinary columns in the target, which store the source's values. Otherwise find the cause: their "
+        "expressions differ, or depend on session variables (div_precision_increment, sql_mode, time_zone, …). These "
+        "can be set (`session` of target-database) as in the source's clients; the first client that opens a table "
+        "decides for all, until FLUSH TABLES."
     )
 
 
 class RowTooLarge(RowStatementError):
-    """One row alone is more than the target takes as a statement."""
+    """One row is larger than the target accepts in a statement."""
 
     table: str
     bytes: int
@@ -173,7 +173,7 @@ class RowTooLarge(RowStatementError):
 
     code = "DM-6009"
     scope = Scope.DOWNSTREAM
-    what = "one row of {table} takes {bytes} bytes, and the target takes less than {limit} at a time (its {variable})."
+    what = "one row of {table} takes {bytes} bytes, but the target accepts less than {limit} ({variable})."
     hint = (
         "Raise {variable} on the target (in its configuration too), then resume; or leave the table out by "
         "block-allow-list."
@@ -181,7 +181,7 @@ class RowTooLarge(RowStatementError):
 
 
 class WarningsHidden(DmError):
-    """The target has warned of more than it shows, and any of that may be a changed value."""
+    """The target has more warnings than it shows, and any of them may be about a changed value."""
 
     table: str
     warned: int
@@ -189,16 +189,14 @@ class WarningsHidden(DmError):
 
     code = "DM-6008"
     scope = Scope.DOWNSTREAM
-    what = "the target has {warned} warnings for a statement on {table}, and shows {shown} of them."
-    hint = (
-        "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it itself."
-    )
+    what = "the target has {warned} warnings for a statement on {table}, but shows only {shown} of them."
+    hint = "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it."
 
 
 def translate(
     error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target", statement: str = ""
 ) -> DmError:
-    """Translate a driver's error into ours; `reaction` says whether the same transaction may be tried again.
+    """Translate a driver's error; `reaction` decides whether the same transaction may be retried.
 
     `statement`: its kind and its number of rows, for the message.
     """
@@ -219,26 +217,26 @@ def translate(
 
 
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
-    """Translate what `connect` raises, whose words are those of an upstream."""
+    """Translate an error of `connect`, whose text is about an upstream."""
     if isinstance(error, AccessDenied):
         return TargetDenied(error.reason)
     return TargetUnreachable(error.server, error.reason)
 
 
 def symbol(number: int) -> str:
-    """Return the symbol of an error number: 1213 -> "LOCK_DEADLOCK"; "" for one that the driver does not know."""
+    """Return the symbol of an error number: 1213 -> "LOCK_DEADLOCK"; "" if the driver does not know it."""
     return _SYMBOLS.get(number, "")
 
 
 def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:
-    """Tell whether a statement was refused because of one of these columns, which the target computes."""
+    """Return True if a statement was rejected because of one of these columns, which the target generates."""
     return is_clipping(number_of(error), message_of(error), columns)
 
 
 def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
-    """Tell whether an error or a warning says that one of these columns does not hold what its expression comes to.
+    """Return True if an error or a warning means that one of these columns cannot hold its expression's value.
 
-    Conversions inside of an expression name no column; nothing else that is written has any.
+    Errors inside an expression name no column; other written columns have no expression.
 
     >>> is_clipping(1264, "Out of range value for column 'b' at row 1", ["b"])
     True
@@ -252,13 +250,13 @@ def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
 
 
 def key_name(message: str) -> str:
-    """Return the key that a duplicate-entry message names: `t.PRIMARY` (MySQL) or `PRIMARY` (MariaDB)."""
+    """Return the key in a duplicate-entry message: `t.PRIMARY` (MySQL) or `PRIMARY` (MariaDB)."""
     found = _KEY.findall(message)
     return str(found[-1]) if found else "(unknown)"
 
 
 def redacted(number: int, message: str) -> str:
-    """Return the message where it can only hold names, else its symbol and the column it is about."""
+    """Return the message if it can only contain names, otherwise its symbol and column."""
     if number in _NAMES_ONLY or (number == UNKNOWN_ERROR and _CANNOT.search(message)):
         return message
     column = _COLUMN.search(message)
@@ -266,7 +264,7 @@ def redacted(number: int, message: str) -> str:
 
 
 def number_of(error: pymysql.err.MySQLError) -> int:
-    """Return the number that the driver gives an error; 0 or less: none."""
+    """Return the driver's number of an error; 0 or less: none."""
     first = error.args[0] if error.args else 0
     return first if isinstance(first, int) else -1
 

@@ -1,7 +1,7 @@
-"""Who writes: a subtask (one source of one task), and the generation under which it may.
+"""The identity of a writer: a subtask (one source of one task), and the generation under which it may write.
 
-Both travel as values from the claim to the last statement, so nobody takes them apart and puts them together again.
-How a generation is claimed, and why it only grows: claim.py.
+Both are passed as one value from the claim to the last statement. How a generation is claimed, and why it only grows:
+claim.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.target.meta_tables import meta_table
 
 
 class Fenced(DmError):
-    """Somebody else holds a newer generation: this process must end."""
+    """A newer generation exists: this process must end."""
 
     task: str
     source: str
@@ -29,7 +29,7 @@ class Fenced(DmError):
 
 
 class TargetWentBack(DmError):
-    """The target stands before what was committed in it: it is a restored copy, or lost its last commits."""
+    """The target is before a location that was committed in it: it was restored, or lost its last commits."""
 
     task: str
     source: str
@@ -39,22 +39,22 @@ class TargetWentBack(DmError):
     code = "DM-6015"
     scope = Scope.DOWNSTREAM
     what = (
-        "task {task}, source {source}: the target went back to an older state. It has {found}, and {known} was "
-        "committed there before."
+        "task {task}, source {source}: the target went back to an older state. It has {found}, but {known} was "
+        "committed in it before."
     )
     hint = (
-        "Nothing was written since. If all of it was restored from one backup, the rows together with the meta-schema, "
-        "say so by `dmctl stop-task TASK -s SOURCE`, and run the task again: it goes on from the place that the target "
-        f"knows, if the log still has it. If it was not, or you do not know, {MIGRATE_AGAIN}."
+        "Nothing was written since. If everything was restored from one backup, the rows and the meta-schema, confirm "
+        "it by `dmctl stop-task TASK -s SOURCE`, and run the task again: it continues at the target's location, "
+        f"if the log still has it. Otherwise, or if you do not know, {MIGRATE_AGAIN}."
     )
 
 
 @dataclass(frozen=True)
 class SubtaskRef:
-    """The name of a subtask, and of the schema in the target that says where it stands.
+    """The name of a subtask, and of the schema in the target that holds its state.
 
-    `lane`: a name under which rows of dm_frontier and dm_ddl are kept apart from those of the subtask itself, behind
-    the same fence: the re-sync of a merged table's rows, or the DDL of a merged table, which all sources share.
+    `lane`: a name that separates rows of dm_frontier and dm_ddl from those of the subtask itself, under the same fence:
+    for the re-sync of a merged table's rows, or the DDL of a merged table, which all sources share.
     """
 
     meta_schema: str
@@ -73,11 +73,11 @@ class SubtaskRef:
         return self.task, self.lane or self.source
 
     def in_lane(self, lane: str) -> SubtaskRef:
-        """Return the same subtask, with frontier and journal in a lane of their own."""
+        """Return the same subtask with its own lane of frontier and journal."""
         return replace(self, lane=lane)
 
     def resync(self) -> SubtaskRef:
-        """Return the lane in which rows are applied that were held back (engine.shard)."""
+        """Return the lane in which held rows are applied (engine.shard)."""
         return self.in_lane(resync_lane(self.source))
 
     def of_source(self, source: str) -> SubtaskRef:
@@ -85,24 +85,24 @@ class SubtaskRef:
         return replace(self, source=source)
 
     def table(self, name: str) -> str:
-        """Return the quoted name of a table that the subtask has rows in."""
+        """Return the quoted name of a table of the meta-schema."""
         return meta_table(self.meta_schema, name)
 
 
 def resync_lane(source: str) -> str:
-    """Return the name of a source's re-sync lane, which no source-id has."""
+    """Return the name of a source's re-sync lane, which no source-id can have."""
     return f"{source}\nre-sync"
 
 
 @dataclass(frozen=True)
 class Fence:
-    """The subtask that somebody holds, and by which generation."""
+    """A subtask and the generation under which it was claimed."""
 
     ref: SubtaskRef
     generation: int
 
     def in_lane(self, lane: str) -> Fence:
-        """Return the same fence for what stands in a lane of its own."""
+        """Return the same fence for a lane."""
         return replace(self, ref=self.ref.in_lane(lane))
 
     def resync(self) -> Fence:
@@ -112,7 +112,7 @@ class Fence:
     def check(self, connection: Connection) -> None:
         """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunks.
 
-        One row for the whole subtask, so such transactions run one after another: not for the data path.
+        It locks one row for the whole subtask, so such transactions run one after another: not for the data path.
         Raises Fenced or TargetWentBack.
         """
         rows = query(
@@ -125,9 +125,9 @@ class Fence:
             raise self.refused(found)
 
     def refused(self, found: int) -> DmError:
-        """Return why the target takes nothing from this generation. `found`: the one that it knows, 0: none."""
+        """Return the error for this generation. `found`: the generation in the target, 0: none."""
         if found > self.generation:
             return Fenced(*self.ref.key, self.generation, found)
         return TargetWentBack(
-            *self.ref.key, f"generation {found}" if found else "nothing of it", f"generation {self.generation}"
+            *self.ref.key, f"generation {found}" if found else "no row of it", f"generation {self.generation}"
         )

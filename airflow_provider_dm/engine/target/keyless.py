@@ -1,8 +1,8 @@
-"""Tables without a primary key in a target that does not want any.
+"""Tables without a primary key, in a target that requires one.
 
-A server may be told to demand a primary key of every table, or to add one by itself (MySQL's `sql_require_primary_key`
-and `sql_generate_invisible_primary_key`). An added key is a column that no row of the source has. Both are turned off
-for our session; where the account may not do that, it is said before anything is created.
+A server may require a primary key for every table, or add one by itself (MySQL's `sql_require_primary_key` and
+`sql_generate_invisible_primary_key`). A generated key is a column that no row of the source has. Both are turned off in
+this program's sessions; if the account may not do that, an error is raised before anything is created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sq
 
 
 class KeyDemanded(DmError):
-    """The target does not let a table be created as it is at the source, which is without a primary key."""
+    """The target rejects a table without a primary key."""
 
     tables: tuple[str, ...]
     setting: str
@@ -35,13 +35,13 @@ class KeyDemanded(DmError):
         "by this account for its own sessions: {tables}."
     )
     hint = (
-        "Turn that setting off globally until the tables are there, grant the account what turning it off takes "
-        "(MySQL: SESSION_VARIABLES_ADMIN), or give the tables a primary key at the source. Nothing was changed."
+        "Turn that setting off globally until the tables are created, grant the account the privilege to turn it off "
+        "(MySQL: SESSION_VARIABLES_ADMIN), or add primary keys to the tables at the source. Nothing was changed."
     )
 
 
 def check_keyless(connection: Connection, tables: Sequence[str], server: str) -> None:
-    """Let these tables be created without a key in this session. Raises KeyDemanded."""
+    """Allow these tables without a primary key in this session. Raises KeyDemanded."""
     try:
         if tables:
             set_all(connection, _KEYS_DEMANDED, server=server)
@@ -50,6 +50,6 @@ def check_keyless(connection: Connection, tables: Sequence[str], server: str) ->
 
 
 def key_demanded(error: pymysql.err.MySQLError, table: str) -> KeyDemanded | None:
-    """Return the error for a table that was not created because it has no primary key; None for any other reason."""
+    """Return the error for a table that was rejected because it has no primary key; None for any other reason."""
     setting = _NO_KEY.get(error.args[0]) if error.args else None
     return None if setting is None else KeyDemanded((table,), setting)

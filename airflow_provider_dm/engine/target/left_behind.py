@@ -1,9 +1,10 @@
-"""What the target has already that a statement is to make, and that may not be the same: the values of its rows differ.
+"""Finds objects that a statement is to create, that exist in the target already and may have other values in their
+rows.
 
-A new table has no rows at its source. If the target's table has some, they belong to somebody else, unless another
-source table of the task feeds it or has fed it. A column, or a table without rows, that exists already was made by a
-person, or by this subtask before it died, and is the same. But where a filter may leave out the DDL that drops it, it
-can be an old one with old values; nothing in the target tells the two apart.
+A new table has no rows at its source. If the target's table has rows, they are foreign, unless another source table of
+the task feeds it or has fed it. A column, or a table without rows, that exists already was created by a person, or by
+this subtask before a crash, and is the same. But if a filter may ignore the DDL that drops it, it can be an old one
+with old values; the target does not show which.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 
 def left_behind(connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]) -> str:
-    """Return what the target has of what the statements of the DDL at `position` make, for people; "": nothing.
+    """Describe the existing objects of those that the statements of the DDL at `position` create; "" if none exist.
 
-    What was begun is not looked at: the journal has it, and it may have been made by then.
+    Started statements are not examined: they are in the journal, and may have created their objects.
     """
     new = _not_begun(connection, ref, position, statements)
     there = {name: _columns(connection, name) for name in dict.fromkeys(name for name, _ in new)}
@@ -38,13 +39,13 @@ def left_behind(connection: Connection, ref: SubtaskRef, position: str, statemen
 def tables_with_rows(
     connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
 ) -> list[TableName]:
-    """Return the tables that the statements of the DDL at `position` create, and that have rows which are not the
-    task's. A statement that was begun is passed over. Raises AnswerCut."""
+    """Return the tables that the statements of the DDL at `position` create, and that have foreign rows. Started
+    statements are skipped. Raises AnswerCut."""
     created = [name for name, column in _not_begun(connection, ref, position, statements) if not column]
     filled = [name for name in created if _has_rows(connection, name)]
     if not filled:
         return []
-    # Read behind the rows: another source may have created and filled the table meanwhile.
+    # Read after the rows: another source may have created and filled the table in the meantime.
     fed = {one.target for one in load_feeders(connection, ref)} | merged_targets(connection, ref)
     return [name for name in filled if name not in fed]
 
@@ -52,7 +53,7 @@ def tables_with_rows(
 def _not_begun(
     connection: Connection, ref: SubtaskRef, position: str, statements: Iterable[TargetDdl]
 ) -> Collection[tuple[TableName, str]]:
-    """Return what the statements make; nothing if the journal has some of them: it may have been made by then."""
+    """Return the objects that the statements create; none if the journal has any of the statements."""
     new = [one for statement in statements for one in statement.new]
     if new and any(number < IN_FRONT for number in read_entries(connection, ref, position)):
         return []
@@ -69,7 +70,7 @@ def _has_rows(connection: Connection, name: TableName) -> bool:
 
 
 def _columns(connection: Connection, name: TableName) -> frozenset[str]:
-    """Return the names of its columns in lower case, and "" for itself; nothing where it is not there."""
+    """Return the names of a table's columns in lower case, and "" for the table; empty if it does not exist."""
     try:
         rows = query(connection, f"SHOW COLUMNS FROM {name.quoted()}")
     except pymysql.err.MySQLError as error:

@@ -1,6 +1,6 @@
 """The columns of the tables that `meta_tables` lists.
 
-A change of a definition needs a new `meta_tables.VERSION`: targets with tables of another version are refused.
+A changed definition requires a new `meta_tables.VERSION`: targets with tables of another version are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows that a subtask has in the target's own tables (meta_tables.py): each statement says first whose they are."""
+"""The rows of a subtask in the tables of the meta-schema (meta_tables.py): each statement starts with its subtask."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 
 OF_TABLE: Final = "table_schema = %s AND table_name = %s"
-"""The rows about one source table; its name is their value."""
+"""The rows of one source table; the value is its name."""
 OF_TARGET: Final = "target_schema = %s AND target_name = %s"
-"""The rows about one target table."""
+"""The rows of one target table."""
 
 Values = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class MetaRows:
-    """The rows of one table. `lane`: those of the subtask's lane, where it has one.
+    """The rows of one table. `lane`: those of the subtask's lane, if it has one.
 
-    A `where` comes behind the names of the subtask, with a `%s` for each of `values`.
+    A `where` follows the condition on the subtask, with a `%s` for each of `values`.
     """
 
     table: str
@@ -37,19 +37,19 @@ class MetaRows:
     def read(
         self, tx: Connection, ref: SubtaskRef, columns: str, where: str = "", values: Values = (), tail: str = ""
     ) -> list[tuple[Any, ...]]:
-        """Return rows, counted by the server as well. Raises AnswerCut."""
+        """Return rows, whose number is verified. Raises AnswerCut."""
         return query_whole(tx, columns, self._found(ref, where), self._key(ref) + values, tail=tail)
 
     def update(
         self, tx: Connection, ref: SubtaskRef, changes: str, new: Values, where: str = "", values: Values = ()
     ) -> int:
-        """Change rows. Return how many were found. `new`: the values of the `%s` in `changes`."""
+        """Change rows. Return how many matched. `new`: the values of the `%s` in `changes`."""
         sql = f"UPDATE {ref.table(self.table)} SET {changes} {_where(where)}"
         with tx.cursor() as cursor:
             return int(cursor.execute(sql, new + self._key(ref) + values))
 
     def delete(self, tx: Connection, ref: SubtaskRef, where: str = "", values: Values = ()) -> int:
-        """Remove rows. Return how many there were."""
+        """Remove rows. Return their number."""
         with tx.cursor() as cursor:
             return int(cursor.execute(f"DELETE {self._found(ref, where)}", self._key(ref) + values))
 
@@ -63,7 +63,7 @@ class MetaRows:
         now: str = "",
         verb: Literal["INSERT", "REPLACE"] = "REPLACE",
     ) -> None:
-        """Add rows, as many in a statement as have room. `now`: a column that gets the time of the target's clock."""
+        """Add rows, as many in a statement as fit. `now`: a column for the time of the target's clock."""
         names, marks = f"task, source, {columns}", f"%s,%s,{marks_for(columns.split(', '))}"
         if now:
             names, marks = f"{names}, {now}", f"{marks},UTC_TIMESTAMP(6)"
@@ -86,10 +86,10 @@ def _where(where: str) -> str:
 
 
 def marks_for(values: Collection[object]) -> str:
-    """Return as many `%s`."""
+    """Return a `%s` for each value."""
     return ",".join(["%s"] * len(values))
 
 
 def name_of(schema: object, table: object) -> TableName:
-    """Return the name that two cells make."""
+    """Return the name in two cells."""
     return TableName(text(schema), text(table))

@@ -1,25 +1,25 @@
-"""The tables that commit together with the data: in the target, in the schema that the task calls `meta-schema`.
+"""The tables that commit together with the data: in the target, in the schema of the key `meta-schema`.
 
-    dm_version       one row: the version of all the others
+    dm_version       one row: the version of all other tables
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied, and in which round it may grow
-    dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
-    dm_table_definition  the same tables as SQL, at the frontier: what the next DDL is applied to
-    dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
-    dm_xa            XA transactions that are prepared at the source: where their rows are in its log
-    dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
-    dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
-    dm_safe_mode     one row for each subtask whose past is not exact: the log time for which rows may collide
-    dm_shard_group   of tables that are merged: how many DDL statements a source has behind it, and what it re-syncs
-    dm_shard_member  one row for each shard whose rows are held back, as it has made DDL that the target has not yet
+    dm_table_schema  a source's tables at the start of the load: rows are decoded by them
+    dm_table_definition  the same tables as SQL, at the frontier: the next DDL is applied to them
+    dm_ddl           DDL that is being executed: the tables before each of its statements, and which are done
+    dm_xa            XA transactions that are prepared at the source: the location of their rows in its log
+    dm_contested_row for merged tables: rows whose key in the target is held by another row
+    dm_online_ddl    one row for each ghost table of an online DDL tool: its changes
+    dm_safe_mode     one row for each subtask whose past is not exact: the log time during which rows may collide
+    dm_shard_group   for merged tables: how many DDL statements a source has completed, and its re-sync
+    dm_shard_member  one row for each shard whose rows are held, as it has executed DDL that the target has not yet
 
-Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text
+Names compare byte by byte (utf8mb4_bin): the task `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.
 
-Versions. The first run in a schema creates all of them; a run that finds tables of another version, older or newer, is
-refused, since it does not know what their rows mean. Of two runs that start at once, GET_LOCK lets one create the
-tables, and the other waits for it. The version is written last: if a run dies before, the next one creates the
+Versions. The first run in a schema creates all tables; a run that finds tables of another version, older or newer, is
+refused, since it does not know the meaning of their rows. If two runs start at once, GET_LOCK lets one create the
+tables, and the other waits for it. The version is written last: if a run crashes before, the next one creates the
 missing tables.
 """
 
@@ -48,7 +48,7 @@ LOCK_SECONDS: Final = 60
 
 
 class MetaTablesOfAnotherRelease(DmError):
-    """Another release has been at work in this schema."""
+    """Another release has created the tables in this schema."""
 
     schema: str
     found: int
@@ -58,7 +58,7 @@ class MetaTablesOfAnotherRelease(DmError):
     scope = Scope.DOWNSTREAM
     what = "the tables in the target's schema {schema} have version {found}; this release needs version {known}."
     hint = (
-        "Run the airflow-provider-dm that has been used with this task, or give the task another meta-schema and "
+        "Run the release of airflow-provider-dm that was used for this task, or give the task another meta-schema and "
         "migrate in full into empty target tables."
     )
 
@@ -73,18 +73,18 @@ class MetaTablesLocked(DmError):
     scope = Scope.DOWNSTREAM
     reaction = Reaction.RETRY
     what = "another run has been creating the tables in the target's schema {schema} for {seconds} s."
-    hint = "Try again when it is done; if it hangs, look for long transactions on these tables."
+    hint = "Try again later; if it hangs, look for long transactions on these tables."
 
 
 def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
-    """Create the tables if they do not exist; at any time, by several at once. To be called before a claim.
+    """Create the tables if they do not exist; safe at any time and concurrently. To be called before a claim.
 
-    Raises MetaTablesOfAnotherRelease, MetaTablesLocked, TargetDenied, TargetRefused, and what connecting raises.
+    Raises MetaTablesOfAnotherRelease, MetaTablesLocked, TargetDenied, TargetRefused, and errors of connecting.
     """
     try:
         if _exist(target_connection(endpoint), meta_schema):
             return
-        with fresh_target(endpoint) as connection:  # of its own: the lock goes with it, and with nothing else
+        with fresh_target(endpoint) as connection:  # its own connection, with which the lock ends
             _lock(connection, meta_schema)
             if not _exist(connection, meta_schema):
                 _create(connection, meta_schema)
@@ -122,10 +122,10 @@ def _create(connection: Connection, meta_schema: str) -> None:
 
 
 def _lock(connection: Connection, meta_schema: str) -> None:
-    """Take a lock of the server's that ends with the connection. Raises MetaTablesLocked.
+    """Take a lock of the server that ends with the connection. Raises MetaTablesLocked.
 
-    If the connection is lost, two runs may create the same tables at once, which does no harm.
+    If the connection is lost, two runs may create the same tables at once, which is harmless.
     """
-    name = "dm_meta_tables:" + hashlib.sha256(meta_schema.encode()).hexdigest()[:32]  # a server takes 64 characters
+    name = "dm_meta_tables:" + hashlib.sha256(meta_schema.encode()).hexdigest()[:32]  # at most 64 characters
     if query(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:
         raise MetaTablesLocked(meta_schema, LOCK_SECONDS)

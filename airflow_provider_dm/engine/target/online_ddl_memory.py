@@ -1,9 +1,9 @@
-"""dm_online_ddl: what a subtask remembers of online DDL under way, in the target, beside its place in the log.
+"""dm_online_ddl: the state of a subtask's running online DDL, in the target, with its location in the log.
 
-A row is a ghost table and what was done to it, or a name under which a table of the task lies that nothing has replaced
-yet. It is written by the transaction that moves the frontier behind the statement: a run that died, or was fenced, in
-between finds both as they were, and the statement comes again. A row that is not changed is not written, so
-`updated_at` shows which ghosts were left over long ago.
+A row is a ghost table and its changes, or the current name of a table of the task that was renamed away and not
+replaced yet. It is written by the transaction that moves the frontier past the statement: if a run crashes or is fenced
+before, both are unchanged, and the statement is read again. Unchanged rows are not written, so `updated_at` shows
+leftover ghosts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COLUMNS: Final = "ghost_schema, ghost_table, statements"
 
 
 def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
-    """Return what is remembered; nothing, where nothing is. Raises AnswerCut."""
+    """Return the stored state; empty if there is none. Raises AnswerCut."""
     memory = OnlineDdls()
     for name, value in _rows(connection, ref).items():
         kept = json.loads(value)
@@ -34,7 +34,7 @@ def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
 
 
 def save(connection: Connection, ref: SubtaskRef, memory: OnlineDdls) -> None:
-    """Make the table say `memory`, inside a transaction whose first statement has checked the generation.
+    """Store `memory`, inside a transaction whose first statement has checked the generation.
 
     Raises AnswerCut.
     """

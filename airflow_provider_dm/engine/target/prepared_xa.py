@@ -1,18 +1,18 @@
-"""dm_xa: the XA transactions of a subtask's source that are prepared and not ended, where the subtask stands.
+"""dm_xa: the XA transactions of a subtask's source that are prepared and not ended at the subtask's location.
 
-A row says for which places it holds: from `prepared_at` on, and until `ended_at`. So it may be written before the
-frontier gets there, and removed after it has passed, and whoever stands in between, or still before, reads the truth:
+A row has its range of locations: from `prepared_at` on, and until `ended_at`. So it may be written before the frontier
+gets there, and removed after it has passed, and a reader at any location in between, or still before, gets the truth:
 
     prepared at L  =  prepared_at <= L  and  (ended_at is empty or L < ended_at)
 
     epoch (100, 200] prepares x                 epoch (300, 400] commits x
     1. insert x, prepared_at 150                1. x.ended_at = 400
     2. apply it: all buckets go to 200          2. apply it with x's rows: buckets go from 300 to 400
-    a crash before 2 is complete: at 100        a crash before 2 is complete: at 300 x is prepared still, and the
-    nothing is prepared, and x is found anew    same epoch is planned again with the same rows
+    a crash before 2 is complete: at 100        a crash before 2 is complete: at 300 x is still prepared, and the
+    nothing is prepared, and x is found again   same epoch is planned again with the same rows
                                                 3. remove x
 
-Each write is behind the generation's check, and may be repeated.
+Each write follows a check of the generation, and may be repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HAS_ENDED: Final = "ended_at <> '' AND ended_at <= %s"
 
 
 def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Prepared]:
-    """Return, inside a transaction, what is prepared at the sort key `here`, and remove all that says anything else.
+    """Return, inside a transaction, what is prepared at the sort key `here`, and remove all other rows.
 
     Raises Fenced, TargetWentBack, AnswerCut.
     """
@@ -41,7 +41,7 @@ def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Pr
 
 
 def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
-    """Return all that is noted, in the order of the log. Raises AnswerCut."""
+    """Return all rows in the order of the log. Raises AnswerCut."""
     rows = _ROWS.read(connection, ref, "log_place", tail="ORDER BY prepared_at")
     return [Prepared.from_json(json.loads(text(place))) for (place,) in rows]
 
@@ -49,7 +49,7 @@ def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
 def note_prepared(
     connection: Connection, fence: Fence, *, began: Sequence[Prepared], ended: Sequence[Prepared], hi: str
 ) -> None:
-    """Note, inside a transaction, what the epoch that ends at the sort key `hi` prepares for good, and what it ends.
+    """Record, inside a transaction, what the epoch that ends at the sort key `hi` prepares without ending, and ends.
 
     Raises Fenced or TargetWentBack.
     """
@@ -61,7 +61,7 @@ def note_prepared(
 
 
 def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
-    """Remove, inside a transaction, what has ended for whoever stands at the sort key `here`, as all buckets do.
+    """Remove, inside a transaction, what has ended at the sort key `here`, at which all buckets are.
 
     Raises Fenced or TargetWentBack.
     """
@@ -70,5 +70,5 @@ def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
 
 
 def forget_prepared(connection: Connection, ref: SubtaskRef) -> None:
-    """Remove all of a subtask that begins anew, inside the transaction that says so."""
+    """Remove all rows of a subtask that starts from the beginning, inside the transaction that records the start."""
     _ROWS.delete(connection, ref)

@@ -1,12 +1,12 @@
-"""Forgetting what is known of a task, as DM's `start-task --remove-meta` does: the next start begins from nothing.
+"""Removal of a task's state, as by DM's `start-task --remove-meta`: the next start begins from nothing.
 
-Rows of the target's tables stay as they are; what is forgotten is how far they are applied, whose they are, and DM's
-checkpoint. Nobody may be at work: every source is claimed first (claim.py), so a run that has the lease refuses it, and
-one that was frozen meanwhile is fenced. The generation stays, as it only grows.
+Rows of the target's tables are not changed; removed are the progress, the owners of rows, and DM's checkpoint. No run
+may be working: every source is claimed first (claim.py), so a run with the lease causes a refusal, and a frozen run is
+fenced. The generation is kept, as it only grows.
 
-The metadata DB forgets first what is applied: else the target would look as if it had lost its commits (DM-6015).
-What is needed of the log, and what people want at places of it, goes last: should the target fail, it is as it was, and
-has its log.
+The metadata DB first removes what is applied: otherwise the target would look as if it had lost its commits (DM-6015).
+The task's needs of the log, and people's requests at places of it, are removed last: if the target fails, the task is
+unchanged and still has its log.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_co
 from airflow_provider_dm.engine.target.subtask import UNIT_NEW, known_subtasks, list_subtasks
 
 _KEPT: Final = "dm_subtask"
-"""Has the generation."""
+"""The table with the generation."""
 
 
 class SharedProgress(DmError):
-    """Sources of a task that share what one of them is to forget."""
+    """Sources of a task that share state with a source whose state is to be removed."""
 
     task: str
     sources: tuple[str, ...]
@@ -40,10 +40,10 @@ class SharedProgress(DmError):
     code = "DM-6084"
     scope = Scope.DOWNSTREAM
     what = (
-        "task {task}: {sources} cannot be forgotten alone, as merged tables take the rows of {others} as well, which "
-        "would go on beside them."
+        "task {task}: the state of {sources} cannot be removed alone, as merged tables take rows of {others} as well, "
+        "which would continue."
     )
-    hint = "Leave -s out, so that all sources of the task begin anew."
+    hint = "Remove -s, so that all sources of the task start from the beginning."
 
 
 def remove_progress(
@@ -56,10 +56,10 @@ def remove_progress(
     who: str,
     withdraw: Callable[[MetaStore, str, str], None],
 ) -> list[str]:
-    """Forget these sources of a task, all or none. Return those of which something was known.
+    """Remove the state of these sources of a task, all or none. Return those that had any.
 
-    `withdraw`: takes back what a source of a task has reported to DDL locks; else nobody ever resolves them.
-    Raises LeaseHeld while a run is at work, SharedProgress, Fenced, and what a claim raises.
+    `withdraw`: withdraws a source's reports to DDL locks, which would otherwise never be resolved. Raises LeaseHeld
+    while a run is working, SharedProgress, Fenced, and the errors of a claim.
     """
     refs = [SubtaskRef(meta_schema, task, source) for source in sources]
     connection = target_connection(target)
@@ -79,13 +79,13 @@ def remove_progress(
 
 
 def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
-    """Forget in the metadata DB what is applied, and nothing else: until the target has forgotten, it needs its log."""
+    """Remove only what is applied from the metadata DB: until the target's state is removed, the log is needed."""
     for one in store.list_subtasks(task=ref.task, source=ref.source):
         store.put_subtask(*ref.key, unit=one.unit, stage=one.stage, needed=one.needed, applied=None)
 
 
 def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
-    """Check that no merged table has further sources, which have begun. Raises SharedProgress."""
+    """Check that no merged table has other sources that have started. Raises SharedProgress."""
     one, mine = refs[0], {ref.source for ref in refs}
     rows = query_whole(
         connection,
@@ -127,8 +127,8 @@ def _remove(connection: Connection, fence: Fence) -> None:
 
 
 def _tables_by_subtask(connection: Connection, meta_schema: str) -> list[str]:
-    """Return our tables whose rows are a subtask's, whichever release has made them. The metadata DB may be in the same
-    schema: its tables are its own."""
+    """Return the tables of the meta-schema whose rows belong to subtasks, of any release, except those of a metadata DB
+    in the same schema."""
     rows = query_whole(
         connection,
         "table_name",

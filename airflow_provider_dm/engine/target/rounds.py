@@ -7,18 +7,17 @@ snapshots of the source at L. Each step is one transaction:
     page     its chunk has this round, this generation and these rows (`copy_progress.advance_chunk`)
     close    `round` = 0 in all chunks
 
-The load is complete where no chunk is left; the driver notes it (`subtask.complete_load`) when it has looked into rows
-that wait. `close` waits for pages that are being committed, as they hold their chunks; later ones meet no chunk of
-their round. So the frontier moves only when no page can follow. A claim closes what a run has left open that died
-(claim.py).
+The load is complete when no chunk is left; the driver records it (`subtask.complete_load`) after it has examined
+waiting rows. `close` waits for pages that are being committed, as they lock their chunks; later pages find no chunk of
+their round. So the frontier moves only when no page can follow. A claim closes the round of a crashed run (claim.py).
 
-For example a round 3 of a table in two chunks, at L = 700; the reader of chunk 1 is frozen when the driver closes it:
+For example round 3 of a table in two chunks, at L = 700; the reader of chunk 1 is frozen when the driver closes it:
 
     open     frontier 700 in all buckets     chunk 0: round 3, 0 rows    chunk 1: round 3, 0 rows
     page                                     chunk 0: round 3, 500 rows
     close                                    chunk 0: round 0, 500 rows  chunk 1: round 0, 0 rows
     epoch    700 -> 900, for the first 500 rows only
-    page     of the frozen reader: chunk 1 has no round 3, nothing is written
+    page     of the frozen reader: chunk 1 is not in round 3, nothing is written
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from airflow_provider_dm.engine.target.identity import Fence
 
 @dataclass(frozen=True)
 class Round:
-    """A round. `number`: above 0, and no other round of the same generation has it.
+    """A round. `number`: above 0, and unique in its generation.
 
-    `births`: the tables that are read in it, with what they are recognized by (`reading.births.Birth` as text).
+    `births`: the tables that are read in it, with their identities (`reading.births.Birth` as text).
     """
 
     number: int
@@ -46,9 +45,9 @@ class Round:
 
 
 def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> None:
-    """Let readers write pages of these tables, inside a transaction. `at`: L, as `Location.sort_key`.
+    """Allow readers to write pages of these tables, inside a transaction. `at`: L, as `Location.sort_key`.
 
-    Raises Fenced, TargetWentBack, and InvariantBroken where a bucket is elsewhere.
+    Raises Fenced, TargetWentBack, and InvariantBroken if a bucket is at another position.
     """
     fence.check(connection)
     found = read_all_stands(connection, fence.ref)
@@ -66,7 +65,7 @@ def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> No
 
 
 def close_round(connection: Connection, fence: Fence) -> bool:
-    """End the round, inside a transaction; also without one. Return whether all keys are covered.
+    """Close the round, if one is open, inside a transaction. Return True if all keys are covered.
 
     Raises Fenced or TargetWentBack.
     """

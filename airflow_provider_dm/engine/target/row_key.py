@@ -1,8 +1,8 @@
-r"""A row's identity, and a whole row, as bytes in the target's own tables.
+r"""The identity of a row, and a whole row, as bytes in the tables of the meta-schema.
 
-Keys are for telling rows apart, byte by byte: `abc` and `ABC` are two keys, whatever a collation thinks of them. Each
-value stands behind its length, so ("a", "bc") and ("ab", "c") differ; and since integers are decimal text, a shorter
-one sorts first and a page of a copy inserts its keys mostly in their order.
+Keys are compared byte by byte: `abc` and `ABC` are two keys, regardless of collations. Each value follows its length,
+so ("a", "bc") and ("ab", "c") differ; and since integers are decimal text, a shorter one sorts first and a page of a
+copy inserts its keys mostly in their order.
 
 >>> row_key([b"7"])
 b'\x017'
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
 LONGEST: Final = 64
-"""Bytes of a key that are kept as they are. Of a longer one there is a prefix and a digest of the whole: 65 bytes."""
+"""Maximum bytes of a key that is stored unchanged. A longer key is stored as a prefix and a digest: 65 bytes."""
 _PREFIX: Final = 48
 _DIGEST: Final = 16
 _LONG: Final = 0xFF
@@ -31,7 +31,7 @@ _NOT_KNOWN: Final = 0xFFFFFFFE
 
 
 def row_key(values: Iterable[bytes]) -> bytes:
-    """Return the key of a row by its canonical identity values."""
+    """Return the key of a row from its canonical identity values."""
     key = b"".join([_behind_length(value) for value in values])
     if len(key) <= LONGEST:
         return key
@@ -44,7 +44,7 @@ def _behind_length(value: bytes) -> bytes:
 
 
 def encode_row(row: Row) -> bytes:
-    """Encode all values of a row. ABSENT is one of them: a value that the target computes and the log did not have."""
+    """Encode all values of a row. ABSENT is a possible value: a generated column that the log does not have."""
     return b"".join(map(_encode, row))
 
 
@@ -55,7 +55,7 @@ def _encode(value: Value) -> bytes:
 
 
 def decode_row(data: bytes) -> Row:
-    """Return what `encode_row` was given."""
+    """Return the row that was encoded."""
     row: list[Value] = []
     at = 0
     while at < len(data):

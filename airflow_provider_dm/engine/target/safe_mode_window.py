@@ -1,7 +1,7 @@
-"""dm_safe_mode: the log time of subtasks whose past is not exact, and where it ends (sync/safe_mode/states.py).
+"""dm_safe_mode: the log time of subtasks whose past is not exact, and its end (sync/safe_mode/states.py).
 
-A row is written with the subtask's start, and moved before the piece of the log is applied that moves it: whoever takes
-over finds what an epoch that may be half applied was written by. No row: no log time is to go by.
+A row is written with the subtask's start, and moved before the part of the log is applied that moves it: a successor
+finds the state by which a half-applied epoch was written. Without a row no log time is awaited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROWS: Final = MetaRows("dm_safe_mode")
 class Window:
     """The log time of one subtask: rows may collide until a transaction commits at `ends_at`, in seconds since 1970.
 
-    None: the first one decides. `exit`: the place where it ends, once that transaction is seen.
+    `ends_at` None: the first transaction decides. `exit`: the location at which it ends, once it is known.
     """
 
     seconds: int
@@ -31,7 +31,7 @@ class Window:
 
     @property
     def awaited(self) -> int | None:
-        """The commit time of the next transaction that matters, which has to be an epoch's last; None: none does.
+        """The commit time of the next relevant transaction, which has to end its epoch; None: there is none.
 
         >>> Window(60).awaited, Window(60, 1060).awaited, Window(60, 1060, Location("bin.000001", 300)).awaited
         (0, 1060, None)
@@ -41,8 +41,8 @@ class Window:
         return 0 if self.ends_at is None else self.ends_at
 
     def seen(self, timestamp: int, end: Location, until: Location | None) -> Window:
-        """Return the window when a piece of the log up to `end` is about to be applied, whose newest commit is of that
-        time. `until`: the location in front of which it must not end.
+        """Return the window before a part of the log up to `end` is applied, whose newest commit has that time.
+        `until`: the location before which the window must not end.
 
         >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
         >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
@@ -60,7 +60,7 @@ class Window:
 
 
 def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
-    """Return the log time that is to go by; None: none."""
+    """Return the awaited log time; None: none."""
     rows = _ROWS.select(connection, ref, "seconds, ends_at, exit_location")
     if not rows:
         return None
@@ -70,14 +70,14 @@ def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
 
 
 def begin_window(connection: Connection, ref: SubtaskRef, seconds: int) -> None:
-    """Note, inside the transaction that begins a subtask, how much log time is to go by."""
+    """Record the log time to await, inside the transaction that starts a subtask."""
     _ROWS.delete(connection, ref)
     if seconds:
         _ROWS.put(connection, ref, "seconds", [(seconds,)], now="updated_at")
 
 
 def note_window(connection: Connection, fence: Fence, window: Window) -> None:
-    """Note, inside a transaction, what is known of its end now. Raises Fenced or TargetWentBack."""
+    """Record the current state of the window's end, inside a transaction. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     changes = "ends_at = %s, exit_location = %s, updated_at = UTC_TIMESTAMP(6)"
     place = None if window.exit is None else json.dumps(window.exit.to_json())

@@ -1,9 +1,9 @@
-"""The tables of a task, as it reads the source's log by them: for people who look at them and change them.
+"""Reading and changing, by hand, the definitions by which a task reads the source's log.
 
-    names and text ◀── dm_table_definition, and for a table without one dm_table_schema (what rows need, and no more)
-    CREATE TABLE of a person, the source or the target ──▶ read to its end ──▶ claim ──▶ dm_table_definition
+    names and text ◀── dm_table_definition, and for a table without one dm_table_schema (only what rows need)
+    CREATE TABLE of a person, the source or the target ──▶ parsed completely ──▶ claim ──▶ dm_table_definition
 
-Changed only while no run is at work, by a claim: who starts later reads what was written.
+Changes are made only while no run is working, by a claim: later runs read the change.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from airflow_provider_dm.engine.target.table_definitions import (
 
 
 class DefinitionRefused(DmError):
-    """A text that is not the CREATE TABLE that was asked for."""
+    """A text that is not the requested CREATE TABLE."""
 
     table: str
     why: str
 
     code = "DM-6075"
     what = "the definition of {table} is refused: {why}."
-    hint = "Give one CREATE TABLE of that table, as SHOW CREATE TABLE of its server writes it."
+    hint = "Give one CREATE TABLE of that table, in the format of its server's SHOW CREATE TABLE."
 
 
 class TableNotKnown(DmError):
@@ -53,11 +53,11 @@ class TableNotKnown(DmError):
     code = "DM-6076"
     scope = Scope.UPSTREAM
     what = "task {task} has no table {table} of source {source}."
-    hint = "`dmctl binlog-schema list` shows those that it has; the block-allow-list says which it may."
+    hint = "`dmctl binlog-schema list` shows its tables; the block-allow-list decides which tables it can have."
 
 
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
-    """Return the tables of a subtask by name; nothing is changed.
+    """Return the tables of a subtask by name.
 
     Raises SubtaskMissing, AnswerCut.
     """
@@ -77,9 +77,9 @@ def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Def
 def change_definition(
     store: MetaStore, target: Endpoint, ref: SubtaskRef, name: TableName, new: Definition | None
 ) -> None:
-    """Write a table's definition, or remove it (None), while no run is at work.
+    """Store a table's definition, or remove it (None), while no run is working.
 
-    Raises LeaseHeld, SubtaskMissing, TableNotKnown (to be removed, and not there), and what a claim raises.
+    Raises LeaseHeld, SubtaskMissing, TableNotKnown (a missing one is to be removed), and the errors of a claim.
     """
     with claimed_for_a_moment(store, target, ref, who="dmctl binlog-schema") as fence:
 
@@ -97,9 +97,9 @@ def change_definition(
 
 
 def definition_of(sql: str, name: TableName, *, collation: str = "", called: TableName | None = None) -> Definition:
-    """Return a table's definition after a statement in which it is named `called` (None: by its own name).
+    """Return a table's definition from a statement in which it is named `called` (None: by its own name).
 
-    `collation`: the table's, where the statement does not name it. Raises DefinitionRefused.
+    `collation`: the table's, if the statement does not have it. Raises DefinitionRefused.
     """
     expected = called or name
     try:
@@ -109,15 +109,15 @@ def definition_of(sql: str, name: TableName, *, collation: str = "", called: Tab
     except Unreadable as error:
         raise DefinitionRefused(str(name), str(error)) from None
     if not isinstance(statement, CreateTable):
-        raise DefinitionRefused(str(name), "it is no CREATE TABLE with columns")
+        raise DefinitionRefused(str(name), "it is not a CREATE TABLE with columns")
     if statement.table != expected:
-        raise DefinitionRefused(str(name), f"it is that of {statement.table}")
-    said = dict(statement.definition.options).get("COLLATE", "")
-    return Definition(renamed, said or collation)
+        raise DefinitionRefused(str(name), f"it is the definition of {statement.table}")
+    explicit = dict(statement.definition.options).get("COLLATE", "")
+    return Definition(renamed, explicit or collation)
 
 
 def definition_at(connection: Connection, name: TableName, *, place: TableName | None = None) -> Definition:
-    """Return a table's definition as a server has it, there called `place` (None: by its own name).
+    """Return a table's definition on a server, where it is named `place` (None: by its own name).
 
     Raises TableNotFound, DefinitionRefused.
     """
@@ -134,7 +134,7 @@ def definition_at(connection: Connection, name: TableName, *, place: TableName |
 
 
 def what_rows_need(table: Table) -> str:
-    """Return CREATE TABLE after the catalogue's description, which has no defaults, comments and keys but unique ones.
+    """Return CREATE TABLE from the catalogue's description, which has no defaults, comments and plain keys.
 
     >>> columns = (Column("id", 0, "int", "int(11)", False), Column("v", 1, "text", "text", True, "utf8mb4"))
     >>> print(what_rows_need(Table(TableName("s", "t"), columns, (Index("PRIMARY", ("id",)),))))
@@ -167,7 +167,7 @@ def _key(key: Index) -> str:
 
 
 def _renamed(sql: str, name: TableName) -> str:
-    """Return a CREATE TABLE statement with this full name in the place of its own, and no semicolon behind it."""
+    """Return a CREATE TABLE statement with this full name instead of its own, and without a trailing semicolon."""
     found = list(tokens(sql, 0))
     words = [token.text for token in found]
     if "TABLE" not in words:

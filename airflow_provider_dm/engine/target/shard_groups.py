@@ -1,12 +1,12 @@
-"""dm_shard_group and dm_shard_member: merged tables whose shards are to agree on DDL, and the shards that are held.
+"""dm_shard_group and dm_shard_member: merged tables whose shards have to agree on DDL, and the shards that are held.
 
-Both are written by the transaction that moves the frontier over a shard's DDL, or by one behind the fence, so what is
-held and where the log was passed over is always told together.
+Both are written by the transaction that moves the frontier past a shard's DDL, or by a fenced one, so the held rows and
+the skipped part of the log are always consistent.
 
-That the DDL of a merged table has been run in the target is known to dm_ddl, in a lane that all sources share: the
-note COMMITTED at its number, with the DDL texts that it settles. It is written behind the statements, by the source
-that has run them. Whoever comes to run the same number again finds it there; who died in between left the statements'
-own notes (ddl_journal.py).
+The execution of a merged table's DDL in the target is recorded in dm_ddl, in a lane that all sources share: the entry
+COMMITTED at its number, with the DDL texts that it settles. It is written after the statements, by the source that has
+executed them. Another source that reaches the same number finds it there; after a crash in between, the statements' own
+entries exist (ddl_journal.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MEMBER: Final = "source, table_schema, table_name, target_schema, target_name, 
 
 @dataclass(frozen=True)
 class HeldShard:
-    """A shard that is held, of any source, and its merged table."""
+    """A held shard of any source, and its merged table."""
 
     source: str
     target: TableName
@@ -57,8 +57,8 @@ def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
 
 
 def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the tables that have taken the rows of several source tables of the task once, as far as its syncs have
-    seen it. Raises AnswerCut.
+    """Return the tables that have ever taken the rows of several source tables of the task, according to its syncs.
+    Raises AnswerCut.
     """
     rows = query_whole(
         connection, "target_schema, target_name", f"FROM {ref.table(_GROUPS.table)} WHERE task = %s", (ref.task,)
@@ -67,7 +67,7 @@ def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableNa
 
 
 def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> list[HeldShard]:
-    """Return the shards of a merged table that are held, of all sources of the task. Raises AnswerCut."""
+    """Return the held shards of a merged table, of all sources of the task. Raises AnswerCut."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s AND {OF_TARGET}"
     return _shards(query_whole(connection, _MEMBER, rest, (ref.task, *target)))
 
@@ -82,9 +82,9 @@ def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
 
 
 def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
-    """Return True if rows of a merged table that a source has held back can be applied without a further DDL.
+    """Return True if held rows of a merged table, of any source, can be applied without a further DDL.
 
-    While this is False, and a row waits for its place in the table, nothing but that row's own log ends the wait.
+    While this is False, and a row waits for its key in the table, only that row's own log ends the wait.
     """
     executed = executed_ddls(connection, ref, target)
     holding = {one.source for one in held_shards(connection, ref, target)}
@@ -96,8 +96,8 @@ def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> 
 
 
 def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
-    """Return further merged tables whose DDL is agreed on, although one source table alone may feed them by now: rows
-    for them are held back, or other sources have run DDL that this one has not reached. Raises AnswerCut."""
+    """Return merged tables with pending agreements, although only one source table may feed them by now: rows for them
+    are held, or other sources have executed DDL that this one has not reached. Raises AnswerCut."""
     rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
     held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
     mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))
@@ -105,13 +105,13 @@ def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collecti
 
 
 def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the names of the shards of this source that are held. Raises AnswerCut."""
+    """Return the names of the held shards of this source. Raises AnswerCut."""
     rows = _MEMBERS.read(connection, ref, "table_schema, table_name")
     return frozenset(name_of(schema, name) for schema, name in rows)
 
 
 def applied_form(connection: Connection, ref: SubtaskRef, table: TableName) -> Table | None:
-    """Return a shard as those of its rows are that are applied, if it is held."""
+    """Return the definition of a held shard's applied rows."""
     rows = _MEMBERS.select(connection, ref, "base", OF_TABLE, table)
     return Table.from_json(json.loads(text(rows[0][0]))) if rows else None
 
@@ -131,14 +131,14 @@ def save_group(connection: Connection, ref: SubtaskRef, group: Group) -> None:
 
 
 def forget_groups(connection: Connection, ref: SubtaskRef) -> None:
-    """Remove all of a subtask that begins anew, inside the transaction that says so."""
+    """Remove all rows of a subtask that starts from the beginning, inside the transaction that records the start."""
     for rows in (_GROUPS, _MEMBERS):
         rows.delete(connection, ref)
     end_resync(connection, ref)
 
 
 def note_resync(connection: Connection, fence: Fence, target: TableName, resync: Resync) -> None:
-    """Note, inside a transaction, how a group's re-sync goes on. Raises Fenced or TargetWentBack."""
+    """Record the progress of a group's re-sync, inside a transaction. Raises Fenced or TargetWentBack."""
     fence.check(connection)
     _GROUPS.update(connection, fence.ref, "resync = %s", (_json(resync.to_json()),), OF_TARGET, target)
 
@@ -148,28 +148,28 @@ def end_resync(connection: Connection, ref: SubtaskRef) -> None:
     FRONTIER.delete(connection, ref.resync())
 
 
-# DDL that has been run
+# Executed DDL
 
 
 def ddl_lane(target: TableName) -> str:
-    """Return the lane of dm_ddl in which the DDL of a merged table is noted."""
+    """Return the lane of dm_ddl for the DDL of a merged table."""
     return "shards " + hashlib.sha256(target.quoted().encode()).hexdigest()[:40]
 
 
 def ddl_place(number: int) -> str:
-    """Return the place of a DDL in that lane."""
+    """Return the position of a DDL in that lane."""
     return f"{number:020d}"
 
 
 def executed_ddls(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
-    """Return how many DDL statements of a merged table have been run, or taken for run, in the life of the task."""
+    """Return the number of DDL statements of a merged table that were executed, or count as executed, in the task."""
     in_lane = ref.in_lane(ddl_lane(target))
     ((place,),) = JOURNAL.select(connection, in_lane, "COALESCE(MAX(position), '')", "number = %s", (COMMITTED,))
     return int(text(place)) + 1 if place else 0
 
 
 def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, number: int) -> frozenset[Ddls] | None:
-    """Return the texts that the DDL of this number settles, in the life of the task; None: it has not been run."""
+    """Return the texts that the DDL of this number settles; None: it has not been executed."""
     where = "number = %s AND position = %s"
     found = JOURNAL.select(
         connection, ref.in_lane(ddl_lane(target)), "statement", where, (COMMITTED, ddl_place(number))
@@ -180,8 +180,8 @@ def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, num
 def note_executed(
     connection: Connection, fence: Fence, target: TableName, number: int, settled: Collection[Ddls]
 ) -> None:
-    """Note, as a transaction of its own, that a DDL has been run. `settled`: its texts, and those that a person has
-    decided to take for it. Raises Fenced or TargetWentBack."""
+    """Record, in a transaction of its own, that a DDL was executed. `settled`: its texts, and those that a person has
+    accepted for it. Raises Fenced or TargetWentBack."""
     note_intent(connection, fence.in_lane(ddl_lane(target)), ddl_place(number), COMMITTED, _json(sorted(settled)), {})
 
 

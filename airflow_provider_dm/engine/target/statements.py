@@ -1,20 +1,20 @@
 """The merger: many rows of one table and one operation as few SQL statements.
 
-Values arrive as SQL literals (`schema.codec.row_literals`), in the column order of the mapping's source table; names
-are always written out, so the target's column order is free. A statement ends at `max_rows` rows or when it would
-exceed `max_bytes`, or what the target takes; a single row larger than that goes alone.
+Values arrive as SQL literals (`schema.codec.row_literals`), in the column order of the mapping's source table; column
+names are always written, so the target's column order does not matter. A statement ends at `max_rows` rows, or before
+it would exceed `max_bytes`, or the target's limit; a larger row is written alone.
 
-Values of columns that the target computes are left out; what it has computed is held against them (`differing_rows`).
-A row may have such a value only because it was written without strict mode (`b tinyint AS (a)`, `INSERT IGNORE`, a =
-500): then its statement is run again `leniently`, and may warn of computed columns, whose values are looked at in any
-case.
+Values of columns that the target generates are left out; the target's results are compared with them
+(`differing_rows`). A row may have such a value only because it was written without strict mode (`b tinyint AS (a)`,
+`INSERT IGNORE`, a = 500): then its statement is repeated `leniently`, and may have warnings for generated columns,
+whose values are compared in any case.
 
-An ENUM may hold its index 0, the value of an invalid insert, which a strict server lets nobody write. Rows with it go
-in statements of their own, with the strict mode off for just that statement; `Statement.invalid` says what the server
-has to warn of then, and it may warn of nothing else (`session.execute`).
+An ENUM may have its index 0, the value after an invalid insert, which a strict session rejects. Rows with it are
+written in statements of their own, without strict mode; `Statement.invalid` has the expected warnings, and any other
+warning is an error (`session.execute`).
 
-The affected-row counts, on a connection with FOUND_ROWS (ours): INSERT 1 a row; UPSERT 1 for a new row, 2 for a changed
-one, 1 for one that was so already; DELETE 1 for a row that was there.
+Affected rows, on a connection with FOUND_ROWS: INSERT 1 a row; UPSERT 1 for a new row, 2 for a changed row, 1 for an
+unchanged row; DELETE 1 for an existing row.
 """
 
 from __future__ import annotations
@@ -41,45 +41,45 @@ MAX_BYTES: Final = 1 << 20
 _BETWEEN: Final = 4
 """Bytes between two rows, or two conditions."""
 _ROUND_A_STATEMENT: Final = 64
-"""Bytes that are not counted: a packet's head, what closes a list."""
+"""Bytes of a packet's header and of a statement's end, which are not counted."""
 MAX_INVALID: Final = 30
-"""ENUM's index 0 in one statement: a server shows no more than so many warnings (MariaDB 64, MySQL 1024)."""
+"""Rows with an ENUM's index 0 in one statement: a server shows at most this many warnings (MariaDB 64, MySQL 1024)."""
 _LENIENT: Final = ",".join(mode for mode in SQL_MODE.split(",") if not mode.startswith("STRICT"))
 
 _MOST_OF_AN_INDEX: Final = 3072 * 2
-"""Bytes of a value, or of its hexadecimal form, that an index can help to find."""
+"""Maximum bytes of a value, or of its hexadecimal form, in an index lookup."""
 
 MOST_COMPARED: Final = 100
-"""Rows in one look at what was computed: each row that is found is compared with all of them."""
+"""Rows in one comparison of generated values: each row that is found is compared with all of them."""
 
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
 UNKNOWN: Final = b""
-"""In the place of a computed value that the log does not have."""
+"""Stands for a generated value that the log does not have."""
 
 
 class Verb(Enum):
     """The operation of a statement on its rows."""
 
-    INSERT = "INSERT"  # a row with the same unique key stops it
-    REPLACE = "REPLACE"  # any row with the same unique key is removed first
-    UPSERT = "UPSERT"  # a row with the same key is changed to this image
+    INSERT = "INSERT"  # fails at a row with the same unique key
+    REPLACE = "REPLACE"  # first removes any row with the same unique key
+    UPSERT = "UPSERT"  # changes a row with the same key to this image
     DELETE = "DELETE"
     COUNT = "SELECT COUNT(*)"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL text, the number of rows it is about, and the target table."""
+    """SQL text, the number of its rows, and the target table."""
 
     sql: bytes
     rows: int
     table: TableName
     verb: Verb
     invalid: frozenset[tuple[str, int]] = frozenset()
-    """(column, row, counted from 1) of each ENUM that gets its index 0."""
+    """(column, row, counted from 1) of each ENUM with index 0."""
     computing: Computing | None = None
-    """For tables with columns that the target computes."""
+    """For tables with columns that the target generates."""
 
     def __str__(self) -> str:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
@@ -91,9 +91,9 @@ class Dialect:
 
     server: Capabilities = CAPABILITIES[Flavour.MARIADB]
     most_bytes: int = MAX_BYTES
-    """The most bytes of a statement of several rows."""
+    """Maximum bytes of a statement with several rows."""
     most_rows: int = MAX_ROWS
-    """The most rows of a statement; less than MAX_ROWS where the user wants so."""
+    """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
 
     @classmethod
     def of(cls, server: Capabilities, *, max_allowed_packet: int) -> Dialect:
@@ -102,7 +102,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Computing:
-    """The rows of one statement, whose computed columns the target fills in."""
+    """The rows of one statement whose generated columns the target computes."""
 
     mapping: TableMapping
     dialect: Dialect
@@ -112,16 +112,16 @@ class Computing:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The target's names of the computed columns."""
+        """The target's names of the generated columns."""
         return tuple(self.mapping.target_columns[index].name for index in self.mapping.computed)
 
     def leniently(self) -> Iterator[Statement]:
-        """Yield the rows again, in statements that may clip computed values, as few at a time as warnings are shown."""
+        """Yield the rows again, in statements that may clip generated values, as many as warnings are shown."""
         most = max(1, MAX_INVALID // len(self.mapping.computed))
         return write_rows(self.mapping, self.rows, self.verb, dialect=self.dialect, max_rows=most, lenient=True)
 
     def differing(self, columns: Sequence[int] | None = None) -> Iterator[Statement]:
-        """Yield statements that count rows whose computed values are not the source's. `columns`: which; None: all."""
+        """Yield statements that count rows whose generated values differ. `columns`: default all."""
         wanted = self.mapping.computed if columns is None else columns
         return differing_rows(self.mapping, self.rows, wanted, dialect=self.dialect)
 
@@ -163,7 +163,7 @@ def write_rows(
 
 
 def around(mapping: TableMapping, verb: Verb, dialect: Dialect) -> tuple[bytes, bytes]:
-    """Return the text before and behind the rows of a statement that writes."""
+    """Return the text before and after the rows of a writing statement."""
     names = [quote(mapping.source.columns[index].name) for index in mapping.written]
     word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
     head = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES "
@@ -171,7 +171,7 @@ def around(mapping: TableMapping, verb: Verb, dialect: Dialect) -> tuple[bytes, 
 
 
 def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:
-    """Group neighbours that can go in one statement, and say whether they hold an ENUM's index 0. The order stays."""
+    """Group adjacent rows for one statement, with whether they contain an ENUM's index 0. The order is kept."""
     if not mapping.enums:
         return [(rows, False)]
     runs = groupby(rows, lambda row: any(row[index] == ENUM_INVALID for index in mapping.enums))
@@ -195,7 +195,7 @@ def _invalid(mapping: TableMapping, rows: Sequence[Literals]) -> frozenset[tuple
 
 
 def _leniently(head: bytes, dialect: Dialect) -> bytes:
-    """Return a statement's head with the strict mode off for this statement alone."""
+    """Return a statement's head with strict mode turned off for this statement alone."""
     verb, rest = head.split(b" ", 1)
     return dialect.server.under_sql_mode % {b"mode": _LENIENT.encode(), b"verb": verb, b"rest": rest}
 
@@ -217,7 +217,7 @@ def count_rows(mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dial
 
 
 def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequence[bytes], key: Literals) -> Statement:
-    """Delete the row that has these values of a unique key, unless it is the one of this identity key."""
+    """Delete the row with these values of a unique key, unless it has this identity key."""
     identity = mapping.target.identity
     if identity is None:
         raise ValueError(f"{mapping.target.name} has no key")
@@ -235,9 +235,9 @@ def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequen
 def differing_rows(
     mapping: TableMapping, rows: Iterable[Literals], computed: Sequence[int], *, dialect: Dialect = Dialect()
 ) -> Iterator[Statement]:
-    """Yield statements that count the rows of the target whose computed values are others than these rows have.
+    """Yield statements that count the rows of the target whose generated values differ from these rows.
 
-    Rows are found by the identity key, those of a table without one by all their values, which takes a scan.
+    Rows are found by the identity key; in a table without one by all their values, which needs a scan.
     """
     head = f"SELECT COUNT(*) FROM {mapping.target.name.quoted()} WHERE ".encode()
     terms = (term for row in rows if (term := _differs(mapping, row, computed)))
@@ -246,7 +246,7 @@ def differing_rows(
 
 
 def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> bytes:
-    """Return the condition that the target's row is this one and differs in a computed value; empty: none is known."""
+    """Return the condition that the target's row differs in a generated value; empty if no value is known."""
     columns = mapping.target_columns
     values = [_is_exactly(columns[index], row[index]) for index in computed if row[index] != UNKNOWN]
     if not values:
@@ -259,7 +259,7 @@ def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> b
 
 
 def in_pieces(count: int, most: int) -> Iterator[int]:
-    """Yield numbers of `most` at most that come to `count`.
+    """Yield numbers of at most `most` whose sum is `count`.
 
     >>> list(in_pieces(7, 3))
     [3, 3, 1]
@@ -268,7 +268,7 @@ def in_pieces(count: int, most: int) -> Iterator[int]:
 
 
 def delete_image(mapping: TableMapping, image: Literals, count: int) -> Statement:
-    """Delete `count` of the rows that are exactly `image`: for tables without a key. Must affect `count` rows."""
+    """Delete `count` of the rows that equal `image`, in a table without a key. Must affect `count` rows."""
     columns = mapping.target_columns
     conditions = b" AND ".join(_is_exactly(columns[index], image[index]) for index in mapping.written)
     sql = b"DELETE FROM %s WHERE %s LIMIT %d" % (mapping.target.name.quoted().encode(), conditions, count)
@@ -280,17 +280,17 @@ def _is_exactly(column: Column, literal: bytes) -> bytes:
     if literal == NULL:
         return name + b" IS NULL"
     if column.data_type == "json":
-        # Documents are equal by value, 1.0 and 1.00 are one; their texts tell them apart.
+        # Documents are compared by value, 1.0 equals 1.00; their texts distinguish them.
         text_of = b"CAST(CONVERT(%s USING utf8mb4) AS BINARY)"
         return b"%s <=> %s" % (text_of % name, text_of % (b"CAST(%s AS JSON)" % literal))
-    if column.data_type == "vector":  # MySQL compares vectors with vectors only
+    if column.data_type == "vector":  # MySQL compares vectors only with vectors
         return b"CAST(%s AS BINARY) <=> %s" % (name, literal)
     if column.data_type == "enum" and literal == ENUM_INVALID:
         return name + b" + 0 = 0"
     if column.charset is None or column.charset == "binary":
         return b"%s <=> %s" % (name, literal)
-    # A collation takes 'a', 'A' and 'a ' for equal; twins that differ so must not be mixed up: their bytes, in the
-    # column's own charset, are not. The plain comparison comes first, as it can use an index.
+    # A collation treats 'a', 'A' and 'a ' as equal; the bytes, in the column's own charset, distinguish such rows. The
+    # plain comparison comes first, as it can use an index.
     bytes_of = b"CAST(%s AS BINARY)"
     converted = b"CONVERT(%s USING %s)" % (literal, column.charset.encode())
     same_bytes = b"%s <=> %s" % (bytes_of % name, bytes_of % converted)

@@ -1,4 +1,4 @@
-"""The dm_subtask row and the birth of its frontier: where a subtask stands, in the target, beside its rows."""
+"""The dm_subtask row and the creation of its frontier: the state of a subtask, in the target, with its rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.target.shard_groups import forget_groups
 SUBTASKS: Final = MetaRows("dm_subtask")
 _TIMED: Final = "updated_at = UTC_TIMESTAMP(6)"
 BUCKETS: Final = 64
-"""Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
+"""Hash classes of a subtask's rows, stored in dm_subtask: a change requires that all buckets are at one position."""
 HASH_VERSION: Final = 1
 
 UNIT_NEW: Final = "new"
@@ -33,20 +33,20 @@ UNIT_SYNC: Final = "sync"
 
 
 class SubtaskMissing(DmError):
-    """The target knows nothing of this subtask."""
+    """The target has no such subtask."""
 
     task: str
     source: str
 
     code = "DM-6011"
     scope = Scope.DOWNSTREAM
-    what = "the target has no full load of source {source} in task {task}, so there is nowhere to sync from."
+    what = "the target has no full load of source {source} in task {task}, so a sync has no start."
     hint = "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
 
 
 @dataclass(frozen=True)
 class Subtask:
-    """One row of dm_subtask. `overwrite_until` None: every row that is covered is as the log has it."""
+    """One row of dm_subtask. `overwrite_until` None: every covered row is as in the log."""
 
     task: str
     source: str
@@ -55,22 +55,22 @@ class Subtask:
     buckets: int
     hash_version: int
     plan: str
-    """Fingerprint of the sync plan that the frontier was last moved by; "" for none."""
+    """Fingerprint of the sync plan by which the frontier was last moved; "" if there is none."""
     start: Location | None
     overwrite_until: Location | None
     location: Location | None
-    """Where the last finished epoch ended, with its GTID set; dm_frontier is what counts."""
+    """The end of the last finished epoch, with its GTID set; dm_frontier is authoritative."""
 
     @property
     def exact(self) -> bool:
-        """The load is complete and the sync is behind it: every row in the target is as the log says."""
+        """True if the load is complete and the past is exact: every row in the target is as in the log."""
         if self.unit != UNIT_SYNC or self.location is None:
             return False
         return self.overwrite_until is None or has_passed(self.location, self.overwrite_until)
 
 
 def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
-    """Return the subtask's row; None where no claim was ever made."""
+    """Return the subtask's row; None if it was never claimed."""
     columns = "generation, unit, buckets, hash_version, plan, start_location, overwrite_until, location"
     rows = SUBTASKS.select(connection, ref, columns)
     if not rows:
@@ -90,14 +90,14 @@ def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
 
 
 def known_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
-    """Return what the target knows of a task, by source; nothing where the account sees no table of ours."""
+    """Return a task's subtasks by source; empty if the account sees no tables of the meta-schema."""
     there = has_table(connection, TableName(meta_schema, SUBTASKS.table))
     found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if there else []
     return {subtask.source: subtask for subtask in found if subtask is not None}
 
 
 def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
-    """Return all that the target knows, or all of one task, by task and source. Raises AnswerCut."""
+    """Return all subtasks, or all of one task, by task and source. Raises AnswerCut."""
     if not has_table(connection, TableName(meta_schema, SUBTASKS.table)):
         return []
     rows = query_whole(
@@ -112,14 +112,14 @@ def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> l
 
 
 def begun_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
-    """Return those of a task's sources that have begun."""
+    """Return a task's subtasks that have started."""
     known = known_subtasks(connection, meta_schema, task, sources)
     return {source: one for source, one in known.items() if one.start is not None}
 
 
 def noted_place(known: Subtask | None, configured: Location | None) -> Location | None:
-    """Return from where on a task reads the log, as far as is noted: its checkpoint, maybe seconds old, or else what
-    its configuration says. So it is, too, as long as nothing is applied and that names another place now."""
+    """Return the recorded location from which a task reads the log: its checkpoint, possibly seconds old, or else the
+    configured location, which also counts while nothing is applied and the configuration has changed."""
     if known is None or known.start is None or known.location is None:
         return configured
     same = configured is None or (configured.file, configured.position) == (known.start.file, known.start.position)
@@ -135,11 +135,10 @@ def begin_subtask(
     overwrite_until: Location | None = None,
     safe_mode_seconds: int = 0,
 ) -> None:
-    """Set, inside a transaction, where the log is read from, and create the frontier there.
+    """Set, inside a transaction, the location from which the log is read, and create the frontier there.
 
     `overwrite_until`: up to there, and then for `safe_mode_seconds` of log time, rows may collide, as the past is not
-    exact (sync/safe_mode/states.py).
-    For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
+    exact (sync/safe_mode/states.py). Only for a subtask of which nothing is applied yet; otherwise rows would be lost.
     Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
@@ -154,13 +153,13 @@ def begin_subtask(
 
 
 def complete_load(connection: Connection, fence: Fence) -> None:
-    """Note, inside a transaction, that all keys are covered: from here on it syncs. Raises Fenced or TargetWentBack."""
+    """Record, inside a transaction, that all keys are covered, which starts the sync. Raises as `Fence.check`."""
     fence.check(connection)
     SUBTASKS.update(connection, fence.ref, f"unit = %s, {_TIMED}", (UNIT_SYNC,))
 
 
 def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
-    """Note, inside a transaction, the plan that the frontier is moved by from here on.
+    """Record, inside a transaction, the plan by which the frontier is moved from here on.
 
     Raises Fenced or TargetWentBack.
     """
@@ -169,9 +168,9 @@ def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
 
 
 def note_location(connection: Connection, fence: Fence, location: Location, *, exact: bool = False) -> None:
-    """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand.
+    """Record, inside a transaction, the GTID set of the location at which all buckets are.
 
-    `exact`: rows are written over no longer. Raises Fenced or TargetWentBack.
+    `exact`: rows are no longer overwritten. Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
     changes = f"location = %s, {'overwrite_until = NULL, ' if exact else ''}{_TIMED}"

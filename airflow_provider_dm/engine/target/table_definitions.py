@@ -1,11 +1,10 @@
-"""dm_table_definition: the source's tables as SQL, as they are where the frontier stands: what DDL is applied to.
+"""dm_table_definition: the source's tables as SQL, at the frontier: the next DDL is applied to them.
 
-`dm_table_schema` has what rows are decoded by. That does not tell what a further DDL statement makes of a table: its
-default charset, its plain keys, its CHECKs. Both change in the transaction that moves the frontier over a statement.
-A row without a table's name is a schema, with its default collation. A row with a name and without a definition is a
-view.
+`dm_table_schema` has the tables by which rows are decoded. It lacks what a DDL statement may depend on: the default
+charset, plain keys, CHECKs. Both change in the transaction that moves the frontier past a statement. A row without a
+table's name is a schema, with its default collation. A row with a name and without a definition is a view.
 
-What a person has written (`dmctl binlog-schema update`) counts from the next start on, for reading rows as well.
+A person's definition (`dmctl binlog-schema update`) is used from the next start on, for decoding rows as well.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ _OF_VIEWS: Final = "table_name <> '' AND create_sql = ''"
 
 @dataclass(frozen=True)
 class Definitions:
-    """Definitions of a source's tables and schemas: each table's CREATE TABLE, each schema's default collation, and the
-    names of views."""
+    """Definitions of a source: each table's CREATE TABLE, each schema's default collation, and the names of views."""
 
     tables: Mapping[TableName, str]
     collations: Mapping[str, str]
@@ -38,16 +36,16 @@ class Definitions:
 
     @classmethod
     def read(cls, source: Connection, names: Iterable[TableName], schemas: Callable[[str], bool]) -> Definitions:
-        """Ask the source. `schemas`: those whose views matter. Raises AnswerCut."""
+        """Read them from the source. `schemas`: those whose views matter. Raises AnswerCut."""
         tables = {name: create_statement(source, name) for name in names}
         return cls(tables, schema_collations(source), list_views(source, schemas))
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A table's CREATE TABLE. `collation`: the table's, where the text names none; "" where nobody has said.
+    """A table's CREATE TABLE. `collation`: the table's, if the text has none; "" if it is unknown.
 
-    `by_hand`: a person wrote it, and rows are not read by it yet.
+    `by_hand`: a person wrote it, and it is not used for decoding yet.
     """
 
     create_sql: str
@@ -56,7 +54,7 @@ class Definition:
 
 
 def said(definition: Definition) -> str:
-    """Return the text with the table's collation, where that is known and the text names neither that nor a charset."""
+    """Return the text, with the table's collation added if it is known and the text has neither it nor a charset."""
     if not definition.collation or "COLLATE" in definition.create_sql.upper():
         return definition.create_sql
     return f"{definition.create_sql} COLLATE={definition.collation}"
@@ -72,36 +70,36 @@ def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName,
 
 
 def save_definitions(connection: Connection, ref: SubtaskRef, definitions: Mapping[TableName, Definition]) -> None:
-    """Write these, in the place of others, in a transaction that has checked the generation."""
+    """Store or replace these definitions, in a transaction that has checked the generation."""
     rows = [(*name, one.create_sql, one.collation, one.by_hand) for name, one in definitions.items()]
     _ROWS.put(connection, ref, _COLUMNS, rows)
 
 
 def delete_definitions(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> int:
-    """Remove these, in a transaction that has checked the generation. Return how many were there."""
+    """Remove these definitions, in a transaction that has checked the generation. Return their number."""
     return sum(_ROWS.delete(connection, ref, OF_TABLE, name) for name in names)
 
 
 def load_schema_collations(connection: Connection, ref: SubtaskRef) -> dict[str, str]:
-    """Return the default collation of each schema of the source that is known. Raises AnswerCut."""
+    """Return the stored default collation of each schema of the source. Raises AnswerCut."""
     rows = _ROWS.read(connection, ref, "table_schema, collation", "table_name = ''")
     return {text(schema): text(collation) for schema, collation in rows}
 
 
 def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: Mapping[str, str]) -> None:
-    """Replace what is known of schemas, in a transaction that has checked the generation."""
+    """Replace the stored schemas, in a transaction that has checked the generation."""
     _ROWS.delete(connection, ref, "table_name = ''")
     _ROWS.put(connection, ref, _COLUMNS, [(schema, "", "", one, False) for schema, one in collations.items()])
 
 
 def load_views(connection: Connection, ref: SubtaskRef) -> list[TableName]:
-    """Return the views of the source that are known. Raises AnswerCut."""
+    """Return the stored views of the source. Raises AnswerCut."""
     rows = _ROWS.read(connection, ref, "table_schema, table_name", _OF_VIEWS)
     return [name_of(schema, table) for schema, table in rows]
 
 
 def save_views(connection: Connection, ref: SubtaskRef, views: Iterable[TableName]) -> None:
-    """Replace what is known of views, in a transaction that has checked the generation."""
+    """Replace the stored views, in a transaction that has checked the generation."""
     _ROWS.delete(connection, ref, _OF_VIEWS)
     _ROWS.put(connection, ref, _COLUMNS, [(*name, "", "", False) for name in views])
 
@@ -109,7 +107,7 @@ def save_views(connection: Connection, ref: SubtaskRef, views: Iterable[TableNam
 def begin_definitions(
     connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
 ) -> None:
-    """Replace all that is known, in the transaction that begins the subtask. `by_hand`: what people have written."""
+    """Replace all definitions, in the transaction that starts the subtask. `by_hand`: those written by people."""
     _ROWS.delete(connection, ref)
     found = {name: Definition(sql) for name, sql in definitions.tables.items()}
     save_definitions(connection, ref, {**found, **by_hand})

@@ -1,7 +1,7 @@
-"""dm_table_schema: the source's tables as rows of its log are decoded by, and from where on each table is replayed.
+"""dm_table_schema: the tables by which rows of the source's log are decoded, and where the replay of each begins.
 
-The schema is the one at the location where reading the log begins, not the one of today (invariant 6). All rows of a
-task together say which target tables are merged: those that take the rows of more than one source table."""
+The schema is that of the location at which reading the log begins, not the current one (invariant 6). All rows of a
+task together determine the merged target tables: those that take the rows of more than one source table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from airflow_provider_dm.engine.target.table_definitions import delete_definitio
 
 
 class RouteChanged(DmError):
-    """Rows of a table would go on in another place than they began in."""
+    """The rows of a table would be routed to another target table than before."""
 
     table: str
     began: str
     now: str
 
     code = "DM-6045"
-    what = "the rows of {table} went to {began} so far, and the routes send them to {now} now."
+    what = "the rows of {table} were routed to {began} so far, and the routes now name {now}."
     hint = (
         "Change the routes back, or migrate in full with another task (another name): rows in two places would both be "
         "incomplete."
@@ -41,22 +41,22 @@ _ROWS: Final = MetaRows("dm_table_schema")
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A source table, and the target table that takes its rows. `skip_until` (`Location.sort_key`, "" for none):
-    changes up to there are applied already, as DM's checkpoint says (sync/start/dm_import.py)."""
+    """A source table and its target table. `skip_until` (`Location.sort_key`, "" for none): changes up to there are
+    already applied according to DM's checkpoint (sync/start/dm_import.py)."""
 
     table: Table
     target: TableName
     skip_until: str = ""
 
     def check_route(self, now: TableName) -> None:
-        """Check that `now` is where the rows have gone from the first one on. Raises RouteChanged."""
+        """Check that `now` is the table to which the rows have been routed so far. Raises RouteChanged."""
         if now != self.target:
             raise RouteChanged(str(self.table.name), str(self.target), str(now))
 
 
 @dataclass(frozen=True)
 class Feeder:
-    """A source table of any source of the task, and the target table that takes its rows."""
+    """A source table of any source of the task, and its target table."""
 
     source: str
     table: TableName
@@ -64,22 +64,22 @@ class Feeder:
 
 
 def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
-    """Replace all of this subtask, inside a transaction whose first statement has checked the generation."""
+    """Replace all tables of the subtask, inside a transaction whose first statement has checked the generation."""
     _ROWS.delete(connection, ref)
     put_table_schemas(connection, ref, schemas)
 
 
 def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
-    """Write these tables of the subtask, new ones and known ones, in a transaction that has checked the generation."""
+    """Store or replace these tables of the subtask, in a transaction that has checked the generation."""
     columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
     rows = [(*one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas]
     _ROWS.put(connection, ref, columns, rows)
 
 
 def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple[TableName, TableName]]) -> None:
-    """Let, in a transaction that has checked the generation, all that is known of a table be known of its new name.
+    """Change the names of tables in all stored state, in a transaction that has checked the generation.
 
-    The pairs (old, new) come in the order of the renames, as a name may be given on.
+    The pairs (old, new) are in the order of the renames, as a name may be used again.
     """
     for old, new in pairs:
         for table in ("dm_table_schema", "dm_table_definition", "dm_contested_row"):
@@ -88,7 +88,7 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
 
 
 def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
-    """Return the source tables of all sources of the task that have begun. Raises AnswerCut."""
+    """Return the source tables of all started sources of the task. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name",
@@ -103,15 +103,15 @@ def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
 
 
 def lock_feeders(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
-    """Return how many source tables of the task go to a table. No other one begins until the transaction ends."""
+    """Count the source tables of the task that are routed to a table, and block new ones until the transaction ends."""
     sql = f"SELECT target_schema, target_name FROM {ref.table(_ROWS.table)} WHERE task = %s FOR UPDATE"
     return sum(name_of(*row) == target for row in query(connection, sql, (ref.task,)))
 
 
 def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
-    """Remove, in a transaction that has checked the generation, tables that are no part of the task any more.
+    """Remove, in a transaction that has checked the generation, tables that no longer belong to the task.
 
-    Rows of theirs that wait for a place (dm_contested_row) are dropped, as nobody would take care of them.
+    Their waiting rows (dm_contested_row) are removed, as no transaction would move them any more.
     """
     names = list(names)
     withdraw_all(connection, ref, names)

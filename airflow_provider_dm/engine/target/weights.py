@@ -1,6 +1,6 @@
-"""The weights of characters, asked of the target: what its collations take for equal (`schema/text_folds.py`).
+"""The weights of characters, read from the target: which texts its collations treat as equal (`schema/text_folds.py`).
 
-Up to 66,000 of them for a collation, which takes a fifth of a second; a process asks once.
+A collation has up to 66,000, which takes a fifth of a second; a process reads them once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _known: dict[tuple[str, int, str, str], TextFold | None] = {}
 
 
 def read_folds(connection: Connection, collations: Iterable[str]) -> dict[str, TextFold]:
-    """Return the folds of those of these collations that have one. Raises AnswerCut.
+    """Return the folds of these collations, of those that have one. Raises AnswerCut.
 
-    TiDB's own tables are nothing that anybody here has compared with its answers: none of its collations has one.
+    TiDB's weights have not been verified against its comparisons, so none of its collations has a fold.
     """
     wanted = sorted(name for name in set(collations) if is_known(name))
     info = server_info(connection) if wanted else None

@@ -26,7 +26,7 @@ def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
     routed(source, target, schema, f"{schema}_a").go(stop=lambda: True)
 
-    with pytest.raises(RouteChanged, match=rf"{schema}_a.t so far, and the routes send them to {schema}_b.t"):
+    with pytest.raises(RouteChanged, match=rf"{schema}_a.t so far, and the routes now name {schema}_b.t"):
         routed(source, target, schema, f"{schema}_b").go()
 
 

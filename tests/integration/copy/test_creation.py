@@ -140,7 +140,7 @@ def test_a_default_that_the_target_does_not_have_is_told(
         with pytest.raises(TargetRefused, match=r"\b(1115|1273)\b"):
             replace(migration, task={"collation_compatible": "strict"}).go()
         result = migration.finish()
-        assert result["notes"] == [f"{schema}: there is no {collation}; its default is the target's own"]
+        assert result["notes"] == [f"{schema}: the target has no {collation}; the schema has the target's default"]
 
 
 def test_schemas_that_differ_and_merge_are_told(source: Server, target: Server, fresh_schema: FreshSchema) -> None:

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.copy.gather import (
     gathering,
 )
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.copy.snapshot import SourceLock, WatermarkBlocked, WatermarkNotPermitted
+from airflow_provider_dm.engine.copy.snapshot import ReadLockNotGranted, ReadLockNotPermitted, SourceLock
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location
 from airflow_provider_dm.engine.mysql.connection import connected, query
@@ -233,7 +233,7 @@ def test_an_open_transaction_and_a_long_select_delay_no_writer(source: Server, t
     with writing(source, [t]), gathering(here, Consistency.AUTO, 1) as it, joined(it):
         with long_select(source, t), open_transaction(source, u):
             if source.flavour == "mysql":
-                with pytest.raises(WatermarkBlocked, match="End the transactions"):
+                with pytest.raises(ReadLockNotGranted, match="End transactions"):
                     it.gather(tables)
             else:
                 assert it.gather(tables).readers == {0}
@@ -242,7 +242,7 @@ def test_an_open_transaction_and_a_long_select_delay_no_writer(source: Server, t
 def test_a_gather_succeeds_when_the_transaction_has_ended(
     mysql_source: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The remedy of WatermarkBlocked, between two requests for a lock."""
+    """The remedy of ReadLockNotGranted, between two requests for a lock."""
     schema = fresh_schema(mysql_source)
     mysql_source.sql("CREATE TABLE t (v INT)", database=schema)
     t, here = TableName(schema, "t"), account(mysql_source, "SELECT, LOCK TABLES, REPLICATION CLIENT")
@@ -374,7 +374,7 @@ def test_a_reader_that_reads_ends_when_its_driver_has_gone(source: Server, table
         lose_driver(source, it)
         while not reader.is_over:
             pass
-        with pytest.raises(SnapshotLost, match="the driver has gone"):
+        with pytest.raises(SnapshotLost, match="the driver has ended"):
             rows_of(reader, tables)
 
 
@@ -403,7 +403,7 @@ def test_a_frozen_driver_loses_the_lock(
     with gathering(here, Consistency.AUTO, 1) as it, joined(it), monkeypatch.context() as frozen:
         frozen.setattr(Gathering, "_released", freeze)
         frozen.setattr(snapshot, "LOCK_ATTEMPTS", 1)
-        with pytest.raises(WatermarkBlocked):  # it is asked again, and the readers could not take part in that
+        with pytest.raises(ReadLockNotGranted):  # it is asked again, and the readers could not take part in that
             it.gather(tables)
     with gathering(here, Consistency.AUTO, 1) as it, one_reader(it, tables) as reader:
         assert rows_of(reader, tables) == 1
@@ -430,7 +430,7 @@ def test_a_lock_that_is_not_permitted_is_named(
     here = account(source, f"SELECT, REPLICATION CLIENT, {privileges}")
     with gathering(here, consistency, 1) as it, joined(it):
         if missing and (source.flavour == "mysql" or consistency is not Consistency.AUTO):
-            with pytest.raises(WatermarkNotPermitted, match=missing):
+            with pytest.raises(ReadLockNotPermitted, match=missing):
                 it.gather(tables)
         else:
             assert it.gather(tables).readers == {0}

@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy import snapshot
 from airflow_provider_dm.engine.copy.snapshot import (
     Held,
+    ReadLockNotGranted,
+    ReadLockNotPermitted,
     SourceLock,
-    WatermarkBlocked,
-    WatermarkNotPermitted,
     read_under_lock,
 )
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -143,7 +143,7 @@ def test_writers_go_on_while_a_lock_is_not_granted(mysql_source: Server, tables:
     """Neither lock can be granted: one waits for the transaction, the other would wait for the SELECT."""
     t, u = tables
     with long_select(mysql_source, t), open_transaction(mysql_source, u), writing(mysql_source, t) as failed:
-        with pytest.raises(WatermarkBlocked, match="waiting for open transactions"):
+        with pytest.raises(ReadLockNotGranted, match="waiting for open transactions"):
             read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
         assert running(mysql_source)
         insert(mysql_source, t)
@@ -219,7 +219,7 @@ def test_the_session_is_named_that_a_flush_left_behind_waits_for(
     t, u = tables
     monkeypatch.setattr(snapshot._Locker, "_may_flush", lambda _locker: True)
     with long_select(mysql_source, t) as session, open_transaction(mysql_source, u):
-        with pytest.raises(WatermarkBlocked, match=f"KILL QUERY {session}") as blocked:
+        with pytest.raises(ReadLockNotGranted, match=f"KILL QUERY {session}") as blocked:
             read_under_lock(endpoint("one", mysql_source), tables, end_of_log)
         assert blocked.value.seconds >= snapshot.REQUEST_SECONDS
         with pytest.raises(pymysql.err.OperationalError, match="Lock wait timeout"):
@@ -270,7 +270,7 @@ def test_one_of_two_locks_has_to_be_permitted(
     mysql_source.create_user("dm_locker", "pw", privileges=f"SELECT, REPLICATION CLIENT, {privileges}")
     here = Endpoint("one", mysql_source.host, mysql_source.port, "dm_locker", Secret("pw"))
     if missing:
-        with pytest.raises(WatermarkNotPermitted, match=missing):
+        with pytest.raises(ReadLockNotPermitted, match=missing):
             read_under_lock(here, tables, end_of_log)
     else:
         read_under_lock(here, tables, end_of_log)

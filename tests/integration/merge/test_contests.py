@@ -143,7 +143,7 @@ def test_rows_that_cannot_be_moved_now_are_moved_at_a_later_look(
     with one_pair.target.connect(database=one_pair.meta, autocommit=False) as other:
         other.cursor().execute("SELECT * FROM dm_contested_row FOR UPDATE")
         with one_pair.syncing("a") as sync:
-            sync.wait_until(lambda: caplog.text.count("rows that wait were not moved") >= 2)
+            sync.wait_until(lambda: caplog.text.count("waiting rows were not moved") >= 2)
             assert one_pair.rows() == []
             other.rollback()
             sync.wait_until(lambda: one_pair.rows() == [(1, "b")])

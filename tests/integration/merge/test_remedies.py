@@ -45,7 +45,7 @@ def test_sources_of_a_merged_table_are_forgotten_together(one_pair: Shops) -> No
         target = endpoint("target", shops.target)
         return remove_progress(shops.store, target, shops.meta, "test", sources, who="test", withdraw=withdraw)
 
-    with pytest.raises(SharedProgress, match="Leave -s out"):
+    with pytest.raises(SharedProgress, match="Remove -s"):
         forget("a")
     assert forget("a", "b") == ["a", "b"]
     shops.target.sql("DELETE FROM o", database=shops.schema)

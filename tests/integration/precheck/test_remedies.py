@@ -178,7 +178,7 @@ def test_a_target_that_was_altered_after_the_source_does_not_fit_any_more(one_ki
     (failure,) = precheck(one_kit).failures
 
     assert "only in the target: c int" in failure.message
-    assert "created anew" not in failure.remedy
+    assert "created again" not in failure.remedy
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain DROP COLUMN c")
     assert precheck(one_kit).passed
 

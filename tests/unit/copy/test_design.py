@@ -164,7 +164,7 @@ def test_only_who_has_not_begun_is_told_to_have_the_table_created_anew(*, fresh:
     with pytest.raises(TargetTableMismatch) as found:
         designed(ONE, target=there(table(ALL, PRIMARY, columns="id")), fresh=["one"] if fresh else [])
 
-    assert ("created anew" in str(found.value)) == fresh
+    assert ("created again" in str(found.value)) == fresh
 
 
 def test_a_table_that_was_begun_and_is_gone_is_not_made_again() -> None:

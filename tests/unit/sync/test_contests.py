@@ -171,7 +171,7 @@ def test_a_row_whose_place_a_held_shard_gives_free_stops_when_nothing_is_release
         assert looks.look(now=True) == 1, "from here on both logs are applied to their ends twice"
     with pytest.raises(
         RowBehindHeldOne,
-        match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held back",
+        match=r"1 rows of source_0 .*the row \(k: 1\) of .*the row \(k: 1\).*\(source_1\) are held",
     ):
         looks.look(now=True)
 

@@ -48,11 +48,11 @@ def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> No
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("CREATE TABLE orders (a int)", "it is that of shop.orders"),
-        ("CREATE TABLE other.`or``ders` (a int)", "it is that of other.or`ders"),
-        (f"{FULL} LIKE shop.t", "no CREATE TABLE with columns"),
-        (f"{FULL} SELECT 1 AS a", "no CREATE TABLE with columns"),
-        ("ALTER TABLE shop.`or``ders` ADD b int", "no CREATE TABLE with columns"),
+        ("CREATE TABLE orders (a int)", "it is the definition of shop.orders"),
+        ("CREATE TABLE other.`or``ders` (a int)", "it is the definition of other.or`ders"),
+        (f"{FULL} LIKE shop.t", "not a CREATE TABLE with columns"),
+        (f"{FULL} SELECT 1 AS a", "not a CREATE TABLE with columns"),
+        ("ALTER TABLE shop.`or``ders` ADD b int", "not a CREATE TABLE with columns"),
         (f"{FULL} (a frob int)", "frob|FROB"),
         (f"{FULL} (a int); DROP TABLE shop.t", "another|DROP"),
         ("", "kind"),
