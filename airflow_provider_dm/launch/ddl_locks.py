@@ -43,6 +43,19 @@ def lock_json(lock: Lock, age: float) -> Json:
     }
 
 
+def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
+    """Return the locks that a person should look at: those in conflict, and those that are older than this."""
+    ours = (Phase.CONFLICT, Phase.DIFFERS)
+    return [(lock, age) for lock, age in locks_of(store, task) if lock.phase in ours or age > seconds]
+
+
+def overdue_text(lock: Lock, age: float) -> str:
+    """Return one line about a lock, for a message."""
+    missing = ", ".join(lock.unsynced) or "its owner"
+    why = "sources have made different DDL" if lock.phase in (Phase.CONFLICT, Phase.DIFFERS) else f"waits for {missing}"
+    return f"{lock.id}, number {lock.number}, for {age:.0f} s: {why}; {'; '.join(lock.ddls)}"
+
+
 def unlock(
     store: MetaStore, lock_id: str, *, owner: str | None, action: Action, force: bool, number: int | None = None
 ) -> Lock:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
     from airflow_provider_dm.launch.job import App, Job
+    from airflow_provider_dm.launch.lineage import TableFlow
     from airflow_provider_dm.launch.submit import Outcome
     from airflow_provider_dm.launch.supervisor import Supervisor
     from airflow_provider_dm.operators.inputs import Document, Files
@@ -70,13 +71,19 @@ class DmTaskOperator(BaseOperator):
         self.source_conn_ids = source_conn_ids
         self.target_conn_id = target_conn_id
         self.dm_meta_conn_id = dm_meta_conn_id
+        self._inputs: Inputs | None = None
 
     def read_inputs(self, context: Context) -> Inputs:
         """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs` and `with_starts`."""
         from airflow_provider_dm.launch.starts import with_starts
+
+        return with_starts(self._read(context))
+
+    def _read(self, context: Context) -> Inputs:
+        """Return the arguments as they are, without asking a server. Raises as `operators.inputs.read_inputs`."""
         from airflow_provider_dm.operators.inputs import read_inputs
 
-        inputs = read_inputs(
+        inputs = self._inputs = read_inputs(
             task=self.task,
             sources=self.sources,
             source_conn_ids=self.source_conn_ids,
@@ -84,7 +91,7 @@ class DmTaskOperator(BaseOperator):
             files=files_of(self, context),
         )
         mask(*(one.password.reveal() for one in (*inputs.source_endpoints, inputs.target)))
-        return with_starts(inputs)
+        return inputs
 
 
 class DmSparkAppOperator(DmTaskOperator):
@@ -238,12 +245,12 @@ class DmSparkAppOperator(DmTaskOperator):
         # A stop that was obeyed, and the end: who clears the task wants it to go on.
         if not outcome.finished and not self.hook.stop_asked:
             supervisor.withdraw((Stage.STOPPED,))
-        result = self._result_of(outcome, job.spec.run_id)
+        result = self._result_of(context, outcome, job.spec.run_id)
         if self.app == "incremental_sync":
             supervisor.finish()
         return result
 
-    def _result_of(self, outcome: Outcome, run_id: str) -> dict[str, Any]:
+    def _result_of(self, context: Context, outcome: Outcome, run_id: str) -> dict[str, Any]:
         """Return what a run that does not work any more means for the task, in either mode.
 
         Raises AirflowException, AirflowFailException, and as `accept`.
@@ -251,10 +258,32 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.hooks.errors import StoppedOnRequest
 
         if outcome.finished:
-            return self.accept({**outcome.result, RUN_ID_KEY: run_id})
+            result = self.accept({**outcome.result, RUN_ID_KEY: run_id})
+            self._emit_assets(context, run_id)
+            return result
         if "hook" in self.__dict__ and self.hook.stop_asked:
             raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
         raise as_airflow(StoppedOnRequest(self.app))
+
+    # Lineage
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return source and target tables as OpenLineage's inputs and outputs; OpenLineage's listener asks for it."""
+        from airflow_provider_dm.operators.lineage import openlineage_of
+
+        return openlineage_of(self._flows()) if self.writes else None
+
+    def _emit_assets(self, context: Context, run_id: str) -> None:
+        from airflow_provider_dm.operators.lineage import aliases, emit_assets
+
+        if self.writes and aliases(self.outlets):
+            self._inputs = self._inputs or self._read(context)
+            emit_assets(context, self.outlets, self._flows(), {RUN_ID_KEY: run_id})
+
+    def _flows(self) -> Sequence[TableFlow]:
+        from airflow_provider_dm.launch.lineage import table_flows
+
+        return table_flows(self._inputs) if self._inputs is not None else ()
 
 
 def holder_of(ti: Any) -> HolderSpec:

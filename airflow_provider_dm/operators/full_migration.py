@@ -29,6 +29,9 @@ class DmFullMigrationOperator(DmSparkAppOperator):
         str] | None, default None, templated)
     :param driver_memory: memory of the Spark driver, as Spark writes sizes (str, default '1g', templated)
 
+    An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
+    TABLE``, with its source tables; OpenLineage gets the same tables as inputs and outputs.
+
     Returns ``{"rows", "seconds", "sources": {source-id: …}, "dm_run_id"}``.
     """
 

@@ -58,6 +58,9 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     task succeeds with the status ``waiting for lock``. Rows are held back then, and the next run goes on;
     :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until none are.
 
+    An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
+    TABLE``, with its source tables; OpenLineage gets the same tables as inputs and outputs.
+
     Returns ``{"status", "changes_applied", "transactions", "seconds", "unresolved_groups", "sources": {source-id:
     {"location", …}}, "dm_run_id"}``; ``status`` is ``finished`` or ``waiting for lock``.
     """
@@ -120,7 +123,8 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
                         state = run_state(store.get_run(run_id), launcher_ended=True, waited_seconds=0.0)
                     outcome = outcome_of(state, self.app, run_id)
                     self._show(outcome.result)
-                    return self._result_of(outcome, run_id)
+                    self._read(context)
+                    return self._result_of(context, outcome, run_id)
                 case "gone":
                     raise RunGone(self.app, run_id, str(event.get("message")))
                 case "timeout":

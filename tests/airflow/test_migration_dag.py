@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, AssetAlias
 
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
 from airflow_provider_dm.operators.checkpoint import DmCheckpointOperator
@@ -78,7 +78,7 @@ def test_two_sources_into_one_target(
     task = task_of(shards)
     with DAG("migrate", default_args={"target_conn_id": "dm_target"}) as dag:
         check = DmPrecheckOperator(task_id="precheck", task=task)
-        copy = DmFullMigrationOperator(task_id="copy", task=task)
+        copy = DmFullMigrationOperator(task_id="copy", task=task, outlets=[AssetAlias("copied")])
 
         # In the middle of the DAG the sources are written to, so that there is something to follow.
         @dag.task
@@ -90,8 +90,9 @@ def test_two_sources_into_one_target(
                     f"DELETE FROM `{shards}_{number}`.orders WHERE n % 7 = 0"
                 )
 
-        sync = DmIncrementalSyncOperator(task_id="sync", task=task, until="caught-up")
-        idle = DmIncrementalSyncOperator(task_id="idle", task=task, until="caught-up")
+        synced: dict[str, Any] = {"task": task, "until": "caught-up", "outlets": [AssetAlias("synced")]}
+        sync = DmIncrementalSyncOperator(task_id="sync", **synced)
+        idle = DmIncrementalSyncOperator(task_id="idle", **synced)
         check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task) >> idle
 
     run = run_dag(dag)
@@ -115,6 +116,16 @@ def test_two_sources_into_one_target(
     assert checkpoint is not None
     assert str(checkpoint.location) == results["sync"]["sources"]["shard_01"]["location"]
 
+    orders = f"mysql://127.0.0.1:{mysql_target.port}/{shards}/orders"
+    sources = [
+        f"mysql://127.0.0.1:{server.port}/{shards}_{number}/orders"
+        for number, server in enumerate((mysql_source, mariadb_source))
+    ]
+    assert asset_events() == [
+        ("copy", orders, {"dm_run_id": results["copy"]["dm_run_id"], "sources": sources}),
+        ("sync", orders, {"dm_run_id": results["sync"]["dm_run_id"], "sources": sources}),
+    ]
+
     a_table_is_read_by_another_definition(task, f"{shards}_0")
     a_checkpoint_is_shown_and_forgotten(task)
 
@@ -128,6 +139,16 @@ def test_two_sources_into_one_target(
     # A relay log holds what the source's binlog holds: here the statement that created the account.
     ours = [path for path in files if "relay" not in path.relative_to(work_dir).parts]
     assert [path for path in ours if CANARY.encode() in path.read_bytes()] == []
+
+
+def asset_events() -> list[tuple[Any, str, Any]]:
+    """Return all events of assets: the task that has emitted it, the asset's URI, and what goes with it."""
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        events = session.query(AssetEvent).order_by(AssetEvent.id).all()
+        return [(one.source_task_id, one.asset.uri, one.extra) for one in events]
 
 
 def a_table_is_read_by_another_definition(task: dict[str, Any], database: str) -> None:

@@ -42,13 +42,13 @@ def test_every_module_is_there(module: str) -> None:
 
 def test_every_class_is_there() -> None:
     info = get_provider_info()
-    for path in (*info["extra-links"], *(plugin["plugin-class"] for plugin in info["plugins"])):
+    for path in (*info["extra-links"], *info["notifications"], *(plugin["plugin-class"] for plugin in info["plugins"])):
         module, _, name = path.rpartition(".")
         assert getattr(importlib.import_module(module), name).__doc__
 
 
 def test_no_room_is_forgotten() -> None:
-    private = {"arguments", "base", "environment", "errors", "inputs", "settings", "server_summary"}
+    private = {"arguments", "base", "environment", "errors", "inputs", "lineage", "settings", "server_summary"}
     there = {
         f"airflow_provider_dm.{room}.{file.stem}"
         for room in ("operators", "sensors", "hooks", "triggers")

@@ -4,8 +4,9 @@ import inspect
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseNotifier, BaseOperator
 
+from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
 from tests.reference import FOLDER
 from tests.reference.operators_page import PARAM, operators, operators_page
@@ -24,7 +25,7 @@ def parameters(operator: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return {name: one for name, one in found.items() if name not in ("self", "kwargs")}
 
 
-def expected(operator: type[BaseOperator], one: inspect.Parameter) -> str:
+def expected(operator: type[BaseOperator | BaseNotifier], one: inspect.Parameter) -> str:
     kind = str(one.annotation)
     for name, shown in NAMES.items():
         kind = kind.replace(name, shown)
@@ -46,6 +47,14 @@ def test_every_argument_is_documented_with_type_default_and_whether_it_is_templa
 def test_every_argument_is_given_by_name(operator: type[BaseOperator]) -> None:
     kinds: dict[str, Any] = {name: one.kind for name, one in parameters(operator).items()}
     assert set(kinds.values()) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_the_arguments_of_the_notifier_are_documented() -> None:
+    doc = inspect.cleandoc(DmDdlLockNotifier.__doc__ or "")
+    documented = {found["name"]: " ".join(found["kind"].split()) for found in PARAM.finditer(doc)}
+    given = inspect.signature(DmDdlLockNotifier.__init__).parameters.values()
+    assert documented == {one.name: expected(DmDdlLockNotifier, one) for one in given if one.name != "self"}
+    assert {one.kind for one in given if one.name != "self"} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 def test_the_arguments_of_the_task_group_are_documented() -> None:

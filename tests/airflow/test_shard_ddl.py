@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, gone_on, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
 from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
@@ -261,3 +262,30 @@ def test_a_metadata_db_that_does_not_answer_is_asked_again_in_both_modes(
 def test_what_names_nothing_to_wait_for_is_refused(synced: None, parts: dict[str, Any]) -> None:
     with pytest.raises(AirflowFailException, match=r"what to wait for|is none of task"):
         ShardDdlLockSensor(task_id="x", **parts).poke({})
+
+
+def test_a_lock_that_waits_too_long_is_told_to_other_notifiers(
+    synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report("a")
+    told: list[Any] = []
+
+    def sensor(task_id: str, *, seconds: float, task: str = "shops") -> None:
+        notifier = DmDdlLockNotifier(task=task, waits_longer_than=seconds, notifiers=[told.append])
+        late: dict[str, Any] = {"poke_interval": 0.1, "timeout": 0.2, "on_failure_callback": notifier}
+        ShardDdlLockSensor(task_id=task_id, task="shops", **late)
+
+    with DAG("ddl_is_late") as dag:
+        sensor("waits", seconds=0)
+        sensor("waits_not_long", seconds=600)
+        sensor("of_another_task", seconds=0, task="another")
+    assert set(states(run_dag(dag)).values()) == {"failed"}
+    (context,) = told
+    assert context["ti"].task_id == "waits"
+    assert context["dm_ddl_locks"][0]["unsynced"] == ["b"]
+    assert context["dm_ddl_locks_text"].endswith(f" s: waits for b; {ADD[0]}")
+    assert context["dm_ddl_locks_text"] in "".join(capfd.readouterr())
+
+    report("b", ADD_BIG)
+    DmDdlLockNotifier(notifiers=[told.append])({})
+    assert "sources have made different DDL" in told[-1]["dm_ddl_locks_text"]

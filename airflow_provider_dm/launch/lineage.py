@@ -1,0 +1,57 @@
+"""Which table of a source a task copies into which table of its target: as its rules route them.
+
+The tables are those by which the task reads its sources' logs. They are in the target, beside the checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.schema_by_hand import known_tables
+from airflow_provider_dm.engine.target.session import fresh_target
+from airflow_provider_dm.launch.inputs import Inputs
+
+
+class ServerTable(NamedTuple):
+    """A table of a server. `server`: `mysql://HOST:PORT`, as OpenLineage names servers of the MySQL family."""
+
+    server: str
+    name: TableName
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, name: TableName) -> ServerTable:
+        host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+        return cls(f"mysql://{host}:{endpoint.port}", name)
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table's asset, as Airflow's MySQL provider has it.
+
+        >>> ServerTable("mysql://10.0.0.9:4000", TableName("shop", "orders")).uri
+        'mysql://10.0.0.9:4000/shop/orders'
+        """
+        return f"{self.server}/{quote(self.name.schema, safe='')}/{quote(self.name.table, safe='')}"
+
+
+class TableFlow(NamedTuple):
+    source: ServerTable
+    target: ServerTable
+
+
+def table_flows(inputs: Inputs) -> tuple[TableFlow, ...]:
+    """Return the source tables of a task that has begun, each with its target table. Raises SubtaskMissing, AnswerCut,
+    and what connecting to the target raises.
+    """
+    task, flows = inputs.task, []
+    with fresh_target(inputs.target) as connection:
+        for config, endpoint in inputs.pairs:
+            router = SubtaskRules.of(task.subtask(config.source_id)).router
+            for name in known_tables(connection, SubtaskRef(task.meta_schema, task.name, config.source_id)):
+                target = ServerTable.of(inputs.target, router.route(name))
+                flows.append(TableFlow(ServerTable.of(endpoint, name), target))
+    return tuple(flows)

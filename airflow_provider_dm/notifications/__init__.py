@@ -1,0 +1,1 @@
+"""Notifiers, for callbacks of DAGs and tasks."""

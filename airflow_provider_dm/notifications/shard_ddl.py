@@ -1,0 +1,66 @@
+"""A notification about DDL of merged tables that has been waiting for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseNotifier
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+LOCKS: Final = "dm_ddl_locks"
+TEXT: Final = "dm_ddl_locks_text"
+Notify = Callable[[Any], Any]
+
+
+class DmDdlLockNotifier(BaseNotifier):
+    """A notifier about the DDL locks of a task that wait longer than they should, and about those in conflict.
+
+    It is a callback of a task, for example ``on_failure_callback`` of a ``ShardDdlLockSensor``, whose ``timeout`` it
+    then follows, or ``on_success_callback`` of a ``DmIncrementalSyncOperator`` that ends as ``waiting for lock``. It
+    looks in the metadata DB. If there are such locks, it calls other notifiers (mail, chat), whose templates may have
+    ``{{ dm_ddl_locks_text }}``, one line for each lock, and ``{{ dm_ddl_locks }}``, a list of dictionaries as
+    ``dmctl shard-ddl-lock`` shows them. It always logs that text as a warning.
+
+    :param task: name of the DM task; None: all tasks (str | None, default None, templated)
+    :param waits_longer_than: the age from which a lock is reported, in seconds if it is a number; a conflict is
+        reported at once (timedelta | float, default 600.0)
+    :param notifiers: callbacks that take the context, such as notifiers (list[Notify] | None, default None)
+    :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
+        (str | None, default None, templated)
+    """
+
+    template_fields: Sequence[str] = ("task", "dm_meta_conn_id")
+
+    def __init__(
+        self,
+        *,
+        task: str | None = None,
+        waits_longer_than: timedelta | float = 600.0,
+        notifiers: Sequence[Notify] | None = None,
+        dm_meta_conn_id: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.task = task
+        self.waits_longer_than = waits_longer_than
+        self.notifiers = notifiers
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def notify(self, context: Context) -> None:
+        """Look at the locks, and notify if one waits too long. Raises DmError, and what the notifiers raise."""
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.ddl_locks import lock_json, overdue_locks, overdue_text
+
+        limit = self.waits_longer_than
+        seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            locks = overdue_locks(store, self.task, seconds)
+        if not locks:
+            return
+        said = "\n".join(overdue_text(lock, age) for lock, age in locks)
+        self.log.warning("%s", said)
+        for notifier in self.notifiers or ():
+            notifier({**context, LOCKS: [lock_json(lock, age) for lock, age in locks], TEXT: said})

@@ -1,0 +1,41 @@
+"""What the operators tell Airflow of the tables that they have written: asset events, and OpenLineage's datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAlias
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.launch.lineage import TableFlow
+
+
+def emit_assets(context: Context, outlets: Sequence[Any], flows: Sequence[TableFlow], extra: dict[str, Any]) -> None:
+    """Emit an event of each target table's asset, for each asset alias among the outlets."""
+    sources: dict[str, Any] = {}
+    for flow in flows:
+        sources.setdefault(flow.target.uri, []).append(flow.source.uri)
+    for alias in aliases(outlets):
+        for uri, tables in sources.items():
+            context["outlet_events"][alias].add(Asset(uri), extra={**extra, "sources": tables})
+
+
+def aliases(outlets: Sequence[Any]) -> list[AssetAlias]:
+    return [one for one in outlets if isinstance(one, AssetAlias)]
+
+
+def openlineage_of(flows: Sequence[TableFlow]) -> Any:
+    """Return the tables as OpenLineage's inputs and outputs; None if its provider is not installed."""
+    try:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import Dataset
+    except ImportError:
+        return None
+    inputs, outputs = ({getattr(flow, side): None for flow in flows} for side in ("source", "target"))
+    return OperatorLineage(
+        inputs=[Dataset(namespace=one.server, name=str(one.name)) for one in inputs],
+        outputs=[Dataset(namespace=one.server, name=str(one.name)) for one in outputs],
+    )
