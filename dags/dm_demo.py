@@ -4,7 +4,7 @@ The two sources and the target are Airflow connections; `dm_demo.task.yaml` besi
 that says what goes where. The relay tasks run beside the others until `stop_relay` ends them. Where shards of a merged
 table make the same DDL at different times, `incremental_sync` may end while it waits for some of them; `drain` goes on.
 
-`stop_writes` stands for what every cut-over needs: the applications stop writing, and only then the last changes are
+`stop_writes` represents a step of every cut-over: the applications stop writing, and only then the last changes are
 drained and everything is compared. Here it asks the demo's writer; in your own DAG, put an approval there.
 """
 
@@ -58,7 +58,7 @@ with DAG(
     max_active_runs=1,
     tags=["dm", "demo"],
     doc_md=__doc__,
-    # A task whose process or Spark driver is killed resumes where the target says it stood.
+    # A task whose process or Spark driver is killed resumes at its checkpoint in the target.
     default_args={"retries": 3, "retry_delay": timedelta(seconds=2)},
 ) as dag:
     precheck = DmPrecheckOperator(task_id="precheck", task=TASK, target_conn_id=TARGET)

@@ -54,7 +54,7 @@ BODY = (
 {% if not lock.conflict %}
     {{ lock.DDLs | join(';\n    ') }}
 
-made by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') or 'nobody' }}
+made by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') or 'none' }}
 {% endif %}
 {% else %}
 No lock is to be decided about. The log of `agreed` says what is wrong.

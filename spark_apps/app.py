@@ -1,12 +1,12 @@
-"""The life that all Spark apps share: argv to exit code.
+"""The common part of all Spark apps, from argv to exit code.
 
     argv      [path of a JobSpec]
     exit      as engine/reported.py says; an error is in the run row as well
 
-A beat every two seconds says in the metadata DB how far the work is, renews the leases and asks whether somebody wants
-it, or a source of it, to pause or stop. A metadata DB that does not answer stops nobody: the fence is in the target.
-SIGTERM and what people ask for are wishes, fulfilled at the end of an epoch or page. When the launcher is gone nobody
-would read the result or kill this process, so a watchdog ends the whole process group.
+A beat every two seconds writes the progress to the metadata DB, renews the leases and reads requests to pause or stop
+the app or a source. An unreachable metadata DB does not stop the work: the fence is in the target. SIGTERM and
+people's requests are fulfilled at the end of an epoch or page. If the launcher has ended, no process would read the
+result or kill this one, so a watchdog ends the whole process group.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ class App:
     spec: JobSpec
     store: MetaStore
     stop: threading.Event
-    """Set when the work should end soon, for whatever reason."""
+    """Set when the work should end soon, for any reason."""
     asked: threading.Event
-    """Set as well when somebody asked for that: SIGTERM, SIGINT, a stop request."""
+    """Set as well if the end was requested: by SIGTERM, SIGINT, or a stop request."""
     target: Endpoint
     leases: dict[str, Lease] = field(default_factory=dict)
     """By source. `_lease_lock` is held while they change, and while they are renewed."""
     fatal: DmError | None = None
     """Why the beat set `stop`: a lost lease."""
     gates: dict[str, Gate] = field(default_factory=dict)
-    """The way of a wish to a source's work, by source."""
+    """The gates by which requests reach the work, by source."""
 
     def __post_init__(self) -> None:
         self.gates = {source.config.source_id: Gate(self.stop) for source in self.spec.sources}
@@ -101,7 +101,7 @@ class App:
     seen: Json = field(default_factory=dict)
     """The progress at the last beat."""
     stages: dict[str, Stage] = field(default_factory=dict)
-    """What the metadata DB said then, by source."""
+    """The desired stages in the metadata DB at that time, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
     _lease_lock: threading.Lock = field(default_factory=threading.Lock)
 

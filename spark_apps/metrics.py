@@ -2,7 +2,7 @@
 
     task file   metrics-addr: 127.0.0.1:8262        GET /metrics
 
-No client library: what is shown are some dozen numbers that somebody else counts. An address that cannot be had costs
+No client library: the page has some dozen numbers that other modules count. An address that is in use costs
 a warning, and nothing else.
 """
 
@@ -70,7 +70,7 @@ Json = Mapping[str, Any]
 
 
 def exposition(task: str, host: str, stages: Mapping[str, Stage], progress: Json) -> str:
-    """Return the page. `progress`: what each source's work says of itself; numbers that nobody knows are left out."""
+    """Return the page. `progress`: the progress of each source; unknown numbers are left out."""
     found: dict[Metric, list[str]] = {}
     for source, stage in stages.items():
         own = {"task": task, "source_id": source}
@@ -116,9 +116,9 @@ def _load(own: Mapping[str, str], shown: Json) -> Iterator[Value]:
     yield LOADED, own, shown.get("rows")
 
 
-def _place(said: object) -> Location | None:
+def _place(value: object) -> Location | None:
     try:
-        return Location.parse(said) if isinstance(said, str) and said else None
+        return Location.parse(value) if isinstance(value, str) and value else None
     except InvalidLocation:
         return None
 

@@ -6,8 +6,8 @@
 
 One line for each changed row, with the columns of `engine.audit.arrow.schema_of`. The driver plans (headers only), the
 executors read the files and decode, so the directory must be visible to all of them under one path. Definitions of
-tables come from the live source, from what a task knows of them where its sync stands, or from a file; where they do
-not fit the log the read stops at that place.
+tables come from the live source, from a task's checkpoint in the target, or from a file; if they do not fit the log,
+the read stops at that location.
 docs/how-to/audit.md has the options and examples.
 """
 

@@ -25,7 +25,7 @@ ALWAYS: Final = (TASKS, "spark_apps.runner")
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Import what tasks need. What fails here will fail in a task, where somebody sees it.
+    """Import what tasks need. A failure here will occur in a task again, which reports it.
 
     No thread may run where workers are forked, and numpy starts some for linear algebra, of which we do none.
     """

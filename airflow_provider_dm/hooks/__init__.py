@@ -1,1 +1,1 @@
-"""Hooks: what a task of a DAG may ask of the engine through Airflow connections."""
+"""Hooks: the engine's functions for DAGs, through Airflow connections."""

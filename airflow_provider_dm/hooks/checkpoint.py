@@ -1,4 +1,4 @@
-"""Where a task stands, read from where the truth is: the target's meta-schema, beside the rows."""
+"""The checkpoints of a task, read from the target's meta-schema, where they are stored with the rows."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class CheckpointHook(BaseHook):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def get(self, task: str, source_id: str) -> Subtask | None:
-        """Return what the target says of one source of the task; None when it knows nothing of it.
+        """Return the state of one source of the task in the target; None if it has not started.
 
-        Raises what connecting raises.
+        Raises errors of connecting.
         """
         from airflow_provider_dm.engine.target.subtask import known_subtasks
 
@@ -48,16 +48,16 @@ class CheckpointHook(BaseHook):
             return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
 
     def list(self, task: str = "") -> Sequence[Subtask]:
-        """Return what the target says of all sources of a task, or of all tasks. Raises what connecting raises."""
+        """Return the state of all sources of a task, or of all tasks, in the target. Raises errors of connecting."""
         from airflow_provider_dm.engine.target.subtask import list_subtasks
 
         with self._session() as session:
             return list_subtasks(session, self.meta_schema, task)
 
     def show(self, task: str, source_id: str) -> dict[str, Any] | None:
-        """Return a subtask's checkpoint as JSON, in the form of `launch.checkpoints.checkpoint_json`.
+        """Return a subtask's checkpoint as JSON, in the format of `launch.checkpoints.checkpoint_json`.
 
-        Raises what connecting raises, and CheckpointUnusable.
+        Raises errors of connecting, and CheckpointUnusable.
         """
         from airflow_provider_dm.engine.target.identity import SubtaskRef
         from airflow_provider_dm.launch.checkpoints import checkpoint_json
@@ -66,10 +66,10 @@ class CheckpointHook(BaseHook):
             return checkpoint_json(session, SubtaskRef(self.meta_schema, task, source_id))
 
     def reset(self, task: str, source_ids: Sequence[str]) -> Sequence[str]:
-        """Forget how far these sources are applied, and DM's checkpoint: the task begins from nothing. Rows stay.
+        """Remove the checkpoints of these sources, and DM's: the task starts from the beginning. Rows are kept.
 
-        As ``dmctl start-task --remove-meta``. Return the sources of which something was known. Raises LeaseHeld while a
-        run is at work, SharedProgress where other sources feed the same tables, and what connecting raises.
+        As ``dmctl start-task --remove-meta``. Return the sources that had a checkpoint. Raises LeaseHeld while a run is
+        working, SharedProgress if other sources feed the same tables, and errors of connecting.
         """
         from airflow_provider_dm.engine.target.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook

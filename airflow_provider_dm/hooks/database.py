@@ -1,7 +1,7 @@
 """A MySQL, MariaDB or TiDB server as an Airflow connection of type `dm_database`, or of type `mysql`.
 
 The hook turns a connection into the engine's `Endpoint` and adds nothing to it: every session of the engine is pinned
-by `engine.mysql.connection`, whoever opens it. Messages name host and user, never a password.
+by `engine.mysql.connection`. Messages contain host and user, never a password.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DmDatabaseHook(BaseHook):
         return self.get_connection(self.dm_database_conn_id)
 
     def endpoint(self) -> Endpoint:
-        """Return where the server is and how to log in. Raises ConnectionUnusable, AirflowNotFoundException."""
+        """Return the server's address and credentials. Raises ConnectionUnusable, AirflowNotFoundException."""
         return endpoint_of(self.connection, self.name)
 
     def get_conn(self) -> Session:
@@ -63,19 +63,19 @@ class DmDatabaseHook(BaseHook):
         return connect(self.endpoint())
 
     def server_info(self) -> ServerInfo:
-        """Return flavour, version and identity, as the server says. Raises as `get_conn`."""
+        """Return flavour, version and identity of the server. Raises as `get_conn`."""
         from airflow_provider_dm.engine.mysql.connection import connected, server_info
 
         with connected(self.endpoint()) as session:
             return server_info(session)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return what the Test button shows: version, and what the server could be used for. Never raises."""
+        """Return the text of the Test button: version, and possible roles of the server. Never raises."""
         from airflow_provider_dm.hooks.server_summary import describe_server
 
         try:
-            said = str(extra_of(self.connection).get("flavour") or "auto")
-            flavour = None if said == "auto" else said
+            flavour_name = str(extra_of(self.connection).get("flavour") or "auto")
+            flavour = None if flavour_name == "auto" else flavour_name
             # The form tests under a random connection id, which would tell a person nothing.
             return describe_server(
                 endpoint_of(self.connection, "the server"), flavour, source_of(self.connection, "any")
@@ -129,7 +129,7 @@ def source_of(connection: Connection, source_id: str) -> SourceConfig:
 
 
 def _as_json(value: Any) -> Any:
-    """Return an option as JSON has it: the form and a connection's URI may hold an object or a list as text."""
+    """Return an option as JSON: the form and a connection's URI may have an object or a list as text."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(ValueError):
             return json.loads(value)
@@ -137,7 +137,7 @@ def _as_json(value: Any) -> Any:
 
 
 def extra_of(connection: Connection) -> dict[str, Any]:
-    """Return a connection's extra. Airflow takes one that it cannot read for an empty one, and so without TLS.
+    """Return a connection's extra. Airflow treats an unreadable one as empty, and so without TLS.
 
     Raises ConnectionUnusable.
     """
@@ -150,17 +150,17 @@ def extra_of(connection: Connection) -> dict[str, Any]:
 
 
 def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
-    """Return the TLS that a connection's extra asks for. Raises ConnectionUnusable."""
+    """Return the TLS settings of a connection's extra. Raises ConnectionUnusable."""
     from airflow_provider_dm.engine.mysql.endpoint import Tls
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     unknown = [key for key in extra if key.lower().startswith(("tls", "ssl")) and key not in (TLS, *TLS_FILES)]
     files = [extra.get(key) or None for key in TLS_FILES]
-    wanted = _said_to_be(extra.get(TLS))
+    wanted = _boolean_option(extra.get(TLS))
     if wanted is None:
         raise ConnectionUnusable(connection.conn_id, f"`tls` is {extra[TLS]!r}, neither true nor false")
     if unknown and not (wanted or any(files)):
-        # To leave it out would be to speak in the clear, or with whoever answers.
+        # Without it the connection would be unencrypted, or to an unverified server.
         known = ", ".join((TLS, *TLS_FILES))
         raise ConnectionUnusable(
             connection.conn_id, f"its extra `{unknown[0]}` is not known; TLS is asked for by {known}"
@@ -168,7 +168,7 @@ def tls_of(connection: Connection, extra: dict[str, Any]) -> Tls | None:
     return Tls(*files) if wanted or any(files) else None
 
 
-def _said_to_be(value: Any) -> bool | None:
-    """Return a yes or no as JSON or a connection's URI has it; None: it is neither."""
-    said = str(value if value is not None else "").strip().lower()
-    return True if said in ("true", "1", "yes", "on") else False if said in ("false", "0", "no", "off", "") else None
+def _boolean_option(value: Any) -> bool | None:
+    """Return a boolean of JSON or a connection's URI; None for any other value."""
+    text = str(value if value is not None else "").strip().lower()
+    return True if text in ("true", "1", "yes", "on") else False if text in ("false", "0", "no", "off", "") else None

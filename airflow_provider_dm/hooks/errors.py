@@ -1,6 +1,6 @@
-"""What can be wrong with the Airflow side of a migration: connections and operator arguments.
+"""Errors of the Airflow side of a migration: connections and operator arguments.
 
-They are the engine's kind of error (code, what, hint), so that a task's log reads the same wherever it stopped.
+They have the format of the engine's errors (code, what, hint), so that all errors in a task's log look alike.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ class ConnectionUnusable(DmError):
 
     code = "DM-9060"
     what = "the Airflow connection {conn_id!r} cannot be used: {reason}."
-    hint = "Correct it under Admin, Connections; its form says what each field means."
+    hint = "Correct it under Admin, Connections; its form describes each field."
 
 
 class ArgumentUnusable(DmError):
-    """An operator's argument that is not of its form, once it is rendered."""
+    """An operator's rendered argument has an invalid format."""
 
     argument: str
     reason: str
@@ -32,7 +32,7 @@ class ArgumentUnusable(DmError):
 
 
 class SparkProviderMissing(DmError):
-    """The package by which Airflow knows connections of type `spark` is not installed."""
+    """Airflow's provider for connections of type `spark` is not installed."""
 
     reason: str
 
@@ -56,12 +56,12 @@ class ConnectionMissing(DmError):
 
 class FlavourDiffers(DmError):
     server: str
-    said: str
+    configured: str
     found: str
 
     code = "DM-9062"
-    what = "{server} is {found}; its connection says that it is {said}."
-    hint = "Look at host and port, or set the connection's flavour to auto."
+    what = "{server} is {found}; its connection has the flavour {configured}."
+    hint = "Check host and port, or set the connection's flavour to auto."
 
 
 class PasswordInDag(DmError):
@@ -79,7 +79,7 @@ class StoppedOnRequest(DmError):
 
     code = "DM-9064"
     what = "{what_ran} was stopped on request before it was finished; its progress is saved."
-    hint = "Clear the task to go on where it was."
+    hint = "Clear the task to continue."
 
 
 class SampleSparkConnection(DmError):

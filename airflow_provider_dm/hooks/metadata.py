@@ -1,8 +1,8 @@
 """The metadata DB as an Airflow connection of type `dm_meta`; never Airflow's own database.
 
-One machine needs no connection at all: where the configured default (`[dm] metadata_conn_id`) does not exist, a SQLite
-file in the work directory is used, and its schema is brought up to date by whoever opens it first. On a server that is
-a person's decision (`dmctl meta migrate`): an operator that finds an old schema stops and says so.
+One machine needs none: if the configured default (`[dm] metadata_conn_id`) does not exist, a SQLite file in the
+work directory is used, whose schema is upgraded when it is opened. The schema on a server is upgraded by a person
+(`dmctl meta migrate`): an operator that finds an old schema fails with an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_DRIVER: Final = "mysql+pymysql"
 
 
 class DmMetadataHook(BaseHook):
-    """Runs, leases, subtasks and relays, as the metadata DB knows them.
+    """A hook for the runs, leases, subtasks and relays in the metadata DB.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
     """
@@ -41,7 +41,7 @@ class DmMetadataHook(BaseHook):
         self.dm_meta_conn_id = dm_meta_conn_id or settings.option("metadata_conn_id")
 
     def url(self) -> Secret:
-        """Return where the database is, with its password. Raises ConnectionUnusable."""
+        """Return the URL of the database, with its password. Raises ConnectionUnusable."""
         try:
             return url_of(self.get_connection(self.dm_meta_conn_id))
         except AirflowNotFoundException:
@@ -57,7 +57,7 @@ class DmMetadataHook(BaseHook):
     get_conn = get_store
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""
+        """Return the text of the Test button: reachability and schema version. Never raises."""
         try:
             return describe_store(self.url())
         except Exception as error:  # noqa: BLE001  the button shows it
@@ -97,7 +97,7 @@ def url_of(connection: Connection) -> Secret:
 
 
 def _tls_query(driver: str, tls: Tls) -> dict[str, str]:
-    """Return TLS as a URL of this driver asks for it: libpq's names, or those of `engine.meta.database`."""
+    """Return TLS in the format of this driver's URL: libpq's names, or those of `engine.meta.database`."""
     if driver.startswith("postgres"):
         mode = "verify-full" if tls.ca else "require"
         query = {"sslmode": mode, "sslrootcert": tls.ca, "sslcert": tls.cert, "sslkey": tls.key}
@@ -121,12 +121,12 @@ def url_without_connection(conn_id: str) -> Secret:
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     if conn_id != settings.option("metadata_conn_id"):
-        raise ConnectionUnusable(conn_id, "there is none, and only the default one (type dm_meta) may be missing")
+        raise ConnectionUnusable(conn_id, "it does not exist, and only the default one (type dm_meta) may be missing")
     return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
 
 
 def describe_store(url: Secret) -> tuple[bool, str]:
-    """Return (usable, one sentence or two). Raises what opening raises, but for a schema that is not there or old."""
+    """Return (usable, text). Raises errors of opening, except for a schema that is missing or old."""
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, MetaSchemaDiffers
 
@@ -148,7 +148,7 @@ def is_sqlite(url: Secret) -> bool:
 
 
 def open_store(url: Secret) -> MetaStore:
-    """Open a metadata DB; one of SQLite is migrated first where it has to be, and made private where it is missing."""
+    """Open a metadata DB; a SQLite file is created as private if missing, and migrated if necessary."""
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
@@ -156,7 +156,7 @@ def open_store(url: Secret) -> MetaStore:
     path = sqlite_file(url)
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # the folder may be one that others can read
+        path.touch(mode=0o600)  # the folder may be readable by others
     try:
         return MetaStore.open(url)
     except MetaSchemaDiffers:

@@ -1,7 +1,7 @@
-"""The relay log of a source, as an operator of DAGs may see and steer it; and when a relay has caught up.
+"""The relay log of a source for operators of DAGs: status, control, and whether a relay has caught up.
 
-What a relay says of itself is in the metadata DB, what it has is in its directory. `progress_to` is the rule by which
-sensor and trigger decide; it is pure.
+A relay's reports are in the metadata DB, its log in its directory. `progress_to` is the rule of the sensor and its
+trigger; it is pure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RelayLogHook(BaseHook):
         self.relay_dir = relay_dir
 
     def directory(self, source_id: str) -> Path:
-        """Return where the relay log of this source lies on this machine."""
+        """Return the directory of this source's relay log on this machine."""
         from airflow_provider_dm.launch.workdir import shared_relay
 
         relay_dir = settings.relay_dir_of(source_id) or self.relay_dir or ""
@@ -55,18 +55,18 @@ class RelayLogHook(BaseHook):
         return [file for sub_dir in directory.sub_dirs() for file in directory.files(sub_dir)]
 
     def status(self, source_id: str) -> RelayStatus | None:
-        """Return what the relay last reported; None if it never reported anything."""
+        """Return the relay's last report; None if it never reported."""
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return store.relay_status(source_id)
 
     def request_stop(self, source_id: str) -> None:
-        """Ask the relay to end after what it has received; it stays stopped until somebody starts it."""
+        """Ask the relay to end after what it has received; it remains stopped until it is started again."""
         from airflow_provider_dm.engine.meta.model import Stage
 
         self.set_desired(source_id, Stage.STOPPED)
 
     def set_desired(self, source_id: str, stage: Stage) -> None:
-        """Set what the relay of this source shall be: Running, Paused or Stopped."""
+        """Set the desired stage of this source's relay: Running, Paused or Stopped."""
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             store.set_relay_desired(source_id, stage)
 
@@ -79,10 +79,11 @@ class RelayLogHook(BaseHook):
         before: datetime | None = None,
         inactive: bool = False,
     ) -> PurgePlan:
-        """Return which files would go, and which stay and why (`delete`, `kept`, `held_by`). Nothing is touched.
+        """Return the files that would be removed, and those that are kept with the reason (`delete`, `kept`,
+        `held_by`).
 
-        Say one of these: ``filename`` (everything in front of that file, of ``sub_dir`` or the newest one), ``before``
-        (files that ended before), ``inactive`` (everything that no task needs).
+        Give one of: ``filename`` (all files before it, in ``sub_dir`` or the newest one), ``before`` (files that ended
+        before), ``inactive`` (all files that no task needs). Nothing is changed.
 
         Raises PurgeUnclear, and what `engine.relay.purge_files.plan_by_hand` raises.
         """
@@ -94,9 +95,9 @@ class RelayLogHook(BaseHook):
             return plan_by_hand(store, source_id, self.directory(source_id), request)
 
     def purge_by_policy(self, config: SourceConfig, *, preview: bool = False) -> PurgeReport:
-        """Remove what `purge` of a source.yaml wants to remove and no task needs, or say what that is (`preview`).
+        """Remove the files that `purge` of a source.yaml selects and no task needs, or return them (`preview`).
 
-        If the relay runs on another machine, it is ordered to do so. With ``interval: 0`` nothing goes.
+        If the relay runs on another machine, it gets the order. With ``interval: 0`` nothing is removed.
         Raises what `launch.relay_purge.purge_relay_log` raises.
         """
         from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
@@ -109,7 +110,7 @@ class RelayLogHook(BaseHook):
             return purge_relay_log(store, config.source_id, PurgeOrder(config.purge, preview), here=root)
 
     def purge(self, plan: PurgePlan) -> Purged:
-        """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""
+        """Delete the rest of the plan: files that a task needs by now are kept."""
         from airflow_provider_dm.engine.relay.purge_files import purge_by_hand
 
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
@@ -120,7 +121,7 @@ class RelayLogHook(BaseHook):
 
 
 def goal_of(text: str) -> Location:
-    """Return a goal from `FILE:POSITION`, or from what `goal_text` gives. Raises InvalidLocation.
+    """Return a goal from `FILE:POSITION`, or from a result of `goal_text`. Raises InvalidLocation.
 
     Its `server_uuid` "" means the server that the relay follows at the time.
     """
@@ -140,7 +141,7 @@ def goal_text(goal: Location) -> str:
 
 
 def goal_at_end(endpoint: Endpoint) -> Location:
-    """Return where the binlog of this server ends now.
+    """Return the current end of this server's binlog.
 
     Raises ServerUnreachable, AccessDenied, BinlogDisabled, BinlogStatusDenied.
     """
@@ -153,21 +154,21 @@ def goal_at_end(endpoint: Endpoint) -> Location:
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """The verdict that everything before the goal is on disk."""
+    """Everything before the goal is on disk."""
 
     at: Location
 
 
 @dataclass(frozen=True)
 class Behind:
-    """The verdict "not yet". `why` is a line for the log."""
+    """Not yet. `why`: a line for the log."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class RelayEnded:
-    """The verdict that it will not get there by itself: it ended with an error, or has another history."""
+    """The relay will not reach the goal by itself: it ended with an error, or has another history."""
 
     why: str
 
@@ -176,9 +177,9 @@ RelayProgress = CaughtUp | Behind | RelayEnded
 
 
 def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    """Return where a relay stands to a goal. A stage unknown here raises.
+    """Return a relay's progress to a goal. An unknown stage raises.
 
-    A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
+    A live relay is never broken: it may be paused, or wait for its upstream or for disk space.
     """
     from airflow_provider_dm.engine.meta.model import Stage
     from airflow_provider_dm.engine.mysql.location import holds

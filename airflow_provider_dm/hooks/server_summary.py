@@ -1,4 +1,4 @@
-"""What the Test button reports about a database: its version, and whether it and the account fit a source or a target.
+"""The report of a database's Test button: its version, and whether it and the account fit a source or a target.
 
 It runs the precheck's checks that need no task. A source's account need not write, nor a target's account read a
 binlog, so the roles that the account fits come first, and only then why it does not fit the other role.
@@ -16,18 +16,18 @@ from airflow_provider_dm.engine.precheck.run import check_source
 from airflow_provider_dm.hooks.errors import FlavourDiffers
 
 Verdict = tuple[bool, str]
-"""Whether a role fits, and the sentence about it."""
+"""Whether a role fits, and the text about it."""
 
 
 def describe_server(endpoint: Endpoint, wanted: str | None, config: SourceConfig) -> tuple[bool, str]:
-    """Return (usable, sentences). Raises what connecting raises, and FlavourDiffers."""
+    """Return (usable, text). Raises errors of connecting, and FlavourDiffers."""
     with connected(endpoint) as session:
         info = server_info(session)
         if wanted is not None and info.flavour.value != wanted:
             raise FlavourDiffers(str(endpoint), wanted, info.flavour.value)
         grants = Grants.parse(text(row[0]) for row in query(session, "SHOW GRANTS"))
     roles = sorted((as_source(info, check_source(config, endpoint)), as_target(grants)), key=lambda one: not one[0])
-    return True, " ".join([f"{info.capabilities.title} {info.version} at {endpoint}.", *(said for _, said in roles)])
+    return True, " ".join([f"{info.capabilities.title} {info.version} at {endpoint}.", *(text for _, text in roles)])
 
 
 def as_source(info: ServerInfo, results: tuple[CheckResult, ...]) -> Verdict:

@@ -28,7 +28,7 @@ def option(name: str) -> str:
 
 
 def poll_seconds() -> float:
-    """Return the seconds between two looks at a relay or a run."""
+    """Return the seconds between two polls of a relay or a run."""
     return float(option("poll_interval"))
 
 
@@ -45,7 +45,7 @@ def _below_home(configured: str) -> Path:
 
 
 def relay_dir_of(source_id: str) -> str:
-    """Return the source's folder below `[dm] relay_dir`; "" where the option is not set.
+    """Return the source's folder below `[dm] relay_dir`; "" if the option is not set.
 
     As that of a DM-worker it overrides the `relay-dir` of sources.
     """

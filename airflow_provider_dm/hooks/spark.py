@@ -39,11 +39,11 @@ _CONF_OF: Final = {
     "principal": "spark.kerberos.principal",
     "keytab": "spark.kerberos.keytab",
 }
-"""What the provider would give as options of spark-submit, as configuration."""
+"""The options that the provider would pass to spark-submit, as configuration."""
 
 
 class DmSparkSubmitHook(SparkSubmitHook):
-    """A hook that starts one Spark app in client mode and ends it whole.
+    """A hook that starts one Spark app in client mode and ends it completely.
 
     :param conn_id: connection of type ``spark``; where it does not exist, ``[dm] spark_master`` is the master
     :param conf: Spark configuration; wins over ours, must hold no secret
@@ -62,7 +62,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         self.driver_memory = driver_memory
         self.app: SparkApp | None = None
         self.stop_asked = False
-        """Whether this hook ended the app on kill; an app may also have been asked by somebody else."""
+        """Whether this hook ended the app on kill, as other callers may stop it too."""
         self._ending = False
 
     @classmethod
@@ -80,7 +80,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         return found
 
     def settings(self) -> SparkSettings:
-        """Return how Spark is run, as the connection says. Raises NotSupportedYet, SampleSparkConnection."""
+        """Return the Spark settings of the connection. Raises NotSupportedYet, SampleSparkConnection."""
         found: Mapping[str, Any] = self._connection
         if found["deploy_mode"] == "cluster":
             raise NotSupportedYet(
@@ -117,9 +117,9 @@ class DmSparkSubmitHook(SparkSubmitHook):
         self.end()
 
     def end(self) -> None:
-        """Leave nothing of the app behind, however it ended.
+        """Leave no process of the app behind, however it ended.
 
-        A task's SIGTERM handler runs in the thread that may be here already: it must not wait for a lock of ours.
+        A task's SIGTERM handler runs in this thread and may interrupt it: it must not wait for a lock held here.
         """
         if self.app is not None and not self._ending:
             self._ending = True

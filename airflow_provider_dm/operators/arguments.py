@@ -1,5 +1,5 @@
-"""Operators' arguments as they are once they are rendered: a template, or a run's parameter, may have made anything of
-them. What is not of the form that is asked for stops the task, before anything of it runs.
+"""Rendered arguments of operators: a template or a run's parameter may have made them any value. A value of another
+format fails the task before it does anything.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def listed(value: Any, argument: str) -> Sequence[Any]:
 
 
 def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[str, str]:
-    """Return a mapping of some of the `known` names to texts; None where nothing is said. Raises ArgumentUnusable."""
-    said = {name: one for name, one in _mapping(value, argument).items() if one is not None}
-    for name in said:
+    """Return a mapping of some of the `known` names to texts; None if it is empty. Raises ArgumentUnusable."""
+    given = {name: one for name, one in _mapping(value, argument).items() if one is not None}
+    for name in given:
         if name not in known:
             raise ArgumentUnusable(argument, f"it names {name!r}, which is none of {', '.join(known)}")
-    return {name: text(one, f"{argument}.{name}") for name, one in said.items()}
+    return {name: text(one, f"{argument}.{name}") for name, one in given.items()}
 
 
 def spark_conf(value: Any) -> dict[str, str]:
@@ -79,7 +79,7 @@ def _mapping(value: Any, argument: str) -> Mapping[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Return what a value is, for a message: short, as it may be anything."""
+    """Return a short text of any value, for a message."""
     if value is None or value == "":
         return "empty"
     shown = repr(value)

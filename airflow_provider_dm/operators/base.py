@@ -1,10 +1,10 @@
-"""What the operators of a DM task have in common: their arguments, and running one Spark app to its end.
+"""The base of the operators of a DM task: their arguments, and running one Spark app to its end.
 
-Constructors store and do nothing else. Everything that costs or can fail happens in `execute`: reading the files,
-looking up connections, starting processes. Secrets are found there too, so they are in no rendered field.
+Constructors only store. Everything that is slow or can fail happens in `execute`: reading files, reading connections,
+starting processes. Secrets are read there too, so they are in no rendered field.
 
-The lease's holder is the task instance (DAG, run, task, map index): a retry has the same identity, takes the lease over
-at once, and its higher generation fences whatever the attempt before it left running.
+The lease's holder is the task instance (DAG, run, task, map index): a retry has the same identity, takes over the lease
+immediately, and its higher generation fences processes that the previous attempt left running.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class DmSparkAppOperator(DmTaskOperator):
     )
     app: ClassVar[App]
     until: str = "caught-up"
-    """How far the app goes."""
+    """The end of the app's work."""
     writes: ClassVar[bool] = True
-    """Whether the app writes the target: it holds its sources alone then, and a relay of each has to run beside it."""
+    """Whether the app writes the target: it then holds its sources exclusively, and each needs a running relay."""
 
     def __init__(
         self,
@@ -169,14 +169,14 @@ class DmSparkAppOperator(DmTaskOperator):
         )
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return what the finished app's result means for the task. Raises DmError."""
+        """Return the task's result for the result of the finished app. Raises DmError."""
         return result
 
     # One run
 
     @contextmanager
     def _supervisor(self, context: Context) -> Iterator[Supervisor]:
-        """Yield the task as it is run: all that can be wrong before anything runs is wrong here."""
+        """Yield the task for a run, after all checks that are possible before it."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
@@ -208,7 +208,7 @@ class DmSparkAppOperator(DmTaskOperator):
         return checked_until(text(self.until, "until"))
 
     def _job(self, context: Context, supervisor: Supervisor) -> tuple[Job, Path]:
-        """Return what the app is started with, and the directory of its run."""
+        """Return the app's job and the directory of its run."""
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -242,7 +242,7 @@ class DmSparkAppOperator(DmTaskOperator):
                 raise
             finally:
                 self.hook.end()
-        # A stop that was obeyed, and the end: who clears the task wants it to go on.
+        # A fulfilled stop request, or the end: clearing the task should run it again.
         if not outcome.finished and not self.hook.stop_asked:
             supervisor.withdraw((Stage.STOPPED,))
         result = self._result_of(context, outcome, job.spec.run_id)
@@ -251,7 +251,7 @@ class DmSparkAppOperator(DmTaskOperator):
         return result
 
     def _result_of(self, context: Context, outcome: Outcome, run_id: str) -> dict[str, Any]:
-        """Return what a run that does not work any more means for the task, in either mode.
+        """Return the task's result for a run that has ended, in either mode.
 
         Raises AirflowException, AirflowFailException, and as `accept`.
         """
@@ -296,7 +296,7 @@ def holder_of(ti: Any) -> HolderSpec:
 
 
 def folder_of(operator: BaseOperator) -> Path:
-    """Return where the operator's DAG file lies: what its relative paths mean, whatever the worker's directory is."""
+    """Return the folder of the operator's DAG file, to which its relative paths refer on any worker."""
     dag = operator.get_dag()
     return Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path.cwd()
 
@@ -314,7 +314,7 @@ def files_of(operator: BaseOperator, context: Context) -> Files:
 
 
 def mask(*secrets: str) -> None:
-    """Let Airflow hide these values wherever it logs or shows something."""
+    """Let Airflow mask these values in logs and in the UI."""
     from airflow.sdk.log import mask_secret
 
     for secret in secrets:

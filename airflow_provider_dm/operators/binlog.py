@@ -22,8 +22,8 @@ Action = Literal["skip", "replace", "inject", "revert"]
 class DmBinlogOperator(BaseOperator):
     """An operator that decides what a task does at a DDL statement that it cannot apply, as ``dmctl binlog`` does.
 
-    The decision is stored in the metadata DB; the task's next run carries it out, or the run that is at work. Without
-    ``binlog_pos`` and ``sql_pattern`` it is about the DDL statement that a source is paused at.
+    The decision is stored in the metadata DB; the task's next run carries it out, or the current run. Without
+    ``binlog_pos`` and ``sql_pattern`` it is about the DDL statement at which a source is paused.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)

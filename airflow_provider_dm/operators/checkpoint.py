@@ -23,7 +23,7 @@ class DmCheckpointOperator(BaseOperator):
     """An operator that shows how far a task is applied, or forgets it, as ``dmctl start-task --remove-meta`` does.
 
     Checkpoints are in the target and move with the rows, so none can be set. After a reset the task begins from
-    nothing; its rows remain in the target. A reset is refused while a run of the task is at work.
+    nothing; its rows remain in the target. A reset is refused while a run of the task is working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)

@@ -1,8 +1,8 @@
-"""The engine's typed errors as what Airflow acts on: try again, or stop.
+"""The engine's typed errors as Airflow's: retry, or fail.
 
 Reaction.RETRY   AirflowException        Airflow's retries decide
-Reaction.STOP    AirflowFailException    a person has to look; a retry would repeat it
-Reaction.FENCED  AirflowFailException    somebody newer works on this; a retry would fight him
+Reaction.STOP    AirflowFailException    a person has to act; a retry would fail in the same way
+Reaction.FENCED  AirflowFailException    a newer run works on this; a retry would fight it
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def translated() -> Iterator[None]:
 
 
 def as_airflow(error: DmError) -> AirflowException:
-    """Return the exception that makes Airflow react as the error asks."""
+    """Return the exception that makes Airflow react accordingly."""
     from airflow_provider_dm.engine.errors import Reaction
 
     again = error.reacts() is Reaction.RETRY

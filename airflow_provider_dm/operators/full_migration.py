@@ -10,7 +10,7 @@ class DmFullMigrationOperator(DmSparkAppOperator):
 
     Writes may go on: snapshots are opened under a momentary read lock (docs/how-to/consistency.md), and between two
     rounds of copying the binlog is applied, DDL included. It is resumable: a retry, or the same task in a later DAG
-    run, goes on with the chunks that are missing; when all are done it returns at once. Relays run beside it, so that
+    run, continues with the missing chunks; when all are done it returns at once. Relays run beside it, so that
     no binlog is lost while it copies.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,

@@ -55,7 +55,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     A person's pause is kept, whatever becomes of the task: the sync waits until a person resumes it.
 
     Where nothing else is left to do than to wait for the DDL that other shards of a merged table have not made, the
-    task succeeds with the status ``waiting for lock``. Rows are held back then, and the next run goes on;
+    task succeeds with the status ``waiting for lock``. Rows are held then, and the next run continues;
     :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until none are.
 
     An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
@@ -152,7 +152,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             run_dir=run_dir,
             settings=supervisor.settings,
         )
-        self.log.info("run %s goes on by itself; its log is %s", job.spec.run_id, launcher.log_path)
+        self.log.info("run %s continues without this process; its log is %s", job.spec.run_id, launcher.log_path)
         limit, now = self.execution_timeout, time.time()
         trigger = RunWatchTrigger(
             task_name=task,
@@ -165,7 +165,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             dm_meta_conn_id=self.dm_meta_conn_id,
             poll_interval=settings.poll_seconds(),
         )
-        self._launcher = None  # from here on the trigger answers for it
+        self._launcher = None  # from here on the trigger controls it
         self.defer(trigger=trigger, method_name="execute_complete")
         raise AssertionError("defer raises")
 
@@ -176,7 +176,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             self.log.info("%s", line)
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Say for what the sync waits, if it does."""
+        """Log what the sync waits for, if it waits."""
         for source, groups in result.get("unresolved_groups", {}).items():
             for one in groups:
                 self.log.warning(

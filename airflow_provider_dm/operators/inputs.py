@@ -84,7 +84,7 @@ def read_inputs(
 
 
 def read_task(document: Document, files: Files) -> TaskConfig:
-    """Read the task from a path of a task.yaml, or what it would hold. Raises ConfigError, PasswordInDag."""
+    """Read the task from the path or the content of a task.yaml. Raises ConfigError, PasswordInDag."""
     if isinstance(document, str):
         return parse_task(files.text(document), str(files.folder / document))
     refuse_passwords(document)
@@ -150,7 +150,7 @@ def chosen_sources(
 
 
 def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
-    """Return how to log in to a source. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return the endpoint of a source. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
     if conn_id is None and source.from_ is not None:
         return source.from_.endpoint(source.source_id)
     wanted = conn_id or source.source_id
@@ -160,7 +160,7 @@ def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
 
 
 def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
-    """Return how to log in to the target. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return the endpoint of the target. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
     if conn_id is None and task.target_database is not None:
         return task.target_database.endpoint(TARGET)
     if conn_id is None:
@@ -169,7 +169,7 @@ def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
 
 
 def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -> Endpoint:
-    """Return how to log in by an Airflow connection. Raises ConnectionMissing, ConnectionUnusable."""
+    """Return the endpoint of an Airflow connection. Raises ConnectionMissing, ConnectionUnusable."""
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:

@@ -42,13 +42,13 @@ class DmRelayOperator(BaseOperator):
     """An operator that pulls the binlogs of one source into its relay directory, for as long as the task runs or is
     deferred.
 
-    Give the task retries: a relay that dies fails the task, and the next attempt goes on where the files end. Where
-    another relay writes the directory already (that of a sync, or of `dmctl`), the task waits, and takes over.
+    Give the task retries: if the relay crashes, the task fails, and the next attempt continues after the last file. If
+    another relay already writes the directory (that of a sync, or of `dmctl`), the task waits, and takes over.
 
-    Deferrable, the relay is a process of its own, which outlives the task's process, and a later attempt finds it and
-    goes on watching. One that dies is started again on a worker, in the same attempt. It ends when it is asked to, and
-    when the deferred task is marked or cleared by a person. All attempts must run on one machine, where the relay
-    directory lies: give the task a queue that one worker serves.
+    Deferrable, the relay is a process of its own, which outlives the task's process; a later attempt finds it and
+    continues watching. A relay that crashes is started again on a worker, in the same attempt. It ends on request, and
+    when the deferred task is marked or cleared by a person. All attempts must run on the machine with the relay
+    directory: give the task a queue that one worker serves.
 
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
         | dict, required, templated)
@@ -89,7 +89,7 @@ class DmRelayOperator(BaseOperator):
         self._detached: DetachedRelay | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the relay until it is over, or defer. Raises AirflowException (retry), AirflowFailException."""
+        """Run the relay to its end, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import goal_at_end
@@ -113,7 +113,7 @@ class DmRelayOperator(BaseOperator):
                 return summary(upstream.source_id, store.relay_status(upstream.source_id))
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Handle what the trigger saw: the end, or a relay to start again. Whatever else it is fails."""
+        """Handle the trigger's event: the end, or a relay to restart. Any other event fails."""
         from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import goal_of
@@ -160,7 +160,7 @@ class DmRelayOperator(BaseOperator):
         status = store.relay_status(upstream.source_id)
         caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
         mine = relay.is_ours()
-        self._detached = None  # from here on the trigger answers for it
+        self._detached = None  # from here on the trigger controls it
         relay.let_go()
         if found is not None and not caught_up:
             self._defer(upstream.source_id, found, goal, mine=mine)
@@ -205,7 +205,7 @@ class DmRelayOperator(BaseOperator):
         prepare_shared_relay(upstream.config, upstream.relay_dir)
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
-            # A metadata DB may be silent for a moment: the relay goes on without it.
+            # The metadata DB may be unavailable for a moment: the relay continues without it.
             with TransientErrorsLogged(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
@@ -220,7 +220,7 @@ class DmRelayOperator(BaseOperator):
                 raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
 
     def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:
-        """Tell whether the relay that is stood by for has done what was asked of us."""
+        """Return True if the relay for which this one stands by has fulfilled the task's goal."""
         from airflow_provider_dm.engine.meta.model import Stage
 
         status = store.relay_status(source_id)
@@ -232,7 +232,7 @@ class DmRelayOperator(BaseOperator):
     def _spec(
         self, upstream: Upstream, *, launcher_pid: int | None
     ) -> tuple[RelaySpec, Mapping[str, str], Callable[[str], str]]:
-        """Return what the relay is to do, its whole environment, and what takes its secrets out of a text."""
+        """Return the relay's input, its environment, and a function that masks its secrets in a text."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import relay_spec
         from airflow_provider_dm.launch.secrets import inherited
@@ -274,7 +274,7 @@ class DmRelayStopOperator(BaseOperator):
     :class:`DmRelayOperator`.
 
     A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG whatever became of the others.
-    The wish lasts; :class:`DmRelayOperator` and the syncs take it back when they start.
+    The request is valid until :class:`DmRelayOperator` or a sync withdraws it at its start.
 
     :param source_ids: the sources whose relays are stopped (list[str], required, templated)
     :param wait_seconds: how long to wait until the relays report that they have stopped; 0: not at all (float, default
@@ -323,7 +323,7 @@ class DmRelayStopOperator(BaseOperator):
 
 
 def _obeys(status: RelayStatus | None) -> bool:
-    """Return True if a relay runs that serves all tasks: that of a single task obeys no wish for the source's relay."""
+    """Return True if a shared relay runs: the relay of a single task does not obey requests for the source's relay."""
     from airflow_provider_dm.engine.relay.health import is_alive
 
     return status is not None and not status.task and is_alive(status)

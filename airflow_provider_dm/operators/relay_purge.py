@@ -47,7 +47,7 @@ class DmRelayPurgeOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Purge once. Raises AirflowException for a relay log that nobody can reach, or whose needs are unknown."""
+        """Purge once. Raises AirflowException for a relay log that cannot be reached, or whose needs are unknown."""
         from airflow_provider_dm.hooks.relay import RelayLogHook
         from airflow_provider_dm.operators.inputs import read_source
 

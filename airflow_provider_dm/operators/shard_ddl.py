@@ -1,4 +1,4 @@
-"""What a person has decided about DDL on which the shards of a merged table do not agree."""
+"""A person's decision about DDL on which the shards of a merged table do not agree."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class DmShardDdlLockOperator(BaseOperator):
     """An operator that decides about a DDL lock, as ``dmctl shard-ddl-lock unlock`` does.
 
-    The decision is written down; who carries it out is the sync of the lock's owner, at its next look or its next run.
-    With several DDL waiting for one merged table it is about the oldest. A lock that is not there any more, or whose
-    DDL has been run, or where another DDL than ``number`` is the oldest, fails the task without a retry.
+    The decision is stored; the sync of the lock's owner executes it when it reads the lock, or in its next run. If
+    several DDL are pending for one merged table, it is about the oldest. If the lock does not exist any more, its DDL
+    has been executed, or another DDL than ``number`` is the oldest, the task fails without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
         :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (str, required, templated)
@@ -62,7 +62,7 @@ class DmShardDdlLockOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Write the decision down. Raises AirflowException (retry), AirflowFailException."""
+        """Store the decision. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_locks import lock_json, unlock
@@ -78,6 +78,6 @@ class DmShardDdlLockOperator(BaseOperator):
                 owner = self.lock_owner or None
                 lock = unlock(store, self.lock_id, owner=owner, action=action, force=self.force, number=number)
         push_dm_page(context, task=lock.task)
-        self.log.info("%s: %s it, at its next look or its next run", lock.owner, action.value)
+        self.log.info("%s: %s, when it reads the lock or in its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
         return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "decision")}

@@ -40,7 +40,7 @@ class DmSourcesOperator(BaseOperator):
         self.task = task
 
     def execute(self, context: Context) -> list[str]:
-        """Read the task. Raises AirflowFailException for a file that is none."""
+        """Read the task. Raises AirflowFailException for an invalid file."""
         from airflow_provider_dm.operators.inputs import read_task
 
         with translated():

@@ -22,7 +22,7 @@ Origin = Literal["sql", "source", "target"]
 
 class DmTableSchemaOperator(BaseOperator):
     """An operator that shows or changes the definition by which a task reads the rows of one source table, as
-    ``dmctl binlog-schema`` does. A change is refused while a run of the task is at work.
+    ``dmctl binlog-schema`` does. A change is refused while a run of the task is working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)

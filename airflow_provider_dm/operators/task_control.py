@@ -23,7 +23,7 @@ class DmTaskControlOperator(BaseOperator):
     """An operator that pauses, resumes or stops the runs of a task, as ``dmctl pause-task``, ``resume-task`` and
     ``stop-task`` do. It waits until the run has obeyed.
 
-    A pause lasts until a person resumes the task: no DAG run takes it back. A stop also releases the files that the
+    A pause lasts until a person resumes the task: no DAG run withdraws it. A stop also releases the files that the
     task keeps in the relay logs of its sources; its checkpoint in the target remains.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
@@ -57,7 +57,7 @@ class DmTaskControlOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Ask for the stage and wait for it. Raises AirflowException (retry), AirflowFailException."""
+        """Request the stage and wait for it. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.task_control import control

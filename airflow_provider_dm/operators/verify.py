@@ -38,7 +38,7 @@ class DmVerifyOperator(DmSparkAppOperator):
     writes = False
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a result that does not say "verified": it is not one. The app fails by itself when rows differ."""
+        """Refuse a result without "verified". The app itself fails if rows differ."""
         if result.get("verified") is not True:
             raise AirflowFailException(f"the comparison ended without a verdict: {result}")
         return result

@@ -28,14 +28,14 @@ class _Body(BaseModel):
 
 
 class Wish(_Body):
-    """The wish that a task, or one source of it, is paused or resumed."""
+    """The request to pause or resume a task, or one source of it."""
 
     task: str
     source: str | None = None
 
 
 class Decision(_Body):
-    """A decision about one DDL of a lock. `owner`: whose DDL is run."""
+    """A decision about one DDL of a lock. `owner`: the source whose DDL is executed."""
 
     lock: str
     number: int
@@ -45,7 +45,7 @@ class Decision(_Body):
 
 
 class AtStatement(_Body):
-    """What happens at the DDL statement that a source is paused at: `place` is the place that the person saw."""
+    """The treatment of the DDL statement at which a source is paused; `place`: as the person saw it."""
 
     task: str
     source: str
@@ -55,7 +55,7 @@ class AtStatement(_Body):
 
 
 class Purge(_Body):
-    """Relay files to remove: everything before the first file that stays."""
+    """Relay files to remove: all before the first file that is kept."""
 
     source: str
     sub_dir: str
@@ -85,13 +85,13 @@ def decide(store: MetaStore, decision: Decision) -> str:
 
 
 def at_statement(store: MetaStore, order: AtStatement) -> str:
-    """Store what happens at the statement, and resume the source if a run is at work.
+    """Store the treatment of the statement, and resume the source if a run is working.
 
     Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `set_stage`.
     """
     sqls = [order.sql] if order.sql.strip() else []
     (subtask,) = chosen_subtasks(store, order.task, [order.source])
-    # A text names no sub-directory of the relay log, and the task may stand in front of another one.
+    # The text has no sub-directory of the relay log, and the task may be before another one.
     at = At() if order.place == str(subtask.error_at) else At(order.place)
     accepted(set_operators(store, order.task, [order.source], at, OperatorKind(order.kind), sqls))
     if live_run(store, order.task) is None:

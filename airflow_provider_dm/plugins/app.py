@@ -26,7 +26,7 @@ from airflow_provider_dm.plugins.documents import Asked, page_document
 
 STATIC: Final = Path(__file__).with_name("static")
 URL_SECONDS: Final = 10.0
-"""How long the connection of the metadata DB is not looked up again: a secrets backend may be slow."""
+"""How long the connection of the metadata DB is cached: a secrets backend may be slow."""
 
 _MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS: Final = {
@@ -41,7 +41,7 @@ _HEADERS: Final = {
 
 
 class Metadata:
-    """The open metadata DB of this process; another one once the connection is another."""
+    """The open metadata DB of this process, opened again when the connection changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

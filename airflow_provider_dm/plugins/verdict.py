@@ -3,8 +3,8 @@
 It reads the documents of `query-status` and `shard-ddl-lock`, so that page and command line never disagree.
 
     level     what it means for a person
-    bad       nothing goes on until a person acts
-    warn      rows are late or held back, or a person has paused it; it may go on by itself
+    bad       a person has to act
+    warn      rows are late or held, or a person has paused it; it may continue by itself
     busy      it works towards being in sync
     good      it is in sync
     idle      nothing runs, and nothing failed
@@ -86,7 +86,7 @@ def _failed(error: Json, resumes_in: float | None) -> Verdict:
 
 
 def _happened(error: Json) -> str:
-    """Return what happened: the message of an error ends with the workaround, which the page shows by itself."""
+    """Return what happened, without the workaround at the message's end, which the page shows separately."""
     return f"{error['ErrCode']}: {error['Message'].removesuffix(error['Workaround']).rstrip()}"
 
 
@@ -114,7 +114,7 @@ def _running(subtask: Json, relay: Json | None) -> Verdict:
 def _held_back(sync: Json) -> str:
     waits = [f"{group['target']} waits {group.get('waits') or 'for its DDL'}" for group in sync["unresolvedGroups"]]
     if sync["contested_rows"]:
-        waits.append(f"{sync['contested_rows']:,} rows wait for their places in merged tables")
+        waits.append(f"{sync['contested_rows']:,} rows wait in merged tables")
     held = sync["heldBackSeconds"]
     return "; ".join(waits) + ("." if held is None else f", for {duration(held)}.")
 

@@ -1,4 +1,4 @@
-"""What the sensors have in common that wait for something in the metadata DB, in a worker or in the triggerer."""
+"""The base of sensors that wait for a state in the metadata DB, in a worker or in the triggerer."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MetadataSensor(BaseSensorOperator):
 
     ui_color = "#e6f1f2"
     good: ClassVar[str]
-    """The status of the trigger's event with which the waiting is over."""
+    """The status of the trigger's event that ends the waiting."""
     failures: ClassVar[Mapping[str, type[AirflowException]]]
-    """What is raised at other ones, beside "timeout"."""
+    """The exceptions for other statuses, besides "timeout"."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class MetadataSensor(BaseSensorOperator):
         return found.xcom_value
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
-        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
+        """Handle the trigger's event. Any status that is not known to be good is a failure."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
             event = {"status": self.good if event == "success" else event, "message": "see the trigger's log"}
         status, message = str(event.get("status")), str(event.get("message"))
@@ -69,7 +69,7 @@ class MetadataSensor(BaseSensorOperator):
         raise AirflowException(f"the trigger ended with status {status!r}: {message}")
 
     def _kept(self, context: Context, key: str, make: Callable[[], str]) -> str:
-        """Return a value that holds for one attempt: one that was rescheduled keeps it, a cleared one makes it anew."""
+        """Return a value that is kept within an attempt: also by a rescheduled one; a cleared one computes it again."""
         if not self.reschedule:
             return make()
         state, attempt = context["task_state_store"], str(context["ti"].try_number)
@@ -81,13 +81,13 @@ class MetadataSensor(BaseSensorOperator):
 
     @abstractmethod
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
-        """Return the trigger that goes on, with the arguments that all have in `common`."""
+        """Return the trigger that continues, with the arguments in `common`."""
 
     def _may_end_from_trigger(self) -> bool:
         return self.end_from_trigger and not self.outlets
 
     def _first_look(self, context: Context) -> PokeReturnValue:
-        """Look before deferring: what fails then is skipped where the base would skip it of one that pokes."""
+        """Poll once before deferring: its failures are then skipped as the base does for a poking sensor."""
         try:
             return cast("PokeReturnValue", self.poke(context))
         except AirflowException as error:
@@ -96,7 +96,7 @@ class MetadataSensor(BaseSensorOperator):
             raise
 
     def _defer(self, context: Context) -> None:
-        """Go on in the triggerer, and at its event in `execute_complete`."""
+        """Continue in the triggerer, and at its event in `execute_complete`."""
         poll = max(float(self.poke_interval), 1.0)
         self.defer(
             trigger=self._trigger(

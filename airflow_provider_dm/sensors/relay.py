@@ -45,7 +45,7 @@ class RelayCatchUpSensor(MetadataSensor):
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles, nor with ``soft_fail`` or ``never_fail`` (bool, default True)
-    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+    :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
     Returns the relay's location.
     """
@@ -79,7 +79,7 @@ class RelayCatchUpSensor(MetadataSensor):
         return super()._may_end_from_trigger() and not (self.soft_fail or self.never_fail)
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once. Raises RelayBroken."""
+        """Poll once. Raises RelayBroken."""
         from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded
 
         with translated():
@@ -116,7 +116,7 @@ class RelayCatchUpSensor(MetadataSensor):
 
 
 def end_of_source(conn_id: str, source_id: str) -> Location:
-    """Return where the binlog of a source ends now. Raises as `hooks.relay.goal_at_end`, ConnectionMissing, …"""
+    """Return the current end of a source's binlog. Raises as `hooks.relay.goal_at_end`, ConnectionMissing, …"""
     from airflow_provider_dm.hooks.relay import goal_at_end
     from airflow_provider_dm.operators.inputs import connection_endpoint
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
 LOCKS_KEY: Final = "dm_ddl_locks"
-"""XCom with what was not resolved when the sensor has failed, as `dmctl shard-ddl-lock` shows it."""
+"""XCom with the unresolved locks when the sensor has failed, in the format of `dmctl shard-ddl-lock`."""
 LONGEST_DDL: Final = 2000
 """Characters of one statement in an XCom."""
 
 
 class ShardDdlDiffers(AirflowFailException):
-    """Shards have made different DDL: a person has to decide, and a retry would see the same."""
+    """Shards have executed different DDL: a person has to decide, and a retry would fail in the same way."""
 
 
 class ShardDdlLockSensor(MetadataSensor):
@@ -50,7 +50,7 @@ class ShardDdlLockSensor(MetadataSensor):
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+    :param poke_interval: seconds between two polls (timedelta | float, default 10)
     """
 
     good = "resolved"

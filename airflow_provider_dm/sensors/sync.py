@@ -138,7 +138,7 @@ class SyncLagSensor(_SourcesSensor):
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+    :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
     Returns the lag in seconds, by source.
     """
@@ -180,7 +180,7 @@ class CheckpointPassedSensor(_SyncSensor):
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+    :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
     Returns the location that is applied, by source.
     """
@@ -234,7 +234,7 @@ class NoRowsHeldBackSensor(_SourcesSensor):
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
     :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too; not used with
         ``outlets``, which only a worker handles (bool, default True)
-    :param poke_interval: seconds between two looks (timedelta | float, default 10)
+    :param poke_interval: seconds between two polls (timedelta | float, default 10)
 
     Returns the sources, each with null.
     """

@@ -50,8 +50,8 @@ class MetadataTrigger(BaseTrigger):
     """The base of those triggers that look at the metadata DB again and again. Each is a dataclass of its arguments.
 
     :param dm_meta_conn_id: connection of the metadata DB
-    :param poll_interval: seconds between two looks
-    :param first_delay: seconds before the first look
+    :param poll_interval: seconds between two polls
+    :param first_delay: seconds before the first poll
     """
 
     dm_meta_conn_id: str | None

@@ -57,7 +57,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
                     return {"status": "timeout", "message": f"the relay of {self.source_id} did not catch up: {why}"}
                 case Behind(why):
                     self.log.info("%s", why)
-        raise AssertionError("looks have no end")
+        raise AssertionError("the loop has no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
         if not self.end_from_trigger:
@@ -132,15 +132,15 @@ class RelayWatchTrigger(MetadataTrigger):
             status = row[0]
             if status is not None and time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
-                said = "the relay of %s, process %s on %s: %s"
-                self.log.info(said, self.source_id, status.pid, status.host, doing(status))
-        raise AssertionError("looks have no end")
+                line = "the relay of %s, process %s on %s: %s"
+                self.log.info(line, self.source_id, status.pid, status.host, doing(status))
+        raise AssertionError("the loop has no end")
 
 
 def decide(
     status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
 ) -> Event | None:
-    """Return what a worker has to be told about this relay; None: nothing, it goes on. Pure."""
+    """Return the event for a worker about this relay; None to continue watching. Pure."""
     from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
 
@@ -154,7 +154,7 @@ def decide(
         case health.Failed(error):
             return {"status": "failed", "error": error}
         case health.Finished():  # an adopted one, that had a goal of its own
-            return {"status": "gone", "message": "it ended where it was told to", "deaths": 0}
+            return {"status": "gone", "message": "it ended at its goal", "deaths": 0}
         case health.Gone(why):
             ended_at = now - (health.age_of(status) if status is not None else 0.0)
             return {"status": "gone", "message": why, "deaths": health.deaths_after(life, ended_at)}

@@ -84,7 +84,7 @@ class RunWatchTrigger(MetadataTrigger):
                     silent = True
                 case _:
                     return {"status": "ended", "run_id": self.run_id}
-        raise AssertionError("looks have no end")
+        raise AssertionError("the loop has no end")
 
     async def _stop(self, deadline: float) -> None:
         """Ask the run to stop until it has ended; a source that has not reported yet cannot be asked before."""

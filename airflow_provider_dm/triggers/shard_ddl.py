@@ -48,7 +48,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
                     return {"status": "timeout", "message": why, "locks": list(locks)}
                 case Waits(why) | Differs(why):
                     self.log.info("%s", why)
-        raise AssertionError("looks have no end")
+        raise AssertionError("the loop has no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
         # What fails is for a worker to say: whether there are retries depends on what it was.

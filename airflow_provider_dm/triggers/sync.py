@@ -57,7 +57,7 @@ class SyncStateTrigger(MetadataTrigger):
                     return {"status": "timeout", "message": why}
                 case NotYet(why):
                     self.log.info("%s", why)
-        raise AssertionError("looks have no end")
+        raise AssertionError("the loop has no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
         # What fails is for a worker to raise: Airflow's retries apply there.

@@ -209,7 +209,7 @@ def test_a_server_of_another_flavour(mariadb_source: Server, connection: Define)
     connection("replica", **database(mariadb_source, extra={"flavour": "mysql"}))
     ok, said = DmDatabaseHook("replica").test_connection()
     assert not ok
-    assert "is mariadb; its connection says that it is mysql" in said
+    assert "is mariadb; its connection has the flavour mysql" in said
 
 
 def test_a_session_is_pinned(mariadb_source: Server, connection: Define) -> None:

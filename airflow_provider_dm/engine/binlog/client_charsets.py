@@ -1,13 +1,13 @@
-"""Text that a client sent, by the id of its connection's collation.
+"""Text in a client's charset, given by the id of its connection's collation.
 
-A statement stands in the log as its session sent it, in a charset whose characters may end in a backslash or a quote
-(gbk, big5, sjis): it is cut into characters first, and each is read for itself. Where Python and the servers do not
-take a character for the same one, or Python has no codec, UNSURE stands for it: enough to tell where names, strings and
-comments end, and it says of a name that it is not known.
+The log has a statement as its session sent it, in a charset whose characters may end in a backslash or a quote (gbk,
+big5, sjis): it is split into characters first, and each is decoded separately. If Python and the servers decode a
+character differently, or Python has no codec, it becomes UNSURE: that suffices to find the ends of names, strings and
+comments, and marks a name as unknown.
 
-The ids are those of MySQL 5.7 to 9.7 and of MariaDB 10.2 to 11.8, of which none means two charsets:
-`information_schema.COLLATIONS` of the one, `COLLATION_CHARACTER_SET_APPLICABILITY` of the other. An id that is not
-here is one of a server to come; of its text only ASCII is read.
+The ids are those of MySQL 5.7 to 9.7 and of MariaDB 10.2 to 11.8, none of which has two charsets:
+`information_schema.COLLATIONS` of the one, `COLLATION_CHARACTER_SET_APPLICABILITY` of the other. A missing id is of a
+future server; only ASCII is decoded then.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def header_of(event: memoryview) -> EventHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class StreamPosition:
     """A position in the stream: upstream position `cursor` of `file`, of which we have `size` bytes (0: no file)."""
 
     file: BinlogFile
@@ -88,40 +88,40 @@ class Turn:
 Decision = Step | Turn
 
 
-def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
+def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     """Decide on an event. `body`: its bytes after the header, without checksum; only needed for rotate events.
 
     Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.
     """
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
-        return _turn(body, stand)
+        return _turn(body, at)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
         return Step.DROP
     if header.code == START_ENCRYPTION and header.log_position == 0:
         return Step.DROP  # MariaDB repeats it after the repeated format description
-    if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or stand.cursor != BINLOG_HEADER_SIZE):
+    if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or at.cursor != BINLOG_HEADER_SIZE):
         return Step.DROP  # the dump began later in the file; the event describes the format of the following ones
-    if header.log_position and header.log_position != (stand.cursor + header.size) & 0xFFFF_FFFF:
-        raise StreamHasHole(str(stand.file), stand.cursor, header.log_position - header.size)
-    if stand.cursor < stand.size:
+    if header.log_position and header.log_position != (at.cursor + header.size) & 0xFFFF_FFFF:
+        raise StreamHasHole(str(at.file), at.cursor, header.log_position - header.size)
+    if at.cursor < at.size:
         return Step.COMPARE
-    if stand.size == 0:
-        return _first(header, stand)
-    if stand.cursor > stand.size:
-        raise StreamHasHole(str(stand.file), stand.size, stand.cursor)
+    if at.size == 0:
+        return _first(header, at)
+    if at.cursor > at.size:
+        raise StreamHasHole(str(at.file), at.size, at.cursor)
     return Step.APPEND
 
 
-def _first(header: EventHeader, stand: Stand) -> Decision:
-    if header.code != FORMAT_DESCRIPTION or stand.cursor != BINLOG_HEADER_SIZE:
-        raise StreamHasHole(str(stand.file), BINLOG_HEADER_SIZE, stand.cursor)
+def _first(header: EventHeader, at: StreamPosition) -> Decision:
+    if header.code != FORMAT_DESCRIPTION or at.cursor != BINLOG_HEADER_SIZE:
+        raise StreamHasHole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
     return Step.CREATE
 
 
-def _turn(body: bytes, stand: Stand) -> Turn:
+def _turn(body: bytes, at: StreamPosition) -> Turn:
     file, position = named_by(body)
-    if file not in (stand.file, stand.file.next()) or (file != stand.file and not stand.size):
-        raise FileSequenceBroken(str(stand.file), str(file))
+    if file not in (at.file, at.file.next()) or (file != at.file and not at.size):
+        raise FileSequenceBroken(str(at.file), str(file))
     return Turn(file, position)
 
 

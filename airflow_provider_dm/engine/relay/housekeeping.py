@@ -102,7 +102,7 @@ class Housekeeper:
                 look_at = time.monotonic() + self._every
 
     def _obey(self) -> None:
-        """Carry out a purge that somebody has ordered. A metadata DB that does not answer is asked again."""
+        """Carry out a purge that was ordered. If the metadata DB is not reachable, retry."""
         with self._looking, TransientErrorsLogged(log.debug):
             obey(self.store, self.spec.source.config.source_id, self._root)
 

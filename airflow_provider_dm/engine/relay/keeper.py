@@ -1,6 +1,6 @@
 """Supervision of one relay: it is started if its directory has no writer, and restarted when it dies.
 
-The end of a relay's process is one value, whoever started it:
+The end of a relay's process is one value for all starters:
 
     AsAsked   it has caught up, or was requested to end   exit code 0
     Locked    another relay writes to the directory       2, with RelayLocked

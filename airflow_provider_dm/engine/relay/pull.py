@@ -1,4 +1,4 @@
-"""The pull loop of one connection: events from the stream to the writer, until it is told to stop.
+"""The pull loop of one connection: events from the stream to the writer, until it is stopped.
 
 Runs of plain events are written in one call; all other events are handled one by one by `decide.decide`. After a
 reconnect the stream starts before the end of the file; the bytes that the file already has are compared.
@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE,
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import Stand, Step, Turn, decide, header_of
+from airflow_provider_dm.engine.relay.decide import Step, StreamPosition, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, CARRIED
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
@@ -83,7 +83,7 @@ class Puller:
     def _one(self, event: memoryview) -> None:
         header = header_of(event)
         body = self._checked_body(event, header)
-        match decide(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
+        match decide(header, body, StreamPosition(self.writer.file, self.cursor, self.writer.size)):
             case Step.DROP:
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)

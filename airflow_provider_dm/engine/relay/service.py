@@ -1,7 +1,7 @@
 """One source's relay, from start to stop: recover, connect, pull, report, reconnect.
 
 Step 1: take the directory's lock. Step 2: connect, and identify the server. Step 3: continue the held log (cut back to
-a transaction boundary) or begin a first file (`opening`). Step 4: pull until told to stop. A transient error (a lost
+a transaction boundary) or begin a first file (`opening`). Step 4: pull until stopped. A transient error (a lost
 connection, a restart of the upstream) leads back to step 2 after a growing delay with jitter, a full disk after there
 is space again; any other error ends the relay. It may be killed at any moment: all state is in the files.
 """
@@ -75,7 +75,7 @@ _ROOM: Final = (1 << 20, 64 << 20)
 @dataclass(frozen=True)
 class RelayResult:
     stage: Stage
-    """Finished: caught up as requested; Stopped: told to stop."""
+    """Finished: caught up as requested; Stopped: stopped on request."""
     location: Location | None
 
 

@@ -9,9 +9,9 @@ from airflow_provider_dm.engine.relay.decide import (
     BinlogNameRefused,
     Decision,
     FileSequenceBroken,
-    Stand,
     Step,
     StreamHasHole,
+    StreamPosition,
     Turn,
     decide,
     header_of,
@@ -24,7 +24,7 @@ GIB = 1 << 30
 
 
 def decided(data: bytes, *, cursor: int, size: int) -> Decision:
-    return decide(header_of(memoryview(data)), data[19:-4], Stand(FILE, cursor, size))
+    return decide(header_of(memoryview(data)), data[19:-4], StreamPosition(FILE, cursor, size))
 
 
 def test_a_fake_rotate_turns_to_its_file() -> None:

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.binlog.kernels.lanes import LANE, load_lane, sto
 from airflow_provider_dm.engine.binlog.kernels.machine import load1, load2, load4, load8
 
 PLAIN, MARKED, SPECIAL = 0, 1, 2
-"""What a kind of event is: bytes; bytes of which the place is told; not for here."""
+"""The treatment of an event: bytes; bytes whose location is reported; not supported here."""
 
 _PREFIX: Final = 5  # bytes of a packet before the event: length, sequence number, status
 _LENGTH, _STATUS = uint64(0xFFFFFF), uint64(32)

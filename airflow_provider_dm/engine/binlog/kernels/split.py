@@ -1,9 +1,9 @@
-"""Events to row images: which rows changed, and where their images lie. The plain twin is `rows`.
+"""Events to row images: which rows changed, and the positions of their images. The plain twin is `rows`.
 
-One call walks over as many events as the buffer holds. It verifies every checksum, remembers which table each map's
-number stands for, and cuts rows events into images by the lengths of their cells; it looks at no value. In front of an
-event that is not exactly ordinary (an unknown map, a partial row, an envelope, a checksum that is wrong, a length that
-does not add up) it stops with LOOK, and the twin takes that event.
+One call processes as many events as the buffer holds. It verifies every checksum, records the table of each table map's
+number, and splits rows events into images by the lengths of their cells; it reads no value. Before an event that is not
+ordinary (an unknown map, a partial row, an envelope, a wrong checksum, an inconsistent length) it stops with LOOK, and
+the twin processes that event.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any
 
 @njit(forceinline=True)
 def _place_of(number: int, numbers: Any, count: int) -> int:
-    """Return where a table's number stands among those in force; `count`: nowhere."""
+    """Return the index of a table's number among the current ones; `count` if it is missing."""
     for index in range(count):
         if numbers[index] == number:
             return index
