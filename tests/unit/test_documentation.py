@@ -17,6 +17,11 @@ LINK = re.compile(r"\]\((?!https?:)(?P<target>[^)\s]+)\)")
 OF_THE_SYSTEM = {"sudo", "python3", ".", "umask", "cat", "cd", "git", "export", "tiup", "echo", "mv", "airflow"}
 """Programs of other people; tests/airflow has `airflow`."""
 
+FILES = [
+    f"/{file.relative_to(ROOT)}"
+    for folder in ("airflow_provider_dm", "spark_apps", "tests", "dags", "docker")
+    for file in (ROOT / folder).rglob("*.py")
+]
 COMMANDS = [
     pytest.param(words, id=f"{block.page.name}: {' '.join(words)}"[:90])
     for block in blocks()
@@ -70,6 +75,13 @@ def test_every_error_that_a_page_names_exists() -> None:
     codes = {kind.code for kind in every_error()} | {"DM-1234"}  # the example of concepts.md
     named = {(page.name, code) for page in PAGES for code in re.findall(r"DM-\d{4}", page.read_text())}
     assert {(page, code) for page, code in named if code not in codes} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    """A path counts from the repository, the package or the engine; a name alone is any file's."""
+    named = set(re.findall(r"`((?:[\w-]+/)*\w+\.py)`", page.read_text()))
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in FILES)] == []
 
 
 def test_the_readme_leads_to_every_page() -> None:
