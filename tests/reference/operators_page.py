@@ -1,16 +1,17 @@
-"""docs/reference/operators.md: operators, sensors and the task group, from their docstrings.
+"""docs/reference/operators.md: operators, sensors, the task group and event triggers, from their docstrings.
 
 `tests/airflow/test_reference.py` holds the docstrings against the signatures.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_dm.get_provider_info import get_provider_info
 from tests.reference.markdown import cell, head, page, table
@@ -44,6 +45,7 @@ def operators() -> list[type[BaseOperator]]:
 
 def operators_page() -> str:
     from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
+    from airflow_provider_dm.triggers import events
 
     documented: list[type] = [*operators(), DmMigrationTaskGroup]
     uses = Counter(row for one in documented for row in _arguments(one))
@@ -58,19 +60,37 @@ def operators_page() -> str:
             if room in one.__module__:
                 lines += _class(one, common)
     lines += ["## Task group", "", *_class(DmMigrationTaskGroup, common)]
+    lines += ["## Event triggers, for an `AssetWatcher`", ""]
+    for trigger in (events.RelayAdvancedEventTrigger, events.CaughtUpEventTrigger, events.DdlLockEventTrigger):
+        lines += [*_prose(trigger), *table(COLUMNS[:-1], _fields(trigger))]
     return page(lines)
 
 
+def _fields(trigger: type[Any]) -> Iterator[Row]:
+    """Yield the arguments of a trigger, which are the fields of a dataclass; the docstrings of its bases count, too."""
+    docs = "\n\n".join(_doc(one) for one in trigger.__mro__ if one.__module__.startswith("airflow_provider_dm."))
+    meanings = dict(re.findall(r":param (\w+):(.*?)(?=:param|\n\n|$)", docs, re.DOTALL))
+    for one in dataclasses.fields(trigger):
+        given = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+        default = "required" if given is dataclasses.MISSING else f"`{given}`"
+        yield f"`{one.name}`", cell(_line(meanings[one.name])), cell(f"`{one.type}`"), default
+
+
 def _class(documented: type, common: Sequence[Row]) -> list[str]:
-    prose = [_line(part) for part in _doc(documented).split("\n\n") if not part.startswith(":param")]
-    lines = [f"### {documented.__name__}", "", f"`from {documented.__module__} import {documented.__name__}`", ""]
-    for part in prose:
-        lines += [part, ""]
+    lines = _prose(documented)
     rows = _arguments(documented)
     own = [row for row in rows if row not in common]
     lines += table(COLUMNS, own) if own else []
     shared = ", ".join(row[0] for row in rows if row in common)
     return [*lines, f"Arguments of several classes: {shared}.", ""] if shared else lines
+
+
+def _prose(documented: type) -> list[str]:
+    lines = [f"### {documented.__name__}", "", f"`from {documented.__module__} import {documented.__name__}`", ""]
+    for part in _doc(documented).split("\n\n"):
+        if not part.startswith((":param", "Other arguments: see")):
+            lines += [_line(part), ""]
+    return lines
 
 
 def _arguments(documented: type) -> list[Row]:
