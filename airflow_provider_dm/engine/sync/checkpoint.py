@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import TargetWentBack
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
-from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said
+from airflow_provider_dm.engine.target.table_definitions import explicit_sql, load_definitions, load_schema_collations
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 log = logging.getLogger(__name__)
@@ -223,7 +223,9 @@ class DmPoints:
         if self._server is None:
             with connected(self.source.spec.endpoint.resolve()) as upstream:
                 self._server = server_of(upstream)
-        infos = self._infos.of(self._server, {name: said(known[name]) for name in tables if name in known}, collations)
+        infos = self._infos.of(
+            self._server, {name: explicit_sql(known[name]) for name in tables if name in known}, collations
+        )
         return {name: infos.get(name) for name in sorted(tables)}
 
     def _is_writable(self) -> bool:

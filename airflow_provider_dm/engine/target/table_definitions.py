@@ -53,7 +53,7 @@ class Definition:
     by_hand: bool = False
 
 
-def said(definition: Definition) -> str:
+def explicit_sql(definition: Definition) -> str:
     """Return the text, with the table's collation added if it is known and the text has neither it nor a charset."""
     if not definition.collation or "COLLATE" in definition.create_sql.upper():
         return definition.create_sql

@@ -65,7 +65,7 @@ class ByHand:
         return next_injection(self.known, lo)
 
     def passed(self, applied: Location) -> None:
-        """Note what the target is behind. A metadata DB that does not answer is told another time."""
+        """Record the location up to which the target is applied. An unreachable metadata DB gets it another time."""
         if not self.known:
             return
         try:

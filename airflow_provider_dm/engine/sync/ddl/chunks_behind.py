@@ -1,8 +1,9 @@
 """The chunks of a load behind a DDL statement: what it leaves covered of the tables that it drops, renames or alters.
 
-Coverage goes with the name, and ends with the table. Where the key changes by which a table is copied, what is covered
-cannot be told by the new key: an unmerged target table is emptied and copied anew, in one chunk. That cannot be done in
-a merged one, whose rows are others' as well. A key whose columns become larger integers stays in its order.
+Coverage belongs to the table's name, and ends with the table. If the key changes by which a table is copied, the
+covered rows cannot be expressed by the new key: an unmerged target table is emptied and copied again, in one chunk.
+That is not possible in a merged table, which has rows of others. A key whose columns become larger integers keeps its
+order.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName,
 
 
 def copied_by(table: Table) -> object:
-    """Return what a table's rows are ordered by, and told apart; None where they cannot be copied in such an order."""
+    """Return the order and the identity of a table's rows; None if they cannot be copied in such an order."""
     order = KeyOrder.of(table)
     if order is None:
         return None

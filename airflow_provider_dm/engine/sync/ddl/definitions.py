@@ -24,10 +24,10 @@ from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.table_definitions import (
     Definition,
+    explicit_sql,
     load_definitions,
     load_schema_collations,
     load_views,
-    said,
     save_definitions,
 )
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, put_table_schemas
@@ -50,7 +50,7 @@ class DefinitionUnusable(DmError):
 
 
 def load_tables(source: SyncSource) -> SubtaskTables:
-    """Return the tables as they are where the frontier stands; the tracker lacks those that it has no model of."""
+    """Return the tables at the frontier; the tracker lacks those that it has no model of."""
     connection, ref = target_connection(source.target), source.fence.ref
     schemas = tuple(
         one for one in load_table_schemas(connection, ref) if source.rules.block_allow.allows(one.table.name)
@@ -85,7 +85,7 @@ def _of_today(upstream: Connection, lacking: list[TableSchema]) -> dict[TableNam
 def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Tracker:
     name = schema.table.name
     try:
-        found = tracker.with_table(name, said(definition))
+        found = tracker.with_table(name, explicit_sql(definition))
         if found.table(name) == schema.table:
             return found
     except CannotTrack as error:
@@ -127,7 +127,7 @@ def _read_by(
     tracker: Tracker, name: TableName, definition: Definition, schema: TableSchema | None, source: SyncSource
 ) -> TableSchema:
     try:
-        table = tracker.with_table(name, said(definition)).table(name)
+        table = tracker.with_table(name, explicit_sql(definition)).table(name)
     except CannotTrack as error:
         raise DefinitionUnusable(str(name), str(error)) from None
     if schema is None:

@@ -113,7 +113,7 @@ def operator_for(
 def next_injection(operators: Iterable[Operator], lo: Location) -> Location | None:
     """Return the first place behind `lo` at which statements are to be injected by place: an epoch must end there.
 
-    Where it turns out to be inside a transaction, or that of a DDL, `operator_for` is who finds it, or nobody.
+    If it turns out to be inside a transaction, or at a DDL, only `operator_for` can find it.
     """
     places = (one.place for one in _injections(operators) if isinstance(one.place, Location))
     behind = (place for place in places if compare(place, lo) is Order.AFTER)
@@ -164,7 +164,7 @@ def named_place(text: str, subtask: SubtaskStatus) -> Location:
         case Order.UNRELATED:
             raise BinlogPosInvalid(text, f"the task reads {applied}, which is in another log")
         case Order.BEFORE:
-            raise BinlogPosInvalid(text, f"the task has passed it, and stands at {applied}")
+            raise BinlogPosInvalid(text, f"the task has passed it, and is at {applied}")
         case Order.SAME | Order.AFTER:
             return place
 

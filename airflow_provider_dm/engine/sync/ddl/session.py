@@ -36,19 +36,19 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tu
 
     `flavours`: of the source and of the target. Raises ValuesDiffer, CannotFollow, and what connecting raises.
     """
-    said = ddl.session
+    session = ddl.session
     found = [
         Setting("sql_mode", mode_text(ddl.sql_mode, *flavours)),
-        Setting("timestamp", ddl.timestamp + (said.microseconds or 0) / 1_000_000),
-        Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
+        Setting("timestamp", ddl.timestamp + (session.microseconds or 0) / 1_000_000),
+        Setting("explicit_defaults_for_timestamp", 1),  # the statement explicitly has all that this decides
     ]
-    if said.time_zone is not None and need:
-        zone = said.time_zone.decode("ascii", "replace")
+    if session.time_zone is not None and need:
+        zone = session.time_zone.decode("ascii", "replace")
         if zone.upper() == _SYSTEM:
             zone = _offset_of_machine(need, ddl.timestamp, source)
         found.append(Setting("time_zone", zone))
-    if said.auto_increment is not None:
-        increment, offset = said.auto_increment
+    if session.auto_increment is not None:
+        increment, offset = session.auto_increment
         found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
     return found
 

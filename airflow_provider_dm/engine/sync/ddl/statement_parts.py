@@ -124,7 +124,7 @@ def check_same_everywhere(
 
 
 def check_shows(name: TableName, before: TableDefinition, after: TableDefinition) -> None:
-    """Refuse columns that swap names as well as places: by its looks nobody can tell whether that was done.
+    """Refuse columns that swap names as well as positions: the definition does not show whether that was executed.
 
     A run that dies behind it would do it again, which undoes it (see the journal). Raises CannotFollow.
     """

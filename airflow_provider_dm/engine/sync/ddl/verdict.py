@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupport
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.event_filter import Verdict as Said
+from airflow_provider_dm.engine.rules.event_filter import Verdict as FilterVerdict
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import PassOver
 from airflow_provider_dm.engine.schema.charsets import UNSURE
 
@@ -48,7 +48,7 @@ _ON_TABLES: Final = re.compile(
 
 AFTER_DDL: Final = (
     "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
-    'or let another statement stand for it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
+    'or replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
     f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
 )
 
@@ -149,31 +149,33 @@ def _folded(table: TableName) -> TableName:
 
 
 def judge_ddl(
-    said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
+    statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
 ) -> Verdict:
-    """Return what a statement of the log is to the task. `said`: what it says, or what is left of that.
+    """Return what a statement of the log is to the task. `statement`: as parsed, or the error with what is certain.
 
     `tables`: those of the task that the source has there.
     """
     ours = _Ours(rules, frozenset(tables))
-    if isinstance(said, NotRead):
-        return _of_tables(said.about.tables, ours, if_not_exists=said.about.if_not_exists)
-    if isinstance(said, Unreadable):
+    if isinstance(statement, NotRead):
+        return _of_tables(statement.about.tables, ours, if_not_exists=statement.about.if_not_exists)
+    if isinstance(statement, Unreadable):
         if _stays_in_excluded_schema(ddl, rules):
             return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
-        return Concerns(str(said))
-    return _judge(said, ours)
+        return Concerns(str(statement))
+    return _judge(statement, ours)
 
 
-def is_left_out(said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
-    """Tell whether a statement that is not understood is left out by its text: by rules about everything, or about its
-    tables, as far as these are known."""
-    known = rules.of_ddl(said.about.tables, (), ddl.sql) if isinstance(said, NotRead) else Said.DO
-    return ddl.undecoded is None and Said.IGNORE in (known, rules.of_text(ddl.sql))
+def is_left_out(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
+    """Return True if a statement that cannot be parsed is ignored because of its text: by rules for all tables, or for
+    its tables, as far as these are known."""
+    known = FilterVerdict.DO
+    if isinstance(statement, NotRead):
+        known = rules.of_ddl(statement.about.tables, (), ddl.sql)
+    return ddl.undecoded is None and FilterVerdict.IGNORE in (known, rules.of_text(ddl.sql))
 
 
 def stop_error(ddl: DdlStatement, why: str, way_out: str = AFTER_DDL) -> DdlNotSupported:
-    """Return the error for a statement that is not followed. `why`: what stands in the way."""
+    """Return the error for a statement that is not executed. `why`: the reason."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",

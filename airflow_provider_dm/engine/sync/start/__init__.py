@@ -1,1 +1,1 @@
-"""Where a sync begins: by `meta`, by DM's checkpoint, or where it stood; its first plan, and its goal."""
+"""The start of a sync: by `meta`, by DM's checkpoint, or at its own checkpoint; its first plan, and its goal."""

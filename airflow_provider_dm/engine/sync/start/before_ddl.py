@@ -258,8 +258,8 @@ class _Trace:
             trace._columns(specs)
             trace._keys(specs)
             trace.converted |= any(isinstance(one, ConvertCharset) for one in specs)
-            said = {name for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
-            trace.defaults |= trace.converted or not said.isdisjoint(("CHARSET", "COLLATE"))
+            names = {name for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
+            trace.defaults |= trace.converted or not names.isdisjoint(("CHARSET", "COLLATE"))
         return trace
 
     def had_key(self, key: Key) -> bool:

@@ -1,15 +1,15 @@
-"""Where an incremental task begins: `meta` of its source, proven before anything of it counts.
+"""The start of an incremental task: the `meta` of its source, which is verified before it is stored.
 
-A task that copies has its start from the copy. This one is told where to begin, and may be told wrong. So nothing is
-committed until a transaction is seen to begin there, in the log that the sync will read; and as long as nothing is
-applied, a corrected `meta` takes the place of the one before. Without `meta` nobody knows what the target holds.
+A task with a copy has its start from the copy. The start of this task is configured, and may be wrong. So nothing is
+committed until a transaction is found to begin there, in the log that the sync will read; and as long as nothing is
+applied, a corrected `meta` replaces the previous one. Without `meta` the contents of the target are unknown.
 
-Rows are decoded by the schema at the start, which past.py finds, and the DDL behind it is followed. The target's rows
-may be newer than the start, as when somebody has copied them: until where the log ends today, and for some log time
-behind that, rows are written over what is there (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
+Rows are decoded by the schema at the start, which past.py determines, and later DDL is executed. The target's rows may
+be newer than the start, for example if a person has copied them: up to the current end of the log, and for some log
+time after it, changes overwrite existing rows (sync/safe_mode). With `safe-mode-duration: 0s` the start is exact.
 
-The sources of one run begin together, before the first of them applies anything: the target then knows of each merged
-table which source tables feed it.
+The sources of one run start together, before the first of them applies anything: the target then has, for each merged
+table, the source tables that feed it.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class Announcer:
     def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
         """Say that the log is needed from there on; None: maybe all of it, until more is known.
 
-        `needed`: from this earlier place on. `again`: it was said before, if maybe to another metadata DB, and one that
-        does not answer stops nobody.
-        Raises Fenced, and what the store raises.
+        `needed`: from this earlier location on. `again`: it was reported before, possibly to another metadata DB, so an
+        unreachable one does not stop the start.
+        Raises Fenced, and the errors of the store.
         """
 
         def write() -> None:
@@ -159,7 +159,7 @@ class Announcer:
         run_transaction(self.source.target, body)
 
 
-def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence[Stand], *, copied: bool) -> bool:
+def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, frontier: Sequence[Stand], *, copied: bool) -> bool:
     """Tell whether `meta` counts: nothing was begun, or nothing is applied and `meta` is another one since.
 
     `copied`: the task has had a full load, whose start counts.
@@ -169,7 +169,7 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
     start, wanted = subtask.start, config.start
     if copied or wanted is None or (wanted.file, wanted.position) == (start.file, start.position):
         return False
-    return bool(stands) and set(extent(stands)) == {start.sort_key}
+    return bool(frontier) and set(extent(frontier)) == {start.sort_key}
 
 
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
@@ -196,7 +196,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
 def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
     config, ref = source.config, source.fence.ref
     connection = target_connection(source.target)
-    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    subtask, frontier = read_subtask(connection, ref), read_all_stands(connection, ref)
     checkpoint = to_take_over(connection, ref, config.mode, subtask)
     if checkpoint is not None:
         by_gtid = source.spec.config.enable_gtid
@@ -205,7 +205,7 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         return [_Beginning(source, start.configured(), None, Announcer(source, store), start)]
     if config.mode is not TaskMode.INCREMENTAL:
         return []
-    if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
+    if not is_to_begin(config, subtask, frontier, copied=bool(load_chunks(connection, ref))):
         return []
     if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
         return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only

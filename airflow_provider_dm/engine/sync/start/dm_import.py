@@ -1,16 +1,16 @@
-"""A task of DM that goes on here: what its checkpoint (target/dm_checkpoint.py) says is where a subtask begins.
+"""Taking over a task of DM: the start of a subtask by DM's checkpoint (target/dm_checkpoint.py).
 
-    global point          where the log is read from. Position and GTID set have to agree; with `enable-gtid` the set
-                          counts, and the place is looked for by it where the files are another server's by now
-    table point behind    the table's rows (and its DDL) up to there are in the target, so they are passed over
-    exit_safe             up to there changes may be in the target already; none: up to where the log ends today
-    table_info            the table where its point is, if DDL lies behind that; else the source's own of today
+    global point          the location from which the log is read. Position and GTID set have to agree; with
+                          `enable-gtid` the set counts, and is used to find the location in another server's files
+    later table point     the table's rows (and its DDL) up to there are in the target, so they are skipped
+    exit_safe             changes up to there may be in the target already; none: up to the current end of the log
+    table_info            the table at its point, if DDL follows it; otherwise the source's current table
 
-What lies between the places and that end is written over what is there (sync/safe_mode). A table without a key cannot
-be: it is taken over only where DM was stopped in peace, and all is known to be applied up to one place.
+Changes between these points and that end overwrite existing rows (sync/safe_mode). A table without a key cannot be
+overwritten: it is taken over only if DM was stopped cleanly, and everything is applied up to one location.
 
-DM's points name places as it has seen them, maybe in its own relay log (`mysql-bin|000002.000003`), which counts
-sub-directories from its own beginning. They are compared with each other as DM does, and then found in our log.
+DM's points are in its own notation, possibly of its own relay log (`mysql-bin|000002.000003`), which counts
+sub-directories from its own beginning. They are compared with each other as in DM, and then located in this log.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class DmStart:
     def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
         """Return the same under the names that the source has, without tables that the rules leave out."""
         rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # an exact name counts before another
-        named = {source_name(told, tables): one for told, one in rows}
+        named = {source_name(written, tables): one for written, one in rows}
         left_out = [str(name) for name in named if not allows(name)]
         if left_out:
             log.info("points of DM's checkpoint are of tables that the task leaves out now: %s", ", ".join(left_out))
@@ -143,16 +143,16 @@ class DmStart:
         """Tell whether a place that lies between two transactions is DM's; where it is not, but may be looked for by
         its GTID set: False. Raises CheckpointUnusable.
         """
-        said = self.checkpoint.point.gtid_set
-        if not said:
+        gtid_set = self.checkpoint.point.gtid_set
+        if not gtid_set:
             return True
-        wanted, found = GtidSet.of_text(said), GtidSet.of_text(start.gtid_set) if start.gtid_set else None
+        wanted, found = GtidSet.of_text(gtid_set), GtidSet.of_text(start.gtid_set) if start.gtid_set else None
         if self.by_gtid:
             return found is not None and found.contains(wanted) and wanted.contains(found)
         if found is None or not found.contains(wanted):
             raise self.checkpoint.unusable(
                 f"its position and its GTID set do not agree: before {start} the source has "
-                f"{start.gtid_set or 'none'}, and DM says {said}"
+                f"{start.gtid_set or 'none'}, but DM's is {gtid_set}"
             )
         return True
 
@@ -210,7 +210,7 @@ class DmStart:
         there = point.place
         if there is not None and self._is_of_this_log(point, start):
             found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
-            GtidSet.of_text(found.gtid_set)  # what nobody can read must not be met after a failover
+            GtidSet.of_text(found.gtid_set)  # an invalid set must not be found only after a failover
         elif point.gtid_set:
             found = find_place(self.endpoint, behind=point.gtid_set)
             found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)
@@ -237,7 +237,7 @@ class DmExtent:
     def skipping(self, checkpoint: DmCheckpoint, schemas: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
         """Return the tables, each with the place up to which its changes are in the target.
 
-        Raises CheckpointUnusable for a point of a table that nobody knows.
+        Raises CheckpointUnusable for a point of an unknown table.
         """
         for name in sorted(self.points.keys() - {one.table.name for one in schemas}):
             raise checkpoint.unusable(f"{name} has a point of its own, and neither it nor a server says what it is")
@@ -251,7 +251,7 @@ class DmExtent:
 
 
 def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table]) -> list[TableName]:
-    """Return the tables whose rows cannot be told apart, in the source or in the target."""
+    """Return the tables whose rows cannot be distinguished, in the source or in the target."""
     return [
         one.table.name
         for one in schemas
@@ -281,8 +281,8 @@ class Given:
         return cls(known, refused)
 
     def tables_at(self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]) -> dict[TableName, Known]:
-        """Return the tables where DM stands. `read_log`: reads the DDL of the log since; called only where that is
-        needed. Raises TableInfoNotRead, PastUnknown.
+        """Return the tables at DM's points. `read_log`: reads the DDL of the log since; called only if it is needed.
+        Raises TableInfoNotRead, PastUnknown.
         """
         servers = (today.servers[0], today.servers[0])
         found = {}
@@ -304,26 +304,27 @@ class Given:
         return found | rest.at_start(source, log_since)
 
 
-def source_name(told: TableName, tables: Collection[TableName]) -> TableName:
+def source_name(written: TableName, tables: Collection[TableName]) -> TableName:
     """Return the source's name for a table of the checkpoint: older releases of DM wrote names in lower case."""
-    if told in tables:
-        return told
-    alike_names = [name for name in tables if (name.schema.lower(), name.table.lower()) == (told.schema, told.table)]
-    return alike_names[0] if len(alike_names) == 1 else told
+    if written in tables:
+        return written
+    lower = (written.schema, written.table)
+    alike_names = [name for name in tables if (name.schema.lower(), name.table.lower()) == lower]
+    return alike_names[0] if len(alike_names) == 1 else written
 
 
-def _known(name: TableName, told: TableDefinition, ours: Known | None, server: Server) -> Known:
+def _known(name: TableName, definition: TableDefinition, ours: Known | None, server: Server) -> Known:
     """Return a definition of TiDB's as the source would show it. Raises CannotTrack."""
     if ours is not None:
-        told = _under_collations_of(told, ours, server)
-    create = f"CREATE TABLE {quote(name.table)} {definition_sql(told)}"
+        definition = _under_collations_of(definition, ours, server)
+    create = f"CREATE TABLE {quote(name.table)} {definition_sql(definition)}"
     tracker = Tracker.of(server, {name: create}, {})
     return Known(tracker.table(name), tracker.create_sql(name))
 
 
-def _under_collations_of(told: TableDefinition, ours: Known, server: Server) -> TableDefinition:
-    """Return the definition with the source's collations where the charset is the same: TiDB takes its own default
-    where a text names none."""
+def _under_collations_of(definition: TableDefinition, ours: Known, server: Server) -> TableDefinition:
+    """Return the definition with the source's collations if the charset is the same: TiDB uses its own default for a
+    text without a collation."""
     there = {one.name.lower(): one for one in ours.table.columns}
     try:
         default = dict(Tracker.of(server, {ours.table.name: ours.create}, {}).definition(ours.table.name).options)
@@ -336,7 +337,7 @@ def _under_collations_of(told: TableDefinition, ours: Known, server: Server) -> 
             return one
         return replace(one, type=replace(one.type, collation=same.collation))
 
-    options = dict(told.options)
+    options = dict(definition.options)
     if options.get("CHARSET") and options.get("CHARSET") == default.get("CHARSET") and default.get("COLLATE"):
         options["COLLATE"] = default["COLLATE"]
-    return replace(told, columns=tuple(map(column, told.columns)), options=tuple(options.items()))
+    return replace(definition, columns=tuple(map(column, definition.columns)), options=tuple(options.items()))

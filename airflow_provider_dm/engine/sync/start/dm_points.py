@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point
 
 
 def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:
-    """Return where the source's log is needed from, as far as it can be told before that log is read.
+    """Return the location from which the source's log is needed, as far as it is known before that log is read.
 
     `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and what asking the
     source raises.
@@ -29,7 +29,7 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
 
 
 def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
-    """Tell whether `point` lies behind `other` in the log, further on; None where that cannot be told.
+    """Return True if `point` is after `other` in the log, False if it is not, None if the order is unknown.
 
     Of two with one GTID set the position decides: inside a transaction the set may be still that of its beginning.
     """

@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.start.before_ddl import (
     row_form,
 )
 from airflow_provider_dm.engine.target.schema_by_hand import definition_at
-from airflow_provider_dm.engine.target.table_definitions import said
+from airflow_provider_dm.engine.target.table_definitions import explicit_sql
 
 
 class PastUnknown(DmError):
@@ -114,7 +114,7 @@ def tables_of_target(
 
 def _known(connection: Connection, name: TableName, table: Table) -> Known:
     found = definition_at(connection, name, place=table.name)
-    return Known(replace(table, name=name), said(found))
+    return Known(replace(table, name=name), explicit_sql(found))
 
 
 def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
@@ -124,14 +124,14 @@ def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged
     """
     found = []
     for ddl in statements:
-        said = read_ddl(ddl)
+        parsed = read_ddl(ddl)
         # What a session decides besides its mode (collations, NULL for a TIMESTAMP) is in no row image.
         session = SessionDefaults(ddl.sql_mode, explicit_timestamp_defaults=True)
-        if isinstance(said, NotRead):
-            tables = tuple(stored_name(name, server) for name in said.about.tables)
+        if isinstance(parsed, NotRead):
+            tables = tuple(stored_name(name, server) for name in parsed.about.tables)
             found.append(Logged(ddl.at, None, tables, session))
-        elif not isinstance(said, Unreadable):
-            statement = as_stored(said, server)
+        elif not isinstance(parsed, Unreadable):
+            statement = as_stored(parsed, server)
             found.append(Logged(ddl.at, statement, statement.tables, session))
     return tuple(found)
 

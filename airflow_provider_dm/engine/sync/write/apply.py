@@ -1,9 +1,9 @@
 """One wave of an epoch onto the target: batches of buckets, each one transaction behind the frontier.
 
 The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
-exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
-or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
-their own (merged.py), and so have rows that may collide (sync/safe_mode/overwriting.py).
+exact mode every count is verified: a missing row means that another program writes to the target or that the log does
+not belong to it, and stops the task instead of being overwritten. Merged tables have their own ways of writing
+(merged.py), and so have rows that may collide (sync/safe_mode/overwriting.py).
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class WaveWriter:
     ) -> Written:
         """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
 
-        Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
+        Raises `met` if others feed such a table, possibly only since now: they report that before their first row.
         """
         contested = 0
         collisions: list[Collision] = []

@@ -15,10 +15,10 @@ A change's *level* is one more than that of the last one with a mark of its own.
 rows and values, so they go together, in statements of many rows; levels are written one behind the other. Without
 conflicts all is level 0; a row that is changed a thousand times has a thousand levels, and each change is written.
 
-A NULL is equal to nothing and has no mark. Where nobody can say here what the target holds for equal (text under a
-collation without a form of its own, prefixes, expressions), all values of the key have one *loose* mark: of those that
-share it, neighbours of one kind go together, since rows that are there at one time differ. A row without a key is its
-image: the same image may be inserted, or deleted, several times at once.
+A NULL is equal to nothing and has no mark. If it is not known here which values the target treats as equal (text under
+a collation without a known form, prefixes, expressions), all values of the key have one *loose* mark: of changes that
+share it, neighbours of one kind are written together, since rows that exist at one time differ. A row without a key is
+its image: the same image may be inserted, or deleted, several times at once.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def marks_of(part: TargetPart) -> Marks:
     strict: list[MarkOf] = []
     loose: list[MarkOf] = []
     for number, key in enumerate(mapping.target.unique_keys):
-        told = _told(part, key, index)
-        if told is None:
+        values = _known_values(part, key, index)
+        if values is None:
             loose.append(_whole_table(b"%d" % number))
             continue
         columns = tuple(index[name.lower()] for name in key.columns)
-        by_form = _mark(part, b"%d=" % number, columns, told)
-        if len(told) == len(columns):
+        by_form = _mark(part, b"%d=" % number, columns, values)
+        if len(values) == len(columns):
             strict.append(by_form)
         else:
             loose.append(by_form)
@@ -89,7 +89,7 @@ def marks_of(part: TargetPart) -> Marks:
     return Marks(tuple(strict), tuple(loose), part.key is None)
 
 
-def _told(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[int, ...] | None:
+def _known_values(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[int, ...] | None:
     if key.expression or any(name.lower() not in index for name in key.columns):
         return None
     folded = {part.mapping.source.columns[number].name for number, _ in part.folds}
@@ -202,5 +202,5 @@ class Order:
         parent = self._parent
         parent.setdefault(mark, mark)
         while (above := parent[mark]) != mark:
-            parent[mark] = mark = parent[above]  # halves the way for whoever comes next
+            parent[mark] = mark = parent[above]  # halves the path for later lookups
         return mark

@@ -5,8 +5,8 @@ There is nothing to fold: such a row is its own change, if its key occurs once. 
 becomes an object of Python. The first other change of the table in the epoch makes all of them ordinary changes, and
 so does a key that comes twice.
 
-Only tables whose rows are the target's as they are, and nobody else's: one source table, covered completely, without
-filters and columns that routing adds, in the target's order.
+Only for tables whose rows are written unchanged and only by one source table, covered completely, without filters and
+columns that routing adds, in the target's order.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb, count_rows, delete_rows, write_rows
 
 Check = Callable[[Statement, int], None]
-"""What is said to a statement that should have met `statement.rows` rows, and to the number that it met."""
+"""The error for a statement that should have matched `statement.rows` rows, and the number that it matched."""
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,21 @@
 """Transactions of the source, whole and in their order (`apply: transactional`).
 
 A target transaction holds one or more whole transactions of the source and moves all buckets to the end of the last of
-them, so whoever reads the target sees a state that the source had, at any time and after any crash.
+them, so readers of the target see a state that the source had, at any time and after any crash.
 
     log         100     140          220   260          400            an epoch: (100, 400]
     source      | tx 1  | tx 2       | tx 3 | tx 4      |
     target      ( tx 1, tx 2: 100 -> 220 ) ( tx 3, tx 4: 220 -> 400 )
 
-The frontier stands between two transactions of the source, at one place in all buckets; there is no half of an epoch. A
-task that is repeated, late or beside another one finds the frontier further on than it thinks, and goes on from there:
-how the log is cut into target transactions is nobody's concern but of who writes them. Only a plan of the same epoch
-with other ranges may have no end of a unit there (`CutOtherwise`); then the sync opens anew at that place.
+The frontier is always between two transactions of the source, at one position in all buckets; there are no half epochs.
+A task that is repeated, late or concurrent finds the frontier further ahead than expected, and continues from there:
+the division of the log into target transactions matters only to their writer. Only a plan of the same epoch with other
+ranges may have no unit that ends there (`CutOtherwise`); then the sync opens again at that position.
 
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
-source that is larger than memory should hold is decoded and written in pieces, within one target transaction.
+source that exceeds the memory limit is decoded and written in parts, within one target transaction.
 
-Exceptions, which docs/limits.md lists: rows of merged tables that wait for their places, and what shards have held back
-for a DDL that they make together.
+Exceptions, which docs/limits.md lists: waiting rows of merged tables, and held rows of shards with a pending DDL.
 """
 
 from __future__ import annotations
@@ -171,13 +170,13 @@ class TransactionalWriter:
         return applied
 
     def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
-        """Return where the frontier stands, as somebody has moved it on from `behind`. Raises CutOtherwise where no
-        unit ends there."""
+        """Return the frontier's position after another call has moved it from `behind`. Raises CutOtherwise if no unit
+        ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
-        stands = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
-        here = common_stand(stands, replace(step, lo=behind), buckets)
+        frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
+        here = common_stand(frontier, replace(step, lo=behind), buckets)
         if here == behind:
-            raise InvariantBroken(f"somebody has moved the frontier of {step.lo}..{step.hi} on from {behind}", here)
+            raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {behind}", here)
         if here < step.hi and here not in {unit.hi for unit in units}:
             raise CutOtherwise(step.lo, step.hi, here)
         return here

@@ -9,8 +9,8 @@ leave deletes out (`rules.row_filter`), several may seem to be there, and the la
     deletes first      'a' is there                                                     a row invented
     in turns           write 'a'; delete 'A'
 
-Which keys are one nobody can say here, only which have a form in common (`bucket.forms_function`); those that are not
-one do not mind their turns. A turn's deletes go before its writes. Keys of one form have one bucket, so turns follow
+Which keys are equal is not known here, only which have a form in common (`bucket.forms_function`); for unequal keys
+turns are harmless. A turn's deletes go before its writes. Keys of one form have one bucket, so turns follow
 each other in one transaction.
 """
 

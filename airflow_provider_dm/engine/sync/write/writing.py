@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 
 @dataclass(frozen=True)
 class Writing:
-    """Way to write one epoch. `connections`: of each task, at once. `batch` None: nobody says a number."""
+    """The way to write one epoch. `connections`: of each task, at once. `batch` None: not configured."""
 
     tasks: int = 1
     connections: int = 2
