@@ -58,8 +58,8 @@ NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Place of a subtask, as a checkpoint says it. `again`: from where on the log has to be read again, for rows
+class Points:
+    """The places that a checkpoint has of a subtask. `again`: from where on the log has to be read again, for rows
     that are held back or prepared; `held`: tables of which rows are held back. `moves_tables`: all other tables have
     all rows up to `at`. `uncertain`: up to there rows may collide, as the past is not exact; None: they may not."""
 
@@ -72,7 +72,7 @@ class Standing:
     @classmethod
     def of(
         cls, at: Location, prepared: Location, groups: Iterable[Group], *, uncertain: Location | None = None
-    ) -> Standing:
+    ) -> Points:
         """Return it for a sync that stands at `at`. `prepared`: the place of the oldest XA transaction prepared there,
         or `at`."""
         groups = list(groups)
@@ -161,8 +161,8 @@ class DmPoints:
             self._try(self._forget_exit)
         self._begun = True
 
-    def write(self, applied: Standing, furthest: Location | None = None) -> None:
-        """Write where the sync stands. `furthest`: see `Standing.exit_point`. Raises Fenced, TargetWentBack."""
+    def write(self, applied: Points, furthest: Location | None = None) -> None:
+        """Write where the sync stands. `furthest`: see `Points.exit_point`. Raises Fenced, TargetWentBack."""
         self._written_at = time.monotonic()
         exit_point = applied.exit_point(furthest)
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
@@ -192,7 +192,7 @@ class DmPoints:
         forget_exit_point(connection, self.source.fence.ref)
         return True
 
-    def _write(self, connection: Connection, applied: Standing, exit_point: Location | None) -> bool:
+    def _write(self, connection: Connection, applied: Points, exit_point: Location | None) -> bool:
         """Write it. While nothing is applied what DM has left says where the task begins; only how far changes may have
         come that were begun is said then. Tell whether points of tables were written, where they were due."""
         fence = self.source.fence

@@ -11,11 +11,9 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
-from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
-from airflow_provider_dm.engine.sync.planning import Position
-from airflow_provider_dm.engine.sync.prepared import PreparedHere
-from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.subtask import note_location
 
@@ -31,10 +29,7 @@ class Notes:
 
     transactions: Transactions
     store: MetaStore
-    position: Position
-    prepared: PreparedHere
     shards: Shards
-    progress: SyncProgress
     points: DmPoints | None
     unit: Unit = Unit.SYNC
     _noted_at: float = field(default=0.0, init=False)
@@ -54,32 +49,32 @@ class Notes:
         if self.points is not None:
             self.points.tables_changed()
 
-    def in_target(self, stage: Stage) -> None:
+    def in_target(self, standing: Standing, stage: Stage) -> None:
         """Keep the GTID set beside the frontier, and DM's checkpoint where that is due, or the sync ends.
 
         Raises Fenced, TargetWentBack.
         """
-        fence, at, exact = self.position.fence, self.position.applied, self.position.overwrite_until is None
+        fence, at, exact = standing.fence, standing.applied, standing.safe_mode.until is None
         self.transactions(lambda connection: note_location(connection, fence, at, exact=exact))
         ends = stage is Stage.STOPPED
         if self.points is not None and (ends or self.points.is_due()):
-            self.points.write(self._standing(), (self.position.edge or at) if ends else None)
+            self.points.write(self._points(standing), (standing.edge or at) if ends else None)
 
-    def exit_point(self) -> None:
+    def exit_point(self, standing: Standing) -> None:
         """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
         if self.points is None:
             return
-        furthest = self.position.furthest or self.position.edge or self.position.applied
+        furthest = standing.furthest or standing.edge or standing.applied
         try:
-            self.points.write(self._standing(), furthest)
+            self.points.write(self._points(standing), furthest)
         except DmError as error:
             log.info("DM's checkpoint does not show where the sync has ended: %s", error)
 
-    def elsewhere(self, stage: Stage) -> None:
+    def elsewhere(self, standing: Standing, stage: Stage) -> None:
         """Tell the metadata DB which log is still needed."""
-        ref, applied = self.position.fence.ref, self.position.applied
+        ref, applied = standing.fence.ref, standing.applied
         self.shards.locks.tell_what_is_untold()
-        needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
+        needed = needed_with(standing.needed, self.shards.groups.values())
         try:
             told = applied if self.unit is Unit.SYNC else None
             if self.unit is Unit.LOAD and stage is Stage.STOPPED:
@@ -89,8 +84,6 @@ class Notes:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self._noted_at = time.monotonic()
 
-    def _standing(self) -> Standing:
-        at = self.position
-        return Standing.of(
-            at.applied, self.prepared.needed(at.applied), self.shards.groups.values(), uncertain=at.uncertain
-        )
+    def _points(self, standing: Standing) -> Points:
+        at, groups = standing.applied, self.shards.groups.values()
+        return Points.of(at, standing.needed, groups, uncertain=standing.uncertain)

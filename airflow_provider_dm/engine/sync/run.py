@@ -18,12 +18,10 @@ from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.planning import Planning, Position
-from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -53,25 +51,15 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop, loading=loading, goal=goal)
-        shards = Shards.load(source, store, opened.plan)
-        writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan, loaded=opened.loaded)
-        position = Position(source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.overwrite_until)
-        prepared = PreparedHere(writes.transactions, source.fence, opened.prepared)
+        standing = opened.standing
+        shards = Shards.load(source, store, standing.plan)
+        writes, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
         by_hand = ByHand(store, *source.fence.ref.key)
-        safe_mode = SafeModeHere(
-            writes.transactions,
-            source.fence,
-            always=source.config.syncer.safe_mode,
-            until=opened.overwrite_until,
-            window=opened.window,
-        )
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(
             source=source,
-            opened=opened,
+            standing=standing,
             writes=writes,
-            prepared=prepared,
-            safe_mode=safe_mode,
             sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
@@ -81,17 +69,14 @@ def run_sync(
             stop=stop,
             progress=shown,
             tail=tail,
-            plan=opened.first_plan,
-            shared_plan=runner.share(opened.first_plan),
-            position=position,
-            planning=Planning(tail, position, safe_mode, by_hand, opened.open_places, runner),
-            notes=Notes(writes.transactions, store, position, prepared, shards, shown, points, unit),
-            size=sized(size, source, opened.plan),
+            planning=Planning(tail, by_hand, opened.open_places, runner),
+            notes=Notes(writes.transactions, store, shards, points, unit),
+            size=sized(size, source, standing.plan),
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
-        loop.position.applied,
+        loop.standing.applied,
         finished,
         shown.epochs,
         shown.transactions,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.merge.contests import Contests
@@ -30,9 +31,8 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 
 @dataclass
 class Sharing:
-    """The target tables that one source's sync shares; for the thread of that sync. `plan`: as it is now."""
+    """The target tables that one source's sync shares; for the thread of that sync."""
 
-    plan: SyncPlan
     contests: Contests
     servers: Servers
     several: bool
@@ -42,11 +42,9 @@ class Sharing:
     user wishes of the loader."""
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The user's wish for safe mode throughout, by source of the task."""
-    written_over: bool = field(default=False, init=False)
-    """The rows that waited when the run began, or when safe mode began or ended, are written over."""
 
     @classmethod
-    def of(cls, source: SyncSource, plan: SyncPlan, *, loaded: bool) -> Sharing:
+    def of(cls, source: SyncSource, *, loaded: bool) -> Sharing:
         """`loaded`: by the task, else what the loader should do says nothing."""
         fence = source.fence
         sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
@@ -62,7 +60,6 @@ class Sharing:
             lambda table: row_filter(rules.events, rules.expressions, table) is not None,
         )
         return cls(
-            plan,
             contests,
             servers,
             several=len(source.job.task.source_ids) > 1,
@@ -80,52 +77,42 @@ class Sharing:
         """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
         return self.contests.since
 
-    def look(self, *, now: bool = False) -> None:
-        """Look after rows that wait (`now`: into all of them). Raises as `Contests.look`."""
-        self.notice()
-        if self.plan.merged or self.plan.held:  # rows of shards that are all held may wait still
-            self.contests.look(self.writes_over, now=now)
+    def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
+        """Look after rows that wait (`now`: into all of them); return the plan as `noticed` does.
 
-    def notice(self) -> bool:
-        """Tell whether tables are shared now that were not before; `plan` says which."""
-        if not self.several or not (self.lawful or self.plan.filters):
-            return False
+        Raises as `Contests.look`.
+        """
+        plan = self.noticed(plan)
+        if plan.merged or plan.held:  # rows of shards that are all held may wait still
+            self.contests.look(partial(self._writes_over, plan), now=now)
+        return plan
+
+    def noticed(self, plan: SyncPlan) -> SyncPlan:
+        """Return the plan with the tables that other sources have begun to feed; the same one if there are none."""
+        if not self.several or not (self.lawful or plan.filters):
+            return plan
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
-        self.plan.check_filters(elsewhere, overwrites=not self.lawful)
-        check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
+        plan.check_filters(elsewhere, overwrites=not self.lawful)
+        check_one_law({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
         if not self.lawful:
-            return False
-        merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
-        news = merged != self.plan.merged
-        if news:
-            self.plan = replace(self.plan, merged=merged)
-        return news
+            return plan
+        merged = plan.merged | merged_parts(plan.sources, plan.targets, elsewhere)
+        return plan if merged == plan.merged else replace(plan, merged=merged)
 
-    def write_over(self) -> list[Collision]:
+    def write_over(self, plan: SyncPlan) -> list[Collision]:
         """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
-        found = write_over_waiting(self.contests.fence, self.servers, self.plan.kept)
-        self.written_over = True
+        found = write_over_waiting(self.contests.fence, self.servers, plan.kept)
         self.contests.count()
         return found
 
-    def writes_over(self, mapping: TableMapping) -> bool:
+    def _writes_over(self, plan: SyncPlan, mapping: TableMapping) -> bool:
         """Tell whether rows that wait for their places in such a table will be put there by `write_over`: now, or, with
         `safe-mode: true`, when the log goes on."""
-        wanted = self.plan.safe or self.safe.get(self.contests.fence.ref.source, False)
-        return wanted and can_be_written_over(mapping) and mapping.target.name not in self.plan.kept
+        wanted = plan.safe or self.safe.get(self.contests.fence.ref.source, False)
+        return wanted and can_be_written_over(mapping) and mapping.target.name not in plan.kept
 
-    def overwrite(self, safe: bool) -> None:
-        """Take the plan by which rows of merged tables are written over from here on, or no longer."""
-        if self.plan.safe != safe:
-            self.plan, self.written_over = replace(self.plan, safe=safe), False
-
-    def adopt(self, plan: SyncPlan) -> None:
-        """Take the plan that holds behind a DDL statement."""
-        self.plan = plan
-        self.servers.forget_mappings()
-
-    def finish(self, wait: Callable[[float], bool]) -> None:
+    def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
         """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
         if self.rows:
-            self.contests.finish(wait, self.writes_over)
+            self.contests.finish(wait, partial(self._writes_over, plan))

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.lock import Info, reported
-from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import begin
 from airflow_provider_dm.engine.target import removal
@@ -213,12 +213,12 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     before = dm.rows()
     assert [(row[1], row[3]) for row in before] == [("", end.position), ("plain", end.position), ("uniq", end.position)]
     source = SyncSource.of(kit.spec(), Fence(kit.ref, current_generation(target_connection(target), kit.ref)))
-    later = Standing(end.at(end.position + 1), end)
+    later = Points(end.at(end.position + 1), end)
     with pytest.raises(TargetWentBack):
         points(source, target).write(later)
     claim_generation(target, Fence(kit.ref, source.fence.generation + 1))
     with pytest.raises(Fenced):
-        points(source, target).write(Standing(end, end))
+        points(source, target).write(Points(end, end))
     assert dm.rows() == before
     # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
     dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")

@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
@@ -113,10 +112,10 @@ def _same(held: str | None, asked: bytes | None) -> bool:
     return held is not None and asked is not None and held.lower() == asked.decode().lower()
 
 
-def sharing_of(world: Shared, source: SyncSource, plan: SyncPlan) -> Sharing:
+def sharing_of(world: Shared, source: SyncSource) -> Sharing:
     """Return what `Sharing.of` would, in the world."""
     around: Any = Around(world, source)
     fence, task = source.fence, source.job.task
     safe = {name: task.subtask(name).syncer.safe_mode for name in task.source_ids}
     contests = Contests(fence, around, MOST_WHILE_SYNCING)
-    return Sharing(plan, contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)
+    return Sharing(contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)

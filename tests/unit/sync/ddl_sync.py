@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
 from airflow_provider_dm.engine.sync.source import SyncSource
@@ -106,8 +106,8 @@ class Sync:
         subtask = read_subtask(connection, ref)
         assert subtask is not None
         self.safe_mode = self._safe_mode(subtask.overwrite_until, load_window(connection, ref))
-        overwrites = self._overwrites()
-        self.sharing = sharing_of(world, source, start.written_by(connection, source, plan, overwrites=overwrites))
+        self.plan = start.written_by(connection, source, plan, overwrites=self._overwrites())
+        self.sharing, self.collisions = sharing_of(world, source), Collisions(ref.source)
         self.half: SyncPlan | None = None
         if isinstance(self.safe_mode.at(place_of(self.at)), UntilLocation):
             self.plan.check_keys_kept()
@@ -123,18 +123,9 @@ class Sync:
         self.by_hand = ByHand(store, *ref.key)
         self.plan_ahead = self.plan
 
-    @property
-    def plan(self) -> SyncPlan:
-        return self.sharing.plan
-
-    def _safe_mode(self, until: Location | None, window: Window | None) -> SafeModeHere:
-        return SafeModeHere(
-            self.target.transactions,
-            self.source.fence,
-            always=self.source.config.syncer.safe_mode,
-            until=None if self.world.quirks.left_by_time and window is not None else until,
-            window=window,
-        )
+    def _safe_mode(self, until: Location | None, window: Window | None) -> SafeMode:
+        by_time = self.world.quirks.left_by_time and window is not None
+        return SafeMode(self.source.config.syncer.safe_mode, None if by_time else until, window)
 
     def run(self) -> None:
         self._note()
@@ -152,7 +143,7 @@ class Sync:
                     self._ddl_too_soon(end)
                 items = self.log[self.at : end]
                 newest = max(item.time for item in items)
-                self.safe_mode.note(Epoch(place_of(self.at), place_of(end), (), len(items), 0, newest))
+                self._seen(Epoch(place_of(self.at), place_of(end), (), len(items), 0, newest))
                 self._rows(end)
                 self.plan_ahead = self.plan
             self.by_hand.passed(place_of(self.at))
@@ -163,10 +154,13 @@ class Sync:
         """Say that the log is exact from here on, when it is: others wait for that."""
         until = self.safe_mode.until
         if until is not None and self.at >= position_of(until.sort_key):
-            self.safe_mode.until = None
+            self.safe_mode = replace(self.safe_mode, until=None)
             self._note_location()
         elif self._shares() and self.world.rng.random() < LOOKS:
             self._look()
+
+    def _seen(self, planned: Planned) -> None:
+        self.safe_mode = note_seen(self.target.transactions, self.source.fence, self.safe_mode, planned)
 
     def _note_location(self) -> None:
         fence, here, exact = self.source.fence, place_of(self.at), self.safe_mode.until is None
@@ -184,14 +178,14 @@ class Sync:
             self._note_location()
             between = self.edge <= self.at
             if not self.world.quirks.unlooked:
-                self.sharing.look()
+                self.plan = self.sharing.look(self.plan)
             if between:
                 self._follow_plan()
                 self._write_over()
 
     def _write_over(self) -> None:
         if self.sharing.rows and self.plan.safe:
-            self._met(self.sharing.write_over())
+            self._met(self.sharing.write_over(self.plan))
 
     def _overwrites(self) -> bool:
         here, quirks = place_of(self.at), self.world.quirks
@@ -199,7 +193,7 @@ class Sync:
         return self.safe_mode.is_lenient(here) and not quirks.strict and not too_soon
 
     def _met(self, collisions: Sequence[Collision]) -> None:
-        self.safe_mode.met(collisions, self.sharing.servers.feeders)
+        self.collisions.met(collisions, self.sharing.servers.feeders)
         self.world.met(collisions)
 
     def _arrive(self) -> None:
@@ -210,7 +204,7 @@ class Sync:
             self._look()
         if self.sharing.rows:
             self._look()
-            self.sharing.finish(self._rest)
+            self.sharing.finish(self.plan, self._rest)
 
     def _rest(self, _seconds: float) -> bool:
         self.world.rest()
@@ -234,7 +228,7 @@ class Sync:
 
     def _ddl(self, at: int, item: Item) -> None:
         ddl = _logged(at, item)
-        self.safe_mode.note(ddl)
+        self._seen(ddl)
         operator, moved = self.by_hand.at(ddl), False
         match self.following.meaning(ddl, self.plan):
             case PassOver() if operator is None:
@@ -253,13 +247,17 @@ class Sync:
     def _follow(self, ddl: DdlStatement, statement: Statement | Apply | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
         step = self._step(self.at + 1)
-        self.sharing.adopt(self.following.follow(ddl, statement, step, self.plan, operator, needs=place_of(self.at)))
+        self._adopt(self.following.follow(ddl, statement, step, self.plan, operator, needs=place_of(self.at)))
         return ddl.rows is None
 
     def _inject(self) -> None:
         operator = self.by_hand.before_rows(place_of(self.at))
         if operator is not None:
-            self.sharing.adopt(self.following.inject(operator, place_of(self.at), self.plan))
+            self._adopt(self.following.inject(operator, place_of(self.at), self.plan))
+
+    def _adopt(self, plan: SyncPlan) -> None:
+        self.plan = plan
+        self.sharing.servers.forget_mappings()
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at
@@ -284,7 +282,8 @@ class Sync:
         try:
             contested = self._apply(end)
         except (DuplicateInTarget, MissingRow):
-            if self.half is not None or not self.sharing.notice():
+            before, self.plan = self.plan, self.sharing.noticed(self.plan)
+            if self.half is not None or self.plan is before:
                 raise
             contested = self._apply(end)  # others have begun to feed the same table
         if self.half is not None:
@@ -296,7 +295,7 @@ class Sync:
 
     def _follow_plan(self) -> None:
         before = self.plan.fingerprint()
-        self.sharing.overwrite(self._overwrites())
+        self.plan = replace(self.plan, safe=self._overwrites())
         if self.half is None and self.plan.fingerprint() != before:
             start._note_plan(self.plan, [], self.source)
 

@@ -65,7 +65,7 @@ class Epochs:
         subtask = read_subtask(connection, driver.ref)
         assert subtask is not None
         self.until = subtask.overwrite_until.position if subtask.overwrite_until is not None else 0
-        plan = make_the_plan(
+        self.plan = make_the_plan(
             tuple(sorted(load_table_schemas(connection, driver.ref), key=self._number_of)),
             elsewhere=frozenset(
                 {one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name}
@@ -76,7 +76,6 @@ class Epochs:
         )
         contests = driver.contests(MOST_WHILE_SYNCING)
         self.sharing = Sharing(
-            plan,
             contests,
             contests.around,  # type: ignore[arg-type]
             several=len(self.world.drivers) > 1,
@@ -104,7 +103,8 @@ class Epochs:
                         yield
                     break
                 except DuplicateInTarget:
-                    if not self.sharing.notice():
+                    before, self.plan = self.plan, self.sharing.noticed(self.plan)
+                    if self.plan is before:
                         raise
                 except Died:
                     if self.world.rng.random() < 0.5:
@@ -117,12 +117,12 @@ class Epochs:
                 yield from self._look(low)
         yield from self._look(low)
         with self.world.mercy():  # it asks again and again
-            self.sharing.finish(self._wait)
+            self.sharing.finish(self.plan, self._wait)
 
     def _look(self, low: int) -> Iterator[None]:
         self.world.transaction(lambda tx: note_location(tx, self.fence, place_of(low)))
         if not self.world.quirks.no_looks:
-            self.sharing.look()
+            self.plan = self.sharing.look(self.plan)
         yield
 
     def _wait(self, seconds: float) -> bool:
@@ -137,8 +137,8 @@ class Epochs:
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        self.sharing.overwrite(low < self.until and not self.world.quirks.exact_past)
-        plan = self.sharing.plan
+        safe = low < self.until and not self.world.quirks.exact_past
+        plan = self.plan = replace(self.plan, safe=safe)
         writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step)
         if plan.whole:
             return [partial(self._whole, writer, low, high)]

@@ -38,15 +38,14 @@ from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
-from airflow_provider_dm.engine.sync.planning import Planning, Position
-from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.start.opening import Opened
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
@@ -217,7 +216,7 @@ class Notes(MetaStore):
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
         assert (task, source, unit) == (*FENCE.ref.key, Unit.SYNC)
-        expected = oldest_place(applied, self.world.loop.prepared.now) if applied else None
+        expected = oldest_place(applied, self.world.loop.standing.prepared) if applied else None
         assert needed == (self.held or expected)
         self.needed.append(needed)
         self.world.events.append(f"{stage} {applied.position if applied else None}")
@@ -260,11 +259,11 @@ class Watched(Sharing):
     def rows(self) -> int:
         return self.waiting
 
-    def look(self, *, now: bool = False) -> None:
+    def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         self.looks.append(now)
-        super().look(now=now)
+        return super().look(plan, now=now)
 
-    def finish(self, wait: Callable[[float], bool]) -> None:
+    def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
         self.finished += 1
 
 
@@ -298,7 +297,7 @@ class Stop(threading.Event):
 
 
 class World:
-    """All of it, and the loop. `opened`: what differs from a sync without a goal that stands at LO."""
+    """All of it, and the loop of a sync at LO."""
 
     def __init__(
         self,
@@ -307,7 +306,11 @@ class World:
         several: bool = False,
         sharded: bool = False,
         size: EpochSize | None = None,
-        **opened: Location | SyncPlan | bool,
+        edge: Location | None = None,
+        goal: Location | None = None,
+        plan: SyncPlan = PLAN,
+        written_by: SyncPlan | None = None,
+        safe_mode: SafeMode | None = None,
     ) -> None:
         self.events: list[str] = []
         self.stop = Stop()
@@ -319,24 +322,16 @@ class World:
         self.around = Around(self.database)
         self.writes = Target(self.around.transactions, self.around.access)
         self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
-        given: dict[str, Any] = {"plan": PLAN, "lo": LO, "edge": None, "overwrite_until": None, "goal": None} | opened
-        state = Opened(**({"first_plan": given["plan"]} | given))
+        standing = Standing(FENCE, LO, LO, edge, goal, plan, written_by or plan, safe_mode or SafeMode())
         contests = Contests(FENCE, self.around, 1000)
-        self.sharing = Watched(state.plan, contests, self.around, several=several, lawful=True)
+        self.sharing = Watched(contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
         self.follows = Follows(ours, memory=OnlineDdls(), world=self)
-        position = Position(FENCE, state.lo, state.lo, state.edge, state.goal, state.overwrite_until)
-        transactions = self.around.transactions
-        prepared, by_hand = PreparedHere(transactions, FENCE, state.prepared), ByHand(self.notes, *FENCE.ref.key)
-        safe_mode = SafeModeHere(transactions, FENCE, always=False, until=state.overwrite_until, window=state.window)
-        shards, progress = Shards(ours, self.notes), SyncProgress()
-        planning = Planning(self.log, position, safe_mode, by_hand, state.open_places, self.tasks)
+        by_hand, shards = ByHand(self.notes, *FENCE.ref.key), Shards(ours, self.notes)
         self.loop = Loop(
             source=ours,
-            opened=state,
+            standing=standing,
             writes=self.writes,
-            prepared=prepared,
-            safe_mode=safe_mode,
             sharing=self.sharing,
             following=self.follows,
             shards=shards,
@@ -344,13 +339,10 @@ class World:
             runner=self.tasks,
             store=self.notes,
             stop=self.stop,
-            progress=progress,
+            progress=SyncProgress(),
             tail=self.log,
-            plan=state.first_plan,
-            shared_plan=self.tasks.share(state.first_plan),
-            position=position,
-            planning=planning,
-            notes=SyncNotes(transactions, self.notes, position, prepared, shards, progress, None),
+            planning=Planning(self.log, by_hand, (), self.tasks),
+            notes=SyncNotes(self.around.transactions, self.notes, shards, None),
             size=size or EpochSize.on_one_machine(),
         )
 

@@ -7,7 +7,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Piece, Resync
-from airflow_provider_dm.engine.sync.checkpoint import Standing
+from airflow_provider_dm.engine.sync.checkpoint import Points
 from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead
 from airflow_provider_dm.engine.target.dm_checkpoint import (
@@ -32,18 +32,18 @@ def group(table: TableName, place: int) -> Group:
 
 
 def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
-    free = Standing.of(at(500), at(500), [])
+    free = Points.of(at(500), at(500), [])
     assert (free.again, free.held) == (at(500), frozenset())
     assert (free.exit_point(None), free.exit_point(at(700))) == (None, at(700))
-    waiting = Standing.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
+    waiting = Points.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
     assert (waiting.again, waiting.held, waiting.moves_tables) == (at(200), frozenset({SHARD, OTHER}), True)
     assert waiting.exit_point(None) == at(500), "all behind the global point may be there, up to where the sync stands"
     piece = Piece(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
-    assert Standing.of(at(500), at(500), [resyncing]).again == at(205)
-    prepared = Standing.of(at(500), at(100), [])
+    assert Points.of(at(500), at(500), [resyncing]).again == at(205)
+    prepared = Points.of(at(500), at(100), [])
     assert (prepared.again, prepared.moves_tables) == (at(100), False), "rows of XA transactions are nobody's yet"
-    assert Standing.of(at(500), at(500), [], uncertain=at(900)).exit_point(None) == at(900)
+    assert Points.of(at(500), at(500), [], uncertain=at(900)).exit_point(None) == at(900)
 
 
 def point(text: str) -> Point:

@@ -22,6 +22,8 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, Nee
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.target.subtask import read_subtask
@@ -66,9 +68,9 @@ def test_who_sees_groups_has_been_told_of_rows_that_wait(monkeypatch: pytest.Mon
     seen = list[object]()
     look = world.sharing.look
 
-    def watched(*, now: bool = False) -> None:
+    def watched(plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         seen.append(world.loop.progress.unresolved_groups)
-        look(now=now)
+        return look(plan, now=now)
 
     monkeypatch.setattr(world.sharing, "look", watched)
     world.run()
@@ -86,7 +88,7 @@ def test_an_epoch_under_way_is_finished_when_it_is_asked_to_stop() -> None:
 
 def test_no_epoch_crosses_the_end_of_a_past_that_is_not_exact_or_the_goal() -> None:
     script = epoch(100, 200), epoch(200, 300), epoch(300, 400)
-    world = World(*script, goal=LO.at(400), overwrite_until=LO.at(300))
+    world = World(*script, goal=LO.at(400), safe_mode=SafeMode(until=LO.at(300)))
     world.run()
 
     assert world.asked() == [(100, 300), (200, 300), (300, 400)]
@@ -97,7 +99,7 @@ def test_a_past_that_has_ended_stays_so_in_another_servers_log() -> None:
     """The place has no GTID set, so nothing in a later sub-directory of the relay log could tell that it is passed."""
     there = [replace(LO.at(position), suffix=2) for position in (300, 400)]
     script = epoch(100, 200), replace(epoch(200, 300), hi=there[0]), replace(epoch(300, 400), lo=there[0], hi=there[1])
-    world = World(*script, goal=there[1], overwrite_until=LO.at(200))
+    world = World(*script, goal=there[1], safe_mode=SafeMode(until=LO.at(200)))
     world.database.sqlite.execute(f"UPDATE {META}.dm_subtask SET overwrite_until = '{json.dumps(LO.to_json())}'")
     merged = TARGETS[0].name
     world.loop.shards.groups[merged] = Group(merged)  # of which no rows are held back

@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from airflow_provider_dm.engine.sync.write.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
@@ -178,8 +179,10 @@ def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanw
     error: DmError, *, always: bool
 ) -> None:
     """Its law is another one: whoever comes later takes rows away."""
-    world = World(epoch(100, 200), epoch(100, 200), goal=LO.at(200), several=True, plan=replace(PLAN, safe=always))
-    world.sharing.safe, world.loop.safe_mode.always = {"one": always, "two": always}, always
+    plan, safe_mode = replace(PLAN, safe=always), SafeMode(always=always)
+    script = epoch(100, 200), epoch(100, 200)
+    world = World(*script, goal=LO.at(200), several=True, plan=plan, safe_mode=safe_mode)
+    world.sharing.safe = {"one": always, "two": always}
     with_another_source(world).tasks.accidents = [(10, error)]
     if not always:
         with pytest.raises(MissingRow):
@@ -198,7 +201,7 @@ def test_in_a_task_of_one_source_it_is_a_strangers() -> None:
 
 
 def test_an_epoch_that_was_begun_in_another_mode_is_not_gone_on_with_in_this_one() -> None:
-    world = World(epoch(100, 200), plan=APART, first_plan=PLAN, edge=LO.at(200), several=True)
+    world = World(epoch(100, 200), plan=EACH, written_by=PLAN, edge=LO.at(200), several=True)
 
     with pytest.raises(DuplicateInTarget):
         with_another_source(world).run()
@@ -206,7 +209,7 @@ def test_an_epoch_that_was_begun_in_another_mode_is_not_gone_on_with_in_this_one
 
 def test_behind_it_the_plan_of_this_run_holds() -> None:
     script = epoch(100, 200), epoch(200, 300)
-    world = World(*script, plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(*script, plan=APART, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
 
     assert world.run()
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
@@ -216,7 +219,7 @@ def test_so_it_is_behind_the_rows_of_a_statement() -> None:
     """CREATE TABLE … SELECT: the statement was followed, and half of its rows written, before the mode was another."""
     inside: Any = SimpleNamespace(start=120, end=200, cut=lambda _seams: ())
     create = replace(ddl("CREATE TABLE plain SELECT 1", 100, 200), rows=inside)
-    world = World(create, epoch(200, 300), plan=EACH, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(create, epoch(200, 300), plan=EACH, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
     noted = world.noted_plans_meanwhile()
 
     assert world.run()
@@ -226,7 +229,7 @@ def test_so_it_is_behind_the_rows_of_a_statement() -> None:
 
 
 def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() -> None:
-    world = World(epoch(100, 200), epoch(200, 300), plan=EACH, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    world = World(epoch(100, 200), epoch(200, 300), plan=EACH, written_by=PLAN, edge=LO.at(200), goal=LO.at(300))
     noted = world.noted_plans_meanwhile()
 
     assert world.run()

@@ -6,7 +6,8 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
-from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared, restore_prepared
 from tests.unit.sync.loop_world import FENCE, LO, World, epoch
@@ -24,8 +25,17 @@ def epoch_with(lo: int, hi: int, *left: Prepared) -> Epoch:
     return replace(epoch(lo, hi), prepared=left)
 
 
-def here(world: World, *now: Prepared, fence: Fence = FENCE) -> PreparedHere:
-    return PreparedHere(world.around.transactions, fence, now)
+def here(world: World, *now: Prepared, fence: Fence = FENCE) -> Standing:
+    return replace(world.loop.standing, fence=fence, prepared=now)
+
+
+def note(world: World, standing: Standing, epoch: Epoch) -> None:
+    note_xa(world.around.transactions, standing, epoch)
+
+
+def applied(world: World, standing: Standing, epoch: Epoch) -> Standing:
+    forget_xa(world.around.transactions, standing, epoch)
+    return standing.behind(epoch)
 
 
 def restored(world: World, position: int) -> list[Prepared]:
@@ -38,7 +48,7 @@ def noted(world: World) -> list[Prepared]:
 
 def test_what_an_epoch_prepares_counts_once_the_epoch_does() -> None:
     world = World()
-    here(world).note(epoch_with(100, 200, X, Y))
+    note(world, here(world), epoch_with(100, 200, X, Y))
     assert noted(world) == [X, Y]
     assert restored(world, 200) == [X, Y]
     assert restored(world, 100) == []  # the epoch was not applied: it is planned again, and finds them again
@@ -48,9 +58,9 @@ def test_what_an_epoch_prepares_counts_once_the_epoch_does() -> None:
 def test_what_an_epoch_ends_is_prepared_until_all_of_it_is_applied() -> None:
     world = World()
     one = here(world)
-    one.note(epoch_with(100, 200, X, Y))
-    one.applied(epoch_with(100, 200, X, Y))
-    one.note(epoch_with(300, 400, Y))
+    note(world, one, epoch_with(100, 200, X, Y))
+    one = applied(world, one, epoch_with(100, 200, X, Y))
+    note(world, one, epoch_with(300, 400, Y))
     assert restored(world, 300) == [X, Y]
     assert restored(world, 400) == [Y]
     assert noted(world) == [Y]
@@ -59,37 +69,36 @@ def test_what_an_epoch_ends_is_prepared_until_all_of_it_is_applied() -> None:
 def test_bounds_may_be_others_when_an_epoch_was_noted_and_not_begun() -> None:
     world = World()
     one = here(world)
-    one.note(epoch_with(100, 200, X))
-    one.applied(epoch_with(100, 200, X))
-    one.note(epoch_with(200, 500))  # and a crash: the next run plans less
+    note(world, one, epoch_with(100, 200, X))
+    one = applied(world, one, epoch_with(100, 200, X))
+    note(world, one, epoch_with(200, 500))  # and a crash: the next run plans less
     again = here(world, *restored(world, 200))
-    again.note(epoch_with(200, 300, X))
-    again.applied(epoch_with(200, 300, X))
+    note(world, again, epoch_with(200, 300, X))
+    again = applied(world, again, epoch_with(200, 300, X))
     assert restored(world, 300) == [X]
-    again.note(epoch_with(300, 400))
-    again.applied(epoch_with(300, 400))
-    assert (noted(world), again.now) == ([], ())
+    note(world, again, epoch_with(300, 400))
+    again = applied(world, again, epoch_with(300, 400))
+    assert (noted(world), again.prepared) == ([], ())
 
 
 def test_the_log_is_needed_from_the_oldest_on() -> None:
     world = World()
-    one = here(world, Y, X)
-    assert one.needed(LO.at(900)) == X.at
-    assert here(world).needed(LO.at(900)) == LO.at(900)
+    assert here(world, Y, X).at(LO.at(900)).needed == X.at
+    assert here(world).at(LO.at(900)).needed == LO.at(900)
 
 
 def test_an_epoch_without_xa_changes_and_writes_nothing() -> None:
     world = World()
     one = here(world, X)
-    one.note(epoch(100, 200))
-    one.applied(epoch(100, 200))
-    assert (one.now, noted(world)) == ((X,), [])
+    note(world, one, epoch(100, 200))
+    one = applied(world, one, epoch(100, 200))
+    assert (one.prepared, noted(world)) == ((X,), [])
 
 
 def test_whoever_was_replaced_notes_nothing() -> None:
     world = World()
     with pytest.raises(Fenced):
-        here(world, fence=Fence(FENCE.ref, 0)).note(epoch_with(100, 200, X))
+        note(world, here(world, fence=Fence(FENCE.ref, 0)), epoch_with(100, 200, X))
     assert noted(world) == []
 
 

@@ -102,7 +102,7 @@ class Lane:
             threading.Event(),
             BUCKETS,
             EpochSize.on_one_machine(),
-            world.loop.safe_mode,
+            world.loop.standing.safe_mode,
             lambda _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))

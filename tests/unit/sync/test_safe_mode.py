@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
     Always,
@@ -140,9 +141,9 @@ def lenient(world: World) -> str:
     return "".join("x" if job.plan.value.safe else "-" for job in world.tasks.jobs)
 
 
-def in_window(*script: Planned, seconds: int = 150, **opened: object) -> World:
+def in_window(*script: Planned, seconds: int = 150, goal: Location | None = None) -> World:
     """Epochs that commit at the second of their position."""
-    world = World(*script, window=Window(seconds), **opened)  # type: ignore[arg-type]
+    world = World(*script, safe_mode=SafeMode(window=Window(seconds)), goal=goal)
     begin_window(world.database.connection(), FENCE.ref, seconds)
     return world
 
@@ -179,8 +180,8 @@ def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() 
     assert world.stands() == {200}
     window = load_window(world.database.connection(), FENCE.ref)
     assert window == Window(150, 350, LO.at(400))
-    again = World(epoch(200, 400), epoch(400, 500), window=window, lo=LO, goal=LO.at(500))  # type: ignore[arg-type]
-    assert again.loop.planning.bound(LO.at(200)) == LO.at(400)
+    again = World(epoch(200, 400), epoch(400, 500), safe_mode=SafeMode(window=window), goal=LO.at(500)).loop
+    assert again.planning.bound(again.standing.at(LO.at(200))) == LO.at(400)
 
 
 def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() -> None:
@@ -211,14 +212,14 @@ def test_collisions_are_counted_by_table() -> None:
         Feeder(source, TableName(schema, "a"), TableName("shop", target))
         for source, schema, target in (("one", "s1", "m"), ("one", "s2", "m"), ("two", "s1", "m"), ("two", "s1", "x"))
     ]
-    world.loop.safe_mode.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
-    world.loop.safe_mode.met(
+    world.loop.collisions.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
+    world.loop.collisions.met(
         [Collision("shop.a", 2, 5), Collision("shop.m", 1, 0, "s1.a"), Collision("shop.m", 0, 1, "s2.a")],
         lambda: feeders,
     )
-    world.loop.safe_mode.met([Collision("shop.m", 1, 1, "s1.a")], lambda: feeders)
+    world.loop.collisions.met([Collision("shop.m", 1, 1, "s1.a")], lambda: feeders)
 
-    assert world.loop.safe_mode.to_json(LO, None)["collisions"] == {
+    assert world.loop.collisions.counts == {
         "shop.a": {"missing": 3, "present": 5},
         "shop.b": {"missing": 0, "present": 2},
         "shop.m": {

@@ -102,10 +102,15 @@ class SyncPlan:
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
+    @property
+    def mode(self) -> tuple[bool, bool, bool]:
+        """The way of writing that the user has asked for, or that safe mode makes of it."""
+        return self.compact, self.whole, self.safe
+
     def in_other_modes(self) -> Iterator[SyncPlan]:
         """Yield the plan as it would be if the user had asked for another way of writing."""
         for compact, whole, safe in product((True, False), (False, True), (False, True)):
-            if (compact, whole, safe) != (self.compact, self.whole, self.safe):
+            if (compact, whole, safe) != self.mode:
                 yield replace(self, compact=compact, whole=whole, safe=safe)
 
     def leads(self) -> tuple[int, ...]:

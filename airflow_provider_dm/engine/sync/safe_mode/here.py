@@ -1,10 +1,10 @@
-"""The safe mode of one sync where it stands: decided in states.py, noted in the target, shown to people."""
+"""The safe mode of one sync at a place of its log: decided in states.py, noted in the target, shown to people."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
@@ -26,20 +26,16 @@ from airflow_provider_dm.engine.target.table_schema import Feeder
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class SafeModeHere:
-    """The safe mode of one sync. Mutable: `window` moves with the log.
+@dataclass(frozen=True)
+class SafeMode:
+    """The safe mode of one sync at one place of its log.
 
-    `always`: the user wants it; `until`: the end of a past that is not exact.
+    `always`: the user wants it; `until`: the end of a past that is not exact; `window`: the log time that is to go by.
     """
 
-    transactions: Transactions
-    fence: Fence
-    always: bool
-    until: Location | None
-    window: Window | None
-    collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it."""
+    always: bool = False
+    until: Location | None = None
+    window: Window | None = None
 
     @property
     def until_time(self) -> int | None:
@@ -56,25 +52,17 @@ class SafeModeHere:
         """The places where rows cease to be written over, as far as they are known."""
         return [place for place in (self.until, self.exit) if place is not None]
 
-    def note(self, planned: Planned) -> None:
-        """Let the target know what a piece of the log says of the time, before any of it is applied.
-
-        Raises Fenced, TargetWentBack.
-        """
+    def seen(self, planned: Planned) -> SafeMode:
+        """Return what is known of it behind a piece of the log."""
         if self.window is None:
-            return
+            return self
         match planned:
-            case Epoch(hi=end, newest_timestamp=timestamp):
-                window = self.window.seen(timestamp, end, self.until)
-            case DdlStatement(end=end, timestamp=timestamp):
-                window = self.window.seen(timestamp, end, self.until)
+            case Epoch(hi=end, newest_timestamp=timestamp) | DdlStatement(end=end, timestamp=timestamp):
+                return replace(self, window=self.window.seen(timestamp, end, self.until))
             case UpToDate():
-                return
+                return self
             case _:
                 assert_never(planned)
-        if window != self.window:
-            self.transactions(lambda connection: note_window(connection, self.fence, window))
-            self.window = window
 
     def at(self, place: Location) -> State:
         """Return the state for what lies behind `place`."""
@@ -84,34 +72,55 @@ class SafeModeHere:
         """Return True if rows behind `place` that collide are written over and counted."""
         return self.at(place) != Off()
 
+
+def note_seen(transactions: Transactions, fence: Fence, before: SafeMode, planned: Planned) -> SafeMode:
+    """Note in the target what a piece of the log shows of the log time, before any of it is applied; return it.
+
+    Raises Fenced, TargetWentBack.
+    """
+    became = before.seen(planned)
+    if became.window is not None and became != before:
+        window = became.window
+        transactions(lambda connection: note_window(connection, fence, window))
+    return became
+
+
+@dataclass
+class Collisions:
+    """The rows of one source that were written over since its run began."""
+
+    source: str
+    counts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By table; for a merged one also by source table, and which ones feed it."""
+
     def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
         """Count what was written over. `feeders`: asked for the source tables of merged ones."""
         merged: set[str] = set()
         for one in collisions:
-            was = self.collisions.get(one.table, {})
+            was = self.counts.get(one.table, {})
             now = was | _plus(was, one)
-            name = f"{self.fence.ref.source}:{one.by}" if one.by else ""
+            name = f"{self.source}:{one.by}" if one.by else ""
             if one.by:
                 merged.add(one.table)
                 by = now.get("by", {})
                 now["by"] = by | {name: _plus(by.get(name, {}), one)}
             if not was:
                 log.warning("%s: rows collide and are written over; query-status shows how many", one.table)
-            self.collisions = {**self.collisions, one.table: now}
+            self.counts = {**self.counts, one.table: now}
         known = list(feeders()) if merged else []
         for table in merged:
             fed_by = sorted(f"{one.source}:{one.table}" for one in known if str(one.target) == table)
-            self.collisions = {**self.collisions, table: self.collisions[table] | {"fed_by": fed_by}}
+            self.counts = {**self.counts, table: self.counts[table] | {"fed_by": fed_by}}
 
-    def to_json(self, place: Location, exit_point: Location | None) -> dict[str, Any]:
-        """Return it as the status shows it. `exit_point`: up to where a part of the rows may be applied already."""
-        on, why, until = describe(self.at(place))
+    def to_json(self, state: State, exit_point: Location | None) -> dict[str, Any]:
+        """Return safe mode as the status shows it. `exit_point`: up to where a part of the rows may be applied."""
+        on, why, until = describe(state)
         return {
             "on": on,
             "why": why,
             "until": until,
             "exit_point": None if exit_point is None else str(exit_point),
-            "collisions": self.collisions,
+            "collisions": self.counts,
         }
 
 

@@ -38,11 +38,11 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.prepared import after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeModeHere
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.standing import after
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
@@ -87,7 +87,7 @@ class Resyncing:
     stop: threading.Event
     buckets: int
     size: EpochSize
-    safe_mode: SafeModeHere
+    safe_mode: SafeMode
     told: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
-from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
@@ -35,9 +35,10 @@ from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing, make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
+from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
-from airflow_provider_dm.engine.sync.safe_mode.states import Off, state_at
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
@@ -45,7 +46,7 @@ from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
-from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
+from airflow_provider_dm.engine.target.safe_mode_window import load_window
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import held_tables, read_groups
 from airflow_provider_dm.engine.target.subtask import (
@@ -146,26 +147,13 @@ class ShardLeftOut(DmError):
 
 @dataclass(frozen=True)
 class Opened:
-    """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
-    there. `goal` None: no end.
+    """A subtask ready to be synced."""
 
-    `first_plan`: the plan by which half of that epoch was written, in another mode of writing; it holds until `edge`
-    (frontier rule 6)."""
-
-    plan: SyncPlan
-    first_plan: SyncPlan
-    lo: Location
-    edge: Location | None
-    overwrite_until: Location | None
-    goal: Location | None
-    window: Window | None = None
-    """The log time that is to go by in safe mode; None: none."""
-    loaded: bool = True
+    standing: Standing
+    loaded: bool
     """The task has had a load; else somebody else has filled the target."""
-    prepared: tuple[Prepared, ...] = ()
-    """The XA transactions that are prepared at `lo`."""
-    open_places: tuple[OpenPlace, ...] = ()
-    """Where more is known of the log behind `lo`, but for `edge`."""
+    open_places: tuple[OpenPlace, ...]
+    """Where more is known of the log behind the location that all buckets have reached, but for `edge`."""
 
 
 def open_sync(
@@ -196,24 +184,26 @@ def open_sync(
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
-    until, window = subtask.overwrite_until, load_window(connection, ref)
+    until = subtask.overwrite_until
     if until is not None and not has_passed(lo, until):
         plan.check_keys_kept()
-    always = source.config.syncer.safe_mode
-    state = state_at(lo, always=always, until=until, window=window)
-    plan = written_by(connection, source, plan, overwrites=state != Off())
+    safe_mode = SafeMode(source.config.syncer.safe_mode, until, load_window(connection, ref))
+    plan = written_by(connection, source, plan, overwrites=safe_mode.is_lenient(lo))
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
     return Opened(
-        plan=plan,
-        first_plan=first_plan,
-        lo=lo,
-        edge=edge,
-        overwrite_until=until,
-        goal=goal or _goal(source.job.until, source.spec, lo),
-        prepared=prepared,
-        window=window,
+        Standing(
+            source.fence,
+            applied=lo,
+            here=lo,
+            edge=edge,
+            goal=goal or _goal(source.job.until, source.spec, lo),
+            plan=plan,
+            written_by=first_plan,
+            safe_mode=safe_mode,
+            prepared=prepared,
+        ),
         loaded=bool(load_chunks(connection, ref)),
         open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of, until),
     )
@@ -222,7 +212,7 @@ def open_sync(
 def between(
     stands: Sequence[Stand], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
-    """Return `lo` and `edge` as `Opened` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
+    """Return `applied` and `edge` as `Standing` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
     assert subtask.location is not None
     if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(
