@@ -17,15 +17,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.ddl.conversions import unlike
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
-from airflow_provider_dm.engine.ddl.server import SessionDefaults
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.zones import AT_ITS_SECOND
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
@@ -57,6 +58,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
 from airflow_provider_dm.engine.target.contested_row import give_to_dropped
 from airflow_provider_dm.engine.target.copy_progress import add_chunks, forget_chunks, load_chunks
@@ -70,7 +72,7 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     note_intent,
     read_entries,
 )
-from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
+from airflow_provider_dm.engine.target.frontier import Act, fenced_transaction
 from airflow_provider_dm.engine.target.left_behind import left_behind, tables_with_rows
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
@@ -95,39 +97,48 @@ from airflow_provider_dm.engine.target.table_schema import (
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """The meaning of one statement of the log to the task."""
+
+    ddl: DdlStatement
+    outcome: PassOver | Concerns | Apply
+    before: OnlineDdls
+    behind: OnlineDdls
+    """What is remembered of online DDL in front of the statement, and behind it."""
+
+
 @dataclass
 class Following:
-    """The tables of one source's sync, for the thread of that sync."""
+    """A follower of the DDL of one source, for the thread of its sync."""
 
     source: SyncSource
-    tables: SubtaskTables | None = None
-    collation_names: Mapping[int, str] = field(default_factory=dict)
-    shards: Shards | None = None
-    """The groups of merged tables. None: none of them can change."""
-    memory: OnlineDdls | None = None
-    becomes: OnlineDdls = field(default_factory=OnlineDdls)
-    """What is remembered of online DDL where the frontier stands, and behind the statement that is looked at."""
+    shards: Shards
+    """The groups of merged tables."""
+    _collation_names: Mapping[int, str] = field(default_factory=dict, init=False)
 
-    def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Apply:
+    def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
-        said = read_ddl(ddl)
-        found = self._meaning(said, ddl, plan)
+        said, memory = read_ddl(ddl), standing.online_ddl
+        if memory is None:
+            memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
+            memory = memory.known_to(self.source.rules.block_allow)
+        behind, found = self._meaning(said, ddl, standing.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
         if not_understood and is_left_out(said, ddl, self.source.rules.events):
             log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
-            return PassOver("a filter rule leaves it out")
-        return found
+            found = PassOver("a filter rule leaves it out")
+        return Meaning(ddl, found, memory, behind)
 
     def _meaning(
-        self, said: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan
-    ) -> PassOver | Concerns | Apply:
+        self, said: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
+    ) -> tuple[OnlineDdls, PassOver | Concerns | Apply]:
         rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
-        self.becomes = self._memory()
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
-            return judge_ddl(said, ddl, rules, tables)
-        self.becomes, outcome = online_step(
-            self.becomes,
+            return memory, judge_ddl(said, ddl, rules, tables)
+        behind, outcome = online_step(
+            memory,
             said,
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
@@ -136,38 +147,31 @@ class Following:
         )
         match outcome:
             case PassOver() | Apply():
-                return outcome
+                return behind, outcome
             case outcomes.Remember(ghost):
-                return PassOver(f"it is remembered with {ghost}")
+                return behind, PassOver(f"it is remembered with {ghost}")
             case outcomes.Stop(why):
-                return Concerns(why)
+                return behind, Concerns(why)
             case outcomes.Ordinary(rest):
-                return judge_ddl(rest, ddl, rules, tables)
+                return behind, judge_ddl(rest, ddl, rules, tables)
             case _:
                 assert_never(outcome)
 
-    def pass_over(self, ddl: DdlStatement, step: Step, buckets: int) -> bool:
-        """Remember what a statement is to online DDL; tell whether the frontier was moved over it. Raises Fenced, …"""
-        if self.becomes == self._memory():
-            return False
+    def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
+        """Remember what a statement is to online DDL, and move the frontier over one that has no rows.
+
+        Raises Fenced, TargetWentBack.
+        """
+        ddl = meaning.ddl
+        if meaning.behind == meaning.before:
+            return replace(standing, online_ddl=meaning.before)
 
         def body(connection: Connection) -> None:
-            save_online_ddls(connection, step.fence.ref, self.becomes)
+            save_online_ddls(connection, self.source.fence.ref, meaning.behind)
 
-        self._write(ddl, step, buckets, body)
-        self.memory = self.becomes
-        return ddl.rows is None
-
-    def _tables(self) -> SubtaskTables:
-        if self.tables is None:
-            self.tables = load_tables(self.source)
-        return self.tables
-
-    def _memory(self) -> OnlineDdls:
-        if self.memory is None:
-            known = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
-            self.memory = known.known_to(self.source.rules.block_allow)
-        return self.memory
+        self._write(ddl, standing, body)
+        became = replace(standing, online_ddl=meaning.behind)
+        return became.at(ddl.end) if ddl.rows is None else became
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
@@ -175,85 +179,62 @@ class Following:
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
-        self,
-        ddl: DdlStatement,
-        statement: Statement | Apply | None,
-        step: Step,
-        plan: SyncPlan,
-        operator: Operator | None,
-        *,
-        needs: Location,
-    ) -> SyncPlan:
-        """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
+        self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
+    ) -> Standing:
+        """Follow a statement up to its rows, if it has any; return the state with the plan that holds behind it.
 
-        `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
+        The frontier of the target has moved to the end of a statement that has no rows.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
         executed), and what executing and planning raise.
         """
+        ddl, fence, plan = meaning.ddl, self.source.fence, standing.plan
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
-        entries = read_entries(connection, step.fence.ref, position)
+        entries = read_entries(connection, fence.ref, position)
         if ddl.rows is not None and COMMITTED in entries:
-            return plan
-        tables = self._tables()
-        around = self._surroundings(ddl, statement)
+            return standing
+        tables = standing.tables or load_tables(self.source)
+        around = self._surroundings(ddl, statement, tables)
         change = self._change(statement, operator, tables, around)
         session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        groups = self._meet(ddl, change, operator, needs, session)
-        chunks = chunks_behind(load_chunks(connection, step.fence.ref), tables, change, _shared(tables, around))
+        needs = oldest_place(ddl.at, standing.prepared)
+        skipped = operator is not None and operator.kind is OperatorKind.SKIP
+        if change.agreed is not None and ddl.rows is not None:
+            raise CannotFollow("its table is merged, and its transaction has rows as well")
+        groups = self.shards.meet(change, tables, (ddl.at, ddl.end), needs, session, taken_for_made=skipped)
+        groups += self.shards.newly_merged(change, tables)
+        chunks = chunks_behind(load_chunks(connection, fence.ref), tables, change, _shared(tables, around))
         emptied = [TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)) for name in chunks.emptied]
         statements = (*change.statements, *emptied) if change.agreed is None else ()
         target = self.source.target
-        executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
+        executed = execute_ddl(target, fence, position, in_front, session, first=IN_FRONT)
         if operator is None or operator.kind is OperatorKind.INJECT:
-            self._check_left_behind(step, statements)
-        executed += execute_ddl(target, step.fence, position, statements, session)
+            self._check_left_behind(position, statements)
+        executed += execute_ddl(target, fence, position, statements, session)
         became = plan_for(
             target_connection(self.source.target),
             self.source,
             change.tables.schemas,
             plan.buckets,
-            held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
+            held=self.shards.held_behind(groups),
             # What a person has done, nobody knows.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
             chunks=chunks.chunks,
         )
         # The connection from in front of the statements may have been lost in them.
         became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
-        self._commit(ddl, change, became, step, groups, chunks)
-        self.tables = change.tables
-        if self.shards is not None:
-            self.shards.take(groups)
+        self._commit(meaning, tables, change, replace(standing, plan=became), groups, chunks)
+        self.shards.take(groups)
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
-        return became
-
-    def _meet(
-        self,
-        ddl: DdlStatement,
-        change: SchemaChange,
-        operator: Operator | None,
-        needs: Location,
-        session: Sequence[Setting],
-    ) -> list[Group]:
-        """Return the groups of merged tables as they are behind the statement. Raises CannotFollow, …"""
-        if self.shards is None:
-            return []
-        if change.agreed is not None and ddl.rows is not None:
-            raise CannotFollow("its table is merged, and its transaction has rows as well")
-        skipped = operator is not None and operator.kind is OperatorKind.SKIP
-        assert self.tables is not None
-        met = self.shards.meet(change, self.tables, (ddl.at, ddl.end), needs, session, taken_for_made=skipped)
-        return [*met, *self.shards.newly_merged(change, self.tables)]
+        return replace(standing, plan=became, tables=change.tables, online_ddl=meaning.behind)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         """Return the plan that holds when the group's rows are applied. `plan`: until then. Raises what planning
         raises."""
-        assert self.shards is not None
         connection, rules = target_connection(self.source.target), self.source.rules
         ref = self.source.fence.ref
         known = load_table_schemas(connection, ref)
@@ -262,24 +243,24 @@ class Following:
         became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
         return written_by(connection, self.source, became, overwrites=plan.safe)
 
-    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
-        """Execute a person's statements in front of the rows that begin here; return the plan that holds behind them.
+    def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
+        """Execute a person's statements in front of the rows that begin here; return the state with the plan that
+        holds behind them.
 
         Raises as `follow` does.
         """
-        fence = self.source.fence
-        tables = self._tables()
+        fence, plan = self.source.fence, standing.plan
+        tables = standing.tables or load_tables(self.source)
         # A copy that shows a table as it is here does not have it: it comes behind all that ends here.
         nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
-        change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None))
+        change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None, tables))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
-            return plan
-        held = self.shards.held if self.shards is not None else frozenset[TableName]()
+            return replace(standing, tables=tables)
         connection = target_connection(self.source.target)
-        became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=held)
+        became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=self.shards.held)
         became = written_by(connection, self.source, became, overwrites=plan.safe)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
-        return became
+        return replace(standing, plan=became, tables=tables)
 
     def _change(
         self,
@@ -301,20 +282,20 @@ class Following:
 
     def _commit(
         self,
-        ddl: DdlStatement,
+        meaning: Meaning,
+        before: SubtaskTables,
         change: SchemaChange,
-        plan: SyncPlan,
-        step: Step,
+        standing: Standing,
         groups: Sequence[Group],
         chunks: ChunksBehind,
     ) -> None:
-        fence, before = step.fence, self.tables
-        assert before is not None
+        """Write what the statement makes of the subtask. `standing`: in front of it, with the plan behind it."""
+        fence = self.source.fence
 
         def write(connection: Connection) -> None:
             ref = fence.ref
             save_views(connection, ref, ())  # a table may get the name of one, and one that of a table
-            for name, known_as in self.shards.dropped(change, ddl.at) if self.shards is not None else ():
+            for name, known_as in self.shards.dropped(change, meaning.ddl.at):
                 give_to_dropped(connection, ref, name, known_as)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
@@ -330,16 +311,15 @@ class Following:
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_views(connection, ref, change.tables.tracker.views())
-            save_online_ddls(connection, ref, self.becomes)
-            if self.shards is not None:
-                self.shards.save(connection, groups)
-            note_plan(connection, fence, plan.fingerprint())
+            save_online_ddls(connection, ref, meaning.behind)
+            self.shards.save(connection, groups)
+            note_plan(connection, fence, standing.plan.fingerprint())
 
-        self._write(ddl, step, plan.buckets, write)
-        self.memory = self.becomes
+        self._write(meaning.ddl, standing, write)
 
-    def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
+    def _write(self, ddl: DdlStatement, standing: Standing, body: Callable[[Connection], None]) -> None:
         """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
+        step = standing.step(ddl.end)
 
         def behind(connection: Connection, _buckets: object) -> None:
             body(connection)
@@ -351,22 +331,24 @@ class Following:
 
         if ddl.rows is None:
             everywhere = partial(run_transaction, self.source.target)
-            fenced_transaction(everywhere, step, Act.ADVANCE, range(buckets), behind)
+            fenced_transaction(everywhere, step, Act.ADVANCE, range(standing.plan.buckets), behind)
         else:
             run_transaction(self.source.target, in_front)
 
     # What decides
 
-    def _surroundings(self, ddl: DdlStatement, statement: Statement | Apply | None) -> Surroundings:
-        target, server = server_info(target_connection(self.source.target)), self._tables().tracker.server
+    def _surroundings(
+        self, ddl: DdlStatement, statement: Statement | Apply | None, tables: SubtaskTables
+    ) -> Surroundings:
+        target, server = server_info(target_connection(self.source.target)), tables.tracker.server
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
-        if self.shards is not None and self.shards.agreeing:
-            late, mine_go_to = to_begin(self.source), {one.target for one in self._tables().schemas}
+        if self.shards.agreeing:
+            late, mine_go_to = to_begin(self.source), {one.target for one in tables.schemas}
             elsewhere |= {target for target in mine_go_to if any(one.leads_to(target) for one in late)}
             elsewhere |= unfinished_targets(target_connection(self.source.target), self.source.fence.ref, elsewhere)
-        defaults = self._defaults(ddl, statement)
+        defaults = self._defaults(ddl, statement, server)
         return Surroundings(
             self.source.rules,
             target.capabilities,
@@ -375,15 +357,16 @@ class Following:
             elsewhere,
             merged_targets(target_connection(self.source.target), self.source.fence.ref),
             sql=ddl.sql,
-            agreeing=self.shards is not None and self.shards.agreeing,
+            agreeing=self.shards.agreeing,
             strict_collations=self.source.config.strict_collations,
             overwrites=self.source.config.overwrites,
             unlike=unlike((server.flavour, server.version), (target.flavour, target.version_number)),
         )
 
-    def _defaults(self, ddl: DdlStatement, statement: Statement | Apply | None) -> SessionDefaults:
+    def _defaults(
+        self, ddl: DdlStatement, statement: Statement | Apply | None, server_of_log: Server
+    ) -> SessionDefaults:
         said = ddl.session
-        server_of_log = self.tables.tracker.server if self.tables is not None else None
         server = None
         chosen: list[tuple[str, str]] = []
         if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
@@ -395,28 +378,27 @@ class Following:
         return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
 
     def _collation(self, number: int) -> str:
-        if not self.collation_names:
+        if not self._collation_names:
             with connected(self.source.spec.endpoint.resolve()) as connection:
-                self.collation_names = _collation_names(connection)
-        if number not in self.collation_names:
+                self._collation_names = _collation_names(connection)
+        if number not in self._collation_names:
             raise CannotFollow(f"the source knows no collation with the number {number}")
-        return self.collation_names[number]
+        return self._collation_names[number]
 
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
         """Return the session for the target's statements. Raises CannotFollow, ValuesDiffer."""
-        assert self.tables is not None
         need = change.zone if _instead(operator) is None else AT_ITS_SECOND
         target = server_info(target_connection(self.source.target)).flavour
-        flavours = (self.tables.tracker.server.flavour, target)
+        flavours = (change.tables.tracker.server.flavour, target)
         return session_of(ddl, need, self.source.spec.endpoint.resolve(), flavours)
 
-    def _check_left_behind(self, step: Step, statements: Sequence[TargetDdl]) -> None:
+    def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
         """Refuse to take what the target has already for what a statement makes, if it may differ. Raises CannotFollow.
 
         It may have been kept by a filter; or it is a table with rows of somebody else's.
         """
-        connection = target_connection(self.source.target)
-        filled = tables_with_rows(connection, step.fence.ref, step.hi, statements)
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        filled = tables_with_rows(connection, ref, position, statements)
         if filled:
             raise CannotFollow(
                 f"the target has the table {', '.join(map(str, filled))} already, and it has rows, which are not the "
@@ -424,7 +406,7 @@ class Following:
             )
         if not self.source.rules.events.may_keep_names():
             return
-        found = left_behind(connection, step.fence.ref, step.hi, statements)
+        found = left_behind(connection, ref, position, statements)
         if found:
             raise CannotFollow(
                 f"the target has it already: {found}. A filter rule may have left out what took it away, and rows that "

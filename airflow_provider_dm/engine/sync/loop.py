@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
@@ -42,7 +41,7 @@ from airflow_provider_dm.engine.sync.ddl.verdict import (
     stop_error,
 )
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
-from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.noting import Notes
@@ -309,17 +308,18 @@ class Loop:
         # Where its rows are half written as the log has them, a person comes too late.
         late = self.standing.edge is not None and COMMITTED not in self.following.noted(ddl)
         operator = None if late else self.by_hand.at(ddl)
-        match self.following.meaning(ddl, self.standing.plan):
+        meaning = self.following.meaning(ddl, self.standing)
+        match meaning.outcome:
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-                if self.following.pass_over(ddl, self.standing.step(ddl.end), self.standing.plan.buckets):
-                    self._applied_up_to(ddl.end)
+                self.standing = self.following.pass_over(meaning, self.standing)
+                self._has_moved()
             case PassOver(why):
-                self._follow(ddl, PassedOver(why), why, operator)
+                self._follow(meaning, PassedOver(why), why, operator)
             case Concerns(why, statement):
-                self._follow(ddl, statement, why, operator)
+                self._follow(meaning, statement, why, operator)
             case Apply(real) as repeat:
-                self._follow(ddl, repeat, f"it ends an online DDL on {real}", operator)
+                self._follow(meaning, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
@@ -329,15 +329,14 @@ class Loop:
         self.by_hand.passed(self.standing.applied)
 
     def _follow(
-        self, ddl: DdlStatement, statement: Statement | Apply | None, why: str, operator: Operator | None
+        self, meaning: Meaning, statement: Statement | Apply | None, why: str, operator: Operator | None
     ) -> None:
+        ddl = meaning.ddl
         self.progress.ddl_at = ddl.at
         if statement is None and operator is None:
             raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
-            needs = oldest_place(ddl.at, self.standing.prepared)
-            step, plan = self.standing.step(ddl.end), self.standing.plan
-            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs)
+            self.standing = self.following.follow(meaning, statement, self.standing, operator)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 words, why = first_words(ddl.sql), str(error)
@@ -348,7 +347,7 @@ class Loop:
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}", error.way_out) from None
         self.progress.ddl_at = None
-        self._adopt(plan)
+        self._adopt()
         self._show_shards()
         if self.standing.edge is None:  # else half of its rows is written by the plan that was there then
             self._take_plan()
@@ -357,11 +356,10 @@ class Loop:
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
 
-    def _adopt(self, plan: SyncPlan) -> None:
-        """Take the plan that holds behind a statement."""
-        self.standing = replace(self.standing, plan=plan)
+    def _adopt(self) -> None:
+        """Go on with the tables as a statement has left them."""
         self.sharing.servers.forget_mappings()
-        self.shards.adopt(plan)
+        self.shards.adopt(self.standing.plan)
 
     def _inject(self, here: Location) -> None:
         """Execute what a person wants executed in front of the rows that begin here."""
@@ -369,11 +367,10 @@ class Loop:
         if operator is None:
             return
         try:
-            plan = self.following.inject(operator, here, self.standing.plan)
+            self.standing = self.following.inject(operator, here, self.standing)
         except CannotFollow as error:
             raise InjectionRefused(str(here), str(error)) from None
-        if plan is not self.standing.plan:
-            self._adopt(plan)
+        self._adopt()
         self._take_plan()
 
     def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
@@ -458,7 +455,8 @@ class Loop:
         plan = self.following.plan_without(group, self.standing.plan)
         self.shards.finish(group, plan)
         self.notes.tables_changed()
-        self._adopt(plan)
+        self.standing = replace(self.standing, plan=plan)
+        self._adopt()
         self._take_plan()
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.target.frontier import Step
@@ -38,6 +40,10 @@ class Standing:
     safe_mode: SafeMode
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `applied`, and `here`."""
+    tables: SubtaskTables | None = None
+    """The tables at `applied`; None: nobody has read them, as most runs meet no DDL."""
+    online_ddl: OnlineDdls | None = None
+    """What is remembered of online DDL there; None as above."""
     written_over: bool = False
     """The rows that waited when the run began, or when safe mode began, are written over others by now."""
     furthest: Location | None = None

@@ -18,16 +18,20 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
-from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
@@ -119,7 +123,9 @@ class Sync:
                 self.edge = self.at
         elif self.plan.fingerprint() != subtask.plan:
             start._note_plan(self.plan, [], source)
-        self.following = Following(source)
+        self.tables: SubtaskTables | None = None
+        self.online_ddl: OnlineDdls | None = None
+        self.following = Following(source, Shards(source, store))
         self.by_hand = ByHand(store, *ref.key)
         self.plan_ahead = self.plan
 
@@ -230,47 +236,48 @@ class Sync:
         ddl = _logged(at, item)
         self._seen(ddl)
         operator, moved = self.by_hand.at(ddl), False
-        match self.following.meaning(ddl, self.plan):
+        meaning = self.following.meaning(ddl, self._standing())
+        match meaning.outcome:
             case PassOver() if operator is None:
-                moved = self.following.pass_over(ddl, self._step(at + 1), BUCKETS)
+                became = self.following.pass_over(meaning, self._standing())
+                self.online_ddl, moved = became.online_ddl, became.applied == ddl.end
             case PassOver(why):
-                moved = self._follow(ddl, PassedOver(why), operator)
+                moved = self._follow(meaning, PassedOver(why), operator)
             case Concerns(_, statement):
-                moved = self._follow(ddl, statement, operator)
+                moved = self._follow(meaning, statement, operator)
             case Apply() as repeat:
-                moved = self._follow(ddl, repeat, operator)
+                moved = self._follow(meaning, repeat, operator)
         if moved:
             self.at = at + 1
         else:
             self._rows(at + 1)
 
-    def _follow(self, ddl: DdlStatement, statement: Statement | Apply | None, operator: Operator | None) -> bool:
+    def _follow(self, meaning: Meaning, statement: Statement | Apply | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
-        step = self._step(self.at + 1)
-        self._adopt(self.following.follow(ddl, statement, step, self.plan, operator, needs=place_of(self.at)))
-        return ddl.rows is None
+        self._adopt(self.following.follow(meaning, statement, self._standing(), operator))
+        return meaning.ddl.rows is None
 
     def _inject(self) -> None:
         operator = self.by_hand.before_rows(place_of(self.at))
         if operator is not None:
-            self._adopt(self.following.inject(operator, place_of(self.at), self.plan))
+            self._adopt(self.following.inject(operator, place_of(self.at), self._standing()))
 
-    def _adopt(self, plan: SyncPlan) -> None:
-        self.plan = plan
+    def _standing(self) -> Standing:
+        fence, here, plan = self.source.fence, place_of(self.at), self.plan
+        standing = Standing(fence, here, here, None, None, plan, plan, self.safe_mode)
+        return replace(standing, tables=self.tables, online_ddl=self.online_ddl)
+
+    def _adopt(self, became: Standing) -> None:
+        self.plan, self.tables, self.online_ddl = became.plan, became.tables, became.online_ddl
         self.sharing.servers.forget_mappings()
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at
-        match self.following.meaning(ddl := _logged(at, self.log[at]), self.plan):
+        meaning = self.following.meaning(_logged(at, self.log[at]), self._standing())
+        match meaning.outcome:
             case Concerns(_, statement):
-                self.following.follow(
-                    ddl,
-                    statement,
-                    Step(self.source.fence, key_of(at), key_of(at + 1)),
-                    self.plan,
-                    None,
-                    needs=place_of(at),
-                )
+                became = self.following.follow(meaning, statement, self._standing(), None)
+                self.tables, self.online_ddl = became.tables, became.online_ddl
         self.at = before
 
     # Rows

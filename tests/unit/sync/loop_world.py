@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
@@ -49,7 +49,7 @@ from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.target.frontier import Step, read_all_stands
+from airflow_provider_dm.engine.target.frontier import read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from tests.unit.sync.histories import TARGETS
@@ -141,29 +141,23 @@ class Follows(Following):
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         return self.numbers
 
-    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
+    def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
         assert self.world is not None
         self.world.events.append(f"inject {here.position}")
-        return plan
+        return standing
 
     def follow(
-        self,
-        ddl: DdlStatement,
-        statement: Statement | Apply | None,
-        step: Step,
-        plan: SyncPlan,
-        operator: Operator | None,
-        *,
-        needs: Location,
-    ) -> SyncPlan:
+        self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
+    ) -> Standing:
         assert self.world is not None
+        ddl = meaning.ddl
         self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
-            WaveWriter(plan, self.world.writes, step).advance({}, range(BUCKETS))
+            WaveWriter(standing.plan, self.world.writes, standing.step(ddl.end)).advance({}, range(BUCKETS))
         self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
-        return plan
+        return standing
 
 
 class NoExchange(Exception):
@@ -323,11 +317,12 @@ class World:
         self.writes = Target(self.around.transactions, self.around.access)
         self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
         standing = Standing(FENCE, LO, LO, edge, goal, plan, written_by or plan, safe_mode or SafeMode())
+        standing = replace(standing, online_ddl=OnlineDdls())
         contests = Contests(FENCE, self.around, 1000)
         self.sharing = Watched(contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
-        self.follows = Follows(ours, memory=OnlineDdls(), world=self)
         by_hand, shards = ByHand(self.notes, *FENCE.ref.key), Shards(ours, self.notes)
+        self.follows = Follows(ours, shards, world=self)
         self.loop = Loop(
             source=ours,
             standing=standing,

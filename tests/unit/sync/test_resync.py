@@ -88,7 +88,7 @@ class Lane:
         return group.resync
 
     def save(self, said: Any) -> None:
-        sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?)"
+        sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?, '')"
         self.world.database.sqlite.execute(sql, (*NAME, json.dumps(said)))
 
     def run(self, plan: SyncPlan, *accidents: tuple[int, TargetDenied], at: int = 200) -> bool:
