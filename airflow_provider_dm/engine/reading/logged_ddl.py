@@ -78,13 +78,8 @@ def statements_between(
                 idle(at, time.monotonic() - since)
 
 
-def all_of_it(plan: Callable[..., Planned], hi: Location) -> Plans:
-    """Return `Tail.plan` in a form that reads a log up to `hi`, headers only."""
-    return lambda here, prepared: plan(here, goal=hi, limit=None, range_bytes=sys.maxsize, prepared=prepared)
-
-
 def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
-    """Return the same for a task's private log, without allowing its relay to remove anything."""
+    """Plan a task's private log up to `hi`, headers only, without allowing its relay to remove anything."""
 
     def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
         files = reader.files(here)

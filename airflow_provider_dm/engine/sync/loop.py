@@ -108,13 +108,12 @@ class Loop:
             return self._run()
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
-                self.note(Stage.PAUSED, now=True, only_meta=True)
+                self.notes.elsewhere(self.standing, Stage.PAUSED)
                 self.notes.exit_point(self.standing)
             raise
 
     def _run(self) -> bool:
-        self.progress.goal, self.progress.ddl_at = self.standing.goal, None
-        self.progress.location = self.standing.applied
+        self.progress.begins(self.standing.applied, self.standing.goal)
         self._leave_past()
         self._show_safe_mode(exit_point=self.standing.edge)
         try:
@@ -169,7 +168,7 @@ class Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
-        self.progress.caught_up = False
+        self.progress.looked(caught_up=False)
         if self.standing.edge is None:
             self._take_plan()
         self._write_over()
@@ -181,7 +180,7 @@ class Loop:
         except DmError as error:
             if not self._has_become_shared(error):
                 # Raises it, unless the same stretch can be read elsewhere.
-                self.tail.distrust(error, epoch, self.standing.prepared)
+                self.tail.distrust(error, epoch, replace(self.planning.cursor(self.standing), place=epoch.lo))
             self.standing = self.standing.half_through(epoch)
             return
         seconds = time.monotonic() - began
@@ -190,11 +189,9 @@ class Loop:
         forget_xa(self.writes.transactions, before, epoch)
         self._take_plan()
         if applied.contested or self.sharing.rows:
-            self._look_at_shared(now=False)
+            self._look_at_shared()
         self.size = self.size.after(epoch.size, seconds, applied.changes, applied.largest)
-        self.progress.transactions += epoch.transactions
-        self.progress.bytes += epoch.bytes
-        self.progress.newest_timestamp = epoch.newest_timestamp
+        self.progress.read(epoch)
         self._count(applied)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
@@ -208,9 +205,7 @@ class Loop:
         self.standing = replace(self.standing, furthest=end)
 
     def _count(self, applied: Applied) -> None:
-        self.progress.epochs += 1
-        self.progress.changes += applied.changes
-        self.progress.rows += applied.rows
+        self.progress.wrote(applied.changes, applied.rows)
         self._met(applied.collisions)
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
@@ -232,7 +227,7 @@ class Loop:
                     raise
                 log.warning("epoch %s..%s is tried again: %s", epoch.lo, epoch.hi, error)
                 if isinstance(error, TooManyContested):
-                    self._look_at_shared(now=True, between=False)
+                    self._look_at_shared(now=True)
         return self._apply(job, epoch)
 
     def _share(self, plan: SyncPlan) -> Shared[SyncPlan]:
@@ -282,14 +277,13 @@ class Loop:
         if plan.contended:
             self.size = self.size.keeping()
 
-    def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
-        """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
-        between = between and self.standing.edge is None
+    def _look_at_shared(self, *, now: bool = False) -> None:
+        """Look after shared tables. `now`: into all rows that wait, while an epoch or a re-sync is under way."""
         try:
             self.standing = replace(self.standing, plan=self.sharing.look(self.standing.plan, now=now))
         finally:
             self._show_shared()
-        if between:
+        if not now and self.standing.edge is None:
             self._take_plan()
             self._write_over()
 
@@ -300,7 +294,7 @@ class Loop:
             self._show_shared()
 
     def _show_shared(self) -> None:
-        self.progress.contested_rows, self.progress.contested_since = self.sharing.rows, self.sharing.rows_since
+        self.progress.contested(self.sharing.rows, self.sharing.rows_since)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
@@ -325,14 +319,14 @@ class Loop:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
         elif compare(self.standing.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
-        self.progress.newest_timestamp = max(self.progress.newest_timestamp or 0, ddl.timestamp) or None
+        self.progress.passed_ddl(ddl.timestamp)
         self.by_hand.passed(self.standing.applied)
 
     def _follow(
         self, meaning: Meaning, statement: Statement | Apply | None, why: str, operator: Operator | None
     ) -> None:
         ddl = meaning.ddl
-        self.progress.ddl_at = ddl.at
+        self.progress.meets_ddl(ddl.at)
         if statement is None and operator is None:
             raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
@@ -346,12 +340,11 @@ class Loop:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}", error.way_out) from None
-        self.progress.ddl_at = None
+        self.progress.followed_ddl()
         self._adopt()
         self._show_shards()
         if self.standing.edge is None:  # else half of its rows is written by the plan that was there then
             self._take_plan()
-        self.progress.ddl_applied += 1
         self.notes.tables_changed()
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
@@ -394,7 +387,7 @@ class Loop:
         self._has_moved()
 
     def _has_moved(self) -> None:
-        self.progress.location = self.standing.applied
+        self.progress.moved(self.standing.applied)
         self._leave_past()
 
     def _leave_past(self) -> None:
@@ -405,7 +398,7 @@ class Loop:
             self.standing = self.standing.behind_past()
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
-        self.progress.caught_up = self.standing.edge is None and not self.tail.waiting
+        self.progress.looked(caught_up=self.standing.edge is None and not self.tail.waiting)
         if self.standing.edge is None:
             self.standing = replace(self.standing, here=at)
             applied = self.standing.applied
@@ -416,7 +409,7 @@ class Loop:
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
         self.stop.wait(wait)
-        self.tail.idle(self.standing.here, time.monotonic() - idle_since)
+        self.tail.idle(self.planning.cursor(self.standing), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
         """Check the goal when nothing has come for so long. Raises GoalLost where another server has taken over that
@@ -438,7 +431,7 @@ class Loop:
         if group is None:
             return False
         self.sharing.servers.forget_mappings()  # the target's table is another one now
-        self._look_at_shared(now=True, between=False)
+        self._look_at_shared(now=True)
         self._write_over()
         resyncing = Resyncing(
             source=self.source,
@@ -459,7 +452,7 @@ class Loop:
         self._adopt()
         self._take_plan()
         self._show_shards()
-        self._look_at_shared(now=False)  # rows that were held back may have met others'
+        self._look_at_shared()  # rows that were held back may have met others'
         return True
 
     def _finish_shards(self) -> None:
@@ -467,19 +460,18 @@ class Loop:
             pass
 
     def _show_shards(self) -> None:
-        self.progress.unresolved_groups = self.shards.to_json()
+        self.progress.holds(self.shards.to_json())
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
         state = self.standing.safe_mode.at(self.standing.applied)
-        self.progress.safe_mode = self.collisions.to_json(state, exit_point)
+        self.progress.in_safe_mode(self.collisions.to_json(state, exit_point))
 
-    def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
+    def note(self, stage: Stage, *, now: bool = False) -> None:
         """Tell others how the sync stands, and look what they have told, when that is due, or `now`."""
         if not (now or self.notes.due):
             return
-        if not only_meta:
-            self.notes.in_target(self.standing, stage)
-            self._look_at_shared(now=False)
-            self.by_hand.passed(self.standing.applied)
-            self.tail.look(self.standing.here, self.standing.goal, held=self.shards.needs)
+        self.notes.in_target(self.standing, stage)
+        self._look_at_shared()
+        self.by_hand.passed(self.standing.applied)
+        self.tail.look(self.standing.here, self.standing.goal, held=self.shards.needs)
         self.notes.elsewhere(self.standing, stage)

@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.standing import Standing
@@ -39,27 +40,24 @@ class Planning:
             return self.behind(standing, size)
         if ahead is not None:
             ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
-        planned = self.tail.plan(
-            standing.here,
-            goal=edge,
-            limit=None,
-            range_bytes=size.range_bytes(1),
-            prepared=standing.prepared,
-            open_places=(half_epoch(standing.fence.ref.source, edge), *self.open_places),
-        )
+        planned = self.tail.plan(self.cursor(standing), goal=edge, limit=None, range_bytes=size.range_bytes(1))
         return _ending_at(planned, standing.here, edge)
 
     def behind(self, standing: Standing, size: EpochSize) -> Planned:
         """Return the piece that comes next where no epoch is half applied. Raises what `Tail.plan` raises."""
         return self.tail.plan(
-            standing.here,
+            self.cursor(standing),
             goal=self.bound(standing),
             limit=size.limit,
             range_bytes=size.range_bytes(self.runner.slots),
-            prepared=standing.prepared,
             until_time=standing.safe_mode.until_time,
-            open_places=self.open_places,
         )
+
+    def cursor(self, standing: Standing) -> Cursor:
+        """Return where the log is read on."""
+        edge = standing.edge
+        half = () if edge is None else (half_epoch(standing.fence.ref.source, edge),)
+        return Cursor(standing.here, standing.prepared, (*half, *self.open_places))
 
     def bound(self, standing: Standing) -> Location | None:
         """Return what the next piece must not cross; None: nothing is ahead."""

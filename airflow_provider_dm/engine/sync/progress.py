@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.history import History
 
@@ -116,6 +117,81 @@ class SyncProgress:
     meter: Meter = field(default_factory=Meter, repr=False)
     history: History = field(default_factory=History, repr=False)
     _speeds: dict[str, Speed] = field(default_factory=lambda: defaultdict(lambda: Speed(0.0, 0.0)), repr=False)
+
+    # What the loop notes, and what reads the log for it
+
+    def begins(self, here: Location, goal: Location | None) -> None:
+        """Note where a run begins, and where it is to end."""
+        self.location, self.goal, self.ddl_at = here, goal, None
+
+    def moved(self, to: Location) -> None:
+        """Note that everything before a location is in the target."""
+        self.location = to
+
+    def read(self, epoch: Epoch) -> None:
+        """Note that all of an epoch is applied."""
+        self.transactions += epoch.transactions
+        self.bytes += epoch.bytes
+        self.newest_timestamp = epoch.newest_timestamp
+
+    def wrote(self, changes: int, rows: int) -> None:
+        """Note what an epoch, or one of a re-sync, came to."""
+        self.epochs += 1
+        self.changes += changes
+        self.rows += rows
+
+    def looked(self, *, caught_up: bool) -> None:
+        """Note whether the log has more."""
+        self.caught_up = caught_up
+
+    def meets_ddl(self, at: Location) -> None:
+        """Note the DDL statement that is being followed."""
+        self.ddl_at = at
+
+    def followed_ddl(self) -> None:
+        """Note that the target's tables have followed it."""
+        self.ddl_at = None
+        self.ddl_applied += 1
+
+    def passed_ddl(self, timestamp: int) -> None:
+        """Note that a statement of that time is behind."""
+        self.newest_timestamp = max(self.newest_timestamp or 0, timestamp) or None
+
+    def contested(self, rows: int, since: float | None) -> None:
+        """Note the rows that wait for their places."""
+        self.contested_rows, self.contested_since = rows, since
+
+    def holds(self, groups: list[dict[str, Any]]) -> None:
+        """Note the merged tables of which rows are held back."""
+        self.unresolved_groups = groups
+
+    def in_safe_mode(self, shown: dict[str, Any]) -> None:
+        """Note how rows that collide are written."""
+        self.safe_mode = shown
+
+    def reads(self, binlog_type: str) -> None:
+        """Note where the log is read."""
+        self.binlog_type = binlog_type
+
+    def ends(self, master: Location | None, seen_at: float | None) -> None:
+        """Note where the source's log ends, and when all of it was seen to be here; None: it is not."""
+        self.master = master or self.master
+        self.at_end = seen_at is not None
+        self.at_end_at = seen_at if seen_at is not None else self.at_end_at
+
+    def lacks(self, left_bytes: int | None, held_back_bytes: int | None, goal_far: str) -> None:
+        """Note how much of the log is left, and why the goal is not reached with it."""
+        self.left_bytes, self.held_back_bytes, self.goal_far = left_bytes, held_back_bytes, goal_far
+
+    def pauses(self, why: str) -> None:
+        """Note an error that may pass, and when the sync goes on."""
+        self.resuming, self.failures = why, self.failures + 1
+
+    def resumes(self) -> None:
+        """Note that the pause is over."""
+        self.resuming = ""
+
+    # What is shown
 
     def lag_seconds(self, now: float | None = None) -> float | None:
         """Return the age of the oldest commit whose rows may be missing in the target; 0: no row is; None: unknown.

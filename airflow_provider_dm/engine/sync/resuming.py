@@ -134,8 +134,9 @@ def run_sync_resuming(
         _say(store, source, error, pause, shown.ddl_at)
         if pause is None:
             raise error
-        shown.resuming, shown.failures = f"{error.code}, again in {pause:.1f} s", shown.failures + 1
-        stopped, shown.resuming = stop.wait(pause), ""
+        shown.pauses(f"{error.code}, again in {pause:.1f} s")
+        stopped = stop.wait(pause)
+        shown.resumes()
         if stopped:
             _say(store, source, error, None, shown.ddl_at)
             raise error

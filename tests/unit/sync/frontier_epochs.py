@@ -186,12 +186,11 @@ def make_the_plan(
     compact: bool = True,
     whole: bool = False,
 ) -> SyncPlan:
-    return make_plan(
+    plan = make_plan(
         schemas,
         {one.name: one for one in TARGETS},
         rules=SubtaskRules(RULES, ROUTER),
         buckets=BUCKETS,
         merged=None if together else elsewhere,
-        compact=compact,
-        whole=whole,
     )
+    return replace(plan, compact=compact, whole=whole)

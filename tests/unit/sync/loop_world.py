@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
@@ -33,6 +32,7 @@ from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following, Meaning
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
@@ -92,21 +92,20 @@ class Log(Tail):
 
     def plan(
         self,
-        lo: Location,
+        at: Cursor,
         *,
         goal: Location | None,
         limit: int | None,
         range_bytes: int,
-        prepared: Sequence[Prepared] = (),
         until_time: int | None = None,
-        open_places: Sequence[OpenPlace] = (),
     ) -> Planned:
+        lo = at.place
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
         self.asked.append((lo, goal, limit))
-        self.prepared.append(tuple(prepared))
+        self.prepared.append(at.prepared)
         self.until_times.append(until_time)
-        self.open_places.append([one.place for one in open_places])
+        self.open_places.append([one.place for one in at.open_places])
         if not self.script:
             self.world.stop.set()
         answer = self.script.pop(0) if self.script else UpToDate(lo)
@@ -116,17 +115,17 @@ class Log(Tail):
             raise answer
         return answer
 
-    def distrust(self, error: DmError, epoch: Epoch, prepared: Sequence[Prepared]) -> None:
+    def distrust(self, error: DmError, epoch: Epoch, at: Cursor) -> None:
         if not self.at_fault:
             raise error
         self.world.events.append(f"distrust {epoch.lo.position}")
-        self.prepared.append(tuple(prepared))
+        self.prepared.append(at.prepared)
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
         """Show nobody anything."""
 
-    def idle(self, here: Location, seconds: float) -> None:
-        self.world.events.append(f"idle {here.position}")
+    def idle(self, here: Cursor, seconds: float) -> None:
+        self.world.events.append(f"idle {here.place.position}")
 
 
 @dataclass

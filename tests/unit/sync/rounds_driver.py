@@ -110,17 +110,16 @@ def _plan(
     whole: bool,
 ) -> SyncPlan:
     targets = {one.target: replace(one.table, name=one.target) for one in schemas}
-    return make_plan(
+    plan = make_plan(
         schemas,
         targets,
         rules=RULES,
         buckets=BUCKETS,
         merged=frozenset({MERGED}) if several else frozenset(),
         coverage=dict(covered),
-        compact=compact,
-        whole=whole,
         folds={TEXT: FOLD},
     )
+    return replace(plan, compact=compact, whole=whole)
 
 
 @dataclass(eq=False)

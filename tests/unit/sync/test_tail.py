@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync.log import tail as module
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes
 from airflow_provider_dm.engine.sync.log.reach import left_bytes
 from airflow_provider_dm.engine.sync.log.tail import Tail
@@ -60,7 +61,7 @@ def planned(
     monkeypatch.setattr(module, "plan_epoch", plan_epoch)
     monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
     with tail.store:
-        return tail.plan(LO, goal=goal, limit=limit, range_bytes=1)
+        return tail.plan(Cursor(LO), goal=goal, limit=limit, range_bytes=1)
 
 
 ZEROS = MalformedEvent("bin.000001:80", "a size of 0 bytes")
@@ -161,10 +162,10 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
     tail.upstream = pulled  # type: ignore[assignment]
     gone = RelayFileGone("bin.000001", str(root))
     with tail.store:
-        tail.distrust(gone, read_from(root, 80, 100), ())
+        tail.distrust(gone, read_from(root, 80, 100), Cursor(LO.at(80)))
         assert isinstance(tail.reading, FromUpstream)
 
-        tail.distrust(gone, read_from(root, 4, 80), ())
+        tail.distrust(gone, read_from(root, 4, 80), Cursor(LO.at(4)))
 
         assert isinstance(tail.reading, FromUpstream)
         assert pulled.begun == [80, 4], "the earlier piece is pulled as well"
@@ -172,9 +173,9 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
         assert not tail.reading.looks_back(LO)
 
         with pytest.raises(StatementDml):
-            tail.distrust(StatementDml("bin.000001:4", "UPDATE t"), read_from(root, 4, 80), ())
+            tail.distrust(StatementDml("bin.000001:4", "UPDATE t"), read_from(root, 4, 80), Cursor(LO.at(4)))
         with pytest.raises(NeitherServes):
-            tail.distrust(gone, read_from(pulled.root, 4, 80), ())
+            tail.distrust(gone, read_from(pulled.root, 4, 80), Cursor(LO.at(4)))
 
 
 def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +186,7 @@ def test_a_piece_is_pulled_from_where_what_it_commits_was_prepared(root: Path, m
     at = LO.at(20)
     prepared = Prepared(Xid(1, b"x", b""), at, 40, rows=True)
     with tail.store:
-        tail.distrust(RelayFileGone("bin.000001", str(root)), read_from(root, 60, 80), (prepared,))
+        tail.distrust(RelayFileGone("bin.000001", str(root)), read_from(root, 60, 80), Cursor(LO.at(60), (prepared,)))
     assert pulled.begun == [20]
 
 
@@ -195,19 +196,19 @@ def test_a_metadata_db_that_is_away_does_not_end_a_sync_that_the_relay_log_could
     tail.upstream = pulled  # type: ignore[assignment]
     gone = RelayFileGone("bin.000001", str(root))
     with tail.store:
-        tail.distrust(gone, read_from(root, 60, 80), ())
+        tail.distrust(gone, read_from(root, 60, 80), Cursor(LO.at(60)))
         database = root.parent / "meta.db"
         database.unlink()
         database.mkdir()
 
         with pytest.raises(MetaUnreachable) as raised:
-            tail.distrust(gone, read_from(pulled.root, 60, 80), ())
+            tail.distrust(gone, read_from(pulled.root, 60, 80), Cursor(LO.at(60)))
 
         assert raised.value.reaction is Reaction.RETRY
         assert not pulled.forgotten
         assert isinstance(tail.reading, FromUpstream)
         tail.reading.return_at = 0.0
-        tail._look_back(tail.reading, LO.at(10))
+        tail._look_back(tail.reading, Cursor(LO.at(10)))
         assert isinstance(tail.reading, FromUpstream)
 
 
@@ -218,6 +219,6 @@ def test_a_relay_log_that_cannot_be_read_serves_nobody_and_has_unknown_bytes_lef
         assert left_bytes(tail.local, LO, None, None) == 96
         root.rename(root.with_name("moved"))
         root.touch()
-        assert not tail._local_serves(LO)
+        assert not tail._local_serves(Cursor(LO))
         assert tail._is_damaged(LO)
         assert left_bytes(tail.local, LO, None, None) is None

@@ -16,16 +16,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, first_open
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, first_open
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
-from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
@@ -34,7 +35,8 @@ from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
-from airflow_provider_dm.engine.relay.spool import Place, write_mark
+from airflow_provider_dm.engine.relay.spool import Place
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.damage import check_events, check_prepared
 from airflow_provider_dm.engine.sync.log.fallback import (
     Fault,
@@ -44,6 +46,7 @@ from airflow_provider_dm.engine.sync.log.fallback import (
     neither_serves,
     unreadable,
 )
+from airflow_provider_dm.engine.sync.log.mark import Marks
 from airflow_provider_dm.engine.sync.log.reach import end_of, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.log.upstream import FromRelay, FromUpstream, Reading, UpstreamLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -52,7 +55,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
 """Between two looks at the relay's status."""
-MARK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 0.2
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
@@ -82,13 +84,8 @@ class Tail:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _opened_at: float = field(default_factory=time.monotonic, init=False)
     _looked_at: float = field(default=0.0, init=False)
-    _mark: tuple[Path, Place] | None = field(default=None, init=False)
-    _marked_at: float = field(default=0.0, init=False)
+    _marks: Marks = field(default_factory=Marks, init=False)
     _checked: LogFile | None = field(default=None, init=False)
-    _prepared: tuple[Prepared, ...] = field(default=(), init=False, repr=False)
-    """The XA transactions that are prepared where the last plan began."""
-    _until_time: int | None = field(default=None, init=False, repr=False)
-    _open_places: Sequence[OpenPlace] = field(default=(), init=False, repr=False)
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
     """What was found out about the log that is being read."""
 
@@ -110,29 +107,25 @@ class Tail:
 
     def plan(
         self,
-        lo: Location,
+        at: Cursor,
         *,
         goal: Location | None,
         limit: int | None,
         range_bytes: int,
-        prepared: Sequence[Prepared] = (),
         until_time: int | None = None,
-        open_places: Sequence[OpenPlace] = (),
     ) -> Planned:
-        """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
-
-        `prepared`: the XA transactions that are prepared at `lo`. `until_time`, `open_places`: see `plan_epoch`.
+        """Plan the next piece; `limit` in bytes, None: all up to the goal. `until_time`: see `plan_epoch`.
 
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
         with self._lock:
-            self._prepared, self._until_time, self._open_places = tuple(prepared), until_time, open_places
             match self.reading:
                 case FromRelay(left_at):
-                    self._forget_left(left_at, lo)
+                    self._forget_left(left_at, at.place)
                 case FromUpstream() as reading:
-                    self._look_back(reading, lo)
-            return self._served(lo, lambda: self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes))
+                    self._look_back(reading, at)
+            ask = partial(self._plan, at, goal=goal, limit=limit, range_bytes=range_bytes, until_time=until_time)
+            return self._served(at, ask)
 
     def gtid_set_at(self, place: Location) -> str | None:
         """Return what was committed before `place`, where a transaction begins or the log ends; None: not come yet.
@@ -140,26 +133,24 @@ class Tail:
         Raises LocationNotInLog if that is no such place, and what `plan` raises.
         """
         with self._lock:
-            return self._served(place, lambda: self._gtid_set_at(place), never=LocationNotInLog)
+            return self._served(Cursor(place), lambda: self._gtid_set_at(place), never=LocationNotInLog)
 
-    def distrust(self, error: DmError, epoch: Epoch, prepared: Sequence[Prepared]) -> None:
-        """Read elsewhere, as a piece could not be decoded. `prepared`: the XA transactions that are prepared where it
-        begins; the last plan may have been that of a later piece.
+    def distrust(self, error: DmError, epoch: Epoch, at: Cursor) -> None:
+        """Read elsewhere, as a piece that begins at `at` could not be decoded.
 
         Raises `error` unless the log is at fault, NeitherServes, and MetaUnreachable.
 
         What was planned ahead may have left that log already: then nothing is wrong with the one that is read now.
         """
         with self._lock:
-            self._prepared = tuple(prepared)
             if self._is_read_now(epoch):
-                self._move_on(error, epoch.lo)
+                self._move_on(error, at)
             elif fault_of(error) is Fault.OTHER:
                 raise error
             elif isinstance(self.reading, FromUpstream):
-                self._begin_earlier(self.reading, error, epoch.lo)
+                self._begin_earlier(self.reading, error, at)
 
-    def idle(self, here: Location, seconds: float) -> None:
+    def idle(self, here: Cursor, seconds: float) -> None:
         """Look why nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about
         that, or NeitherServes."""
         with self._lock:
@@ -182,19 +173,17 @@ class Tail:
         master = status.master if status is not None and fresh else None
         with self._lock:
             shown, reader = self.progress, self._reader()
-            shown.master = master or shown.master
             if master is not None:
-                shown.at_end = reached(here, master)
+                at_end = reached(here, master)
             else:  # nobody says where it ends: what we pull ourselves is all that there is to know
-                shown.at_end = isinstance(self.reading, FromUpstream) and not self.waiting
-            if shown.at_end:
-                shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
-        shown.left_bytes = left_bytes(reader, here, goal, master)
-        shown.held_back_bytes = left_bytes(reader, held, here, None) if held is not None else 0
-        far = not_begun(goal, shown.master) if shown.at_end else ""
+                at_end = isinstance(self.reading, FromUpstream) and not self.waiting
+            age = health.age_of(status) if status is not None and fresh else 0.0
+            shown.ends(master, time.time() - age if at_end else None)
+        held_back = left_bytes(reader, held, here, None) if held is not None else 0
+        far = not_begun(goal, shown.master) if at_end else ""
         if far and not shown.goal_far:
             log.warning("%s; the sync waits for that, and does not end before", far)
-        shown.goal_far = far
+        shown.lacks(left_bytes(reader, here, goal, master), held_back, far)
 
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
@@ -204,17 +193,22 @@ class Tail:
 
     # Reading
 
-    def _plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+    def _plan(
+        self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
+    ) -> Planned:
+        plan = partial(self._plan_once, at, goal=goal, limit=limit, range_bytes=range_bytes, until_time=until_time)
         try:
-            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+            return plan()
         except (MalformedEvent, ChecksumMismatch) as error:
             # A relay that starts again cuts off an open transaction: who reads those bytes at that moment gets zeros.
             log.info("planned again in a moment: %s", error)
             time.sleep(AGAIN_SECONDS)
-            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+            return plan()
 
-    def _plan_once(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
-        reader = self._kept_going()
+    def _plan_once(
+        self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
+    ) -> Planned:
+        reader, lo = self._kept_going(), at.place
         files = reader.files(lo)
         self.waiting = not reaches(files, lo)
         if not files:
@@ -227,10 +221,10 @@ class Tail:
                 max_bytes=limit or sys.maxsize,
                 range_bytes=range_bytes,
                 repetitions=self._repetitions,
-                prepared=self._prepared,
+                prepared=at.prepared,
                 held=self._held,
-                until_time=self._until_time,
-                open_places=self._open_places,
+                until_time=until_time,
+                open_places=at.open_places,
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
@@ -262,21 +256,12 @@ class Tail:
         return self._reader()
 
     def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
-        """Write the mark by which a private relay bounds itself (relay/spool.py)."""
-        if self._reads_shared_log():
-            return
-        now = time.monotonic()
-        if (reader.root, seen) == self._mark or (enough and now - self._marked_at < MARK_SECONDS):
-            return
-        try:
-            write_mark(reader.root, seen)
-        except OSError as error:
-            log.warning("the relay was not told how far the sync has read: %s", error)
-        self._mark, self._marked_at = (reader.root, seen), now
+        if not self._reads_shared_log():
+            self._marks.write(reader.root, seen, enough=enough)
 
     # Falling back
 
-    def _served(self, at: Location, ask: Callable[[], T], *, never: type[DmError] | tuple[()] = ()) -> T:
+    def _served(self, at: Cursor, ask: Callable[[], T], *, never: type[DmError] | tuple[()] = ()) -> T:
         """Return the answer of the log that is read, or of the one to go to. `never`: what is no log's fault."""
         for _ in range(_ATTEMPTS):
             try:
@@ -287,7 +272,7 @@ class Tail:
                 self._move_on(error, at)
         return ask()
 
-    def _move_on(self, error: DmError, at: Location) -> None:
+    def _move_on(self, error: DmError, at: Cursor) -> None:
         """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
         if not self._is_at_fault(error, at):
             raise error
@@ -304,7 +289,7 @@ class Tail:
             if not one.counts_at  # prepared long ago, it may lie elsewhere
         )
 
-    def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+    def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
         """Pull from `at` on what is pulled from a later place. Raises NeitherServes."""
         reading.log.end()
         try:
@@ -312,11 +297,11 @@ class Tail:
         except DmError as refused:
             raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
-        self._go(FromUpstream(reading.log, error, at))
+        self._go(FromUpstream(reading.log, error, at.place))
 
-    def _is_at_fault(self, error: DmError, at: Location) -> bool:
+    def _is_at_fault(self, error: DmError, at: Cursor) -> bool:
         fault = fault_of(error)
-        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at))
+        return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at.place))
 
     def _is_damaged(self, at: Location) -> bool:
         """Return True if an event between `at` and the end of the log is not what the server wrote.
@@ -331,7 +316,7 @@ class Tail:
             return True
         return False
 
-    def _leave_local(self, error: DmError, at: Location) -> None:
+    def _leave_local(self, error: DmError, at: Cursor) -> None:
         """Go on from the upstream. Raises `error` where there is none to go to, and NeitherServes."""
         if self.upstream is None:
             raise error
@@ -340,32 +325,34 @@ class Tail:
         except DmError as refused:
             if self._was_pulled_before(self.upstream, at):
                 log.warning("what was pulled from the upstream of %s before is read: %s", self.source, error)
-                self._go(FromUpstream(self.upstream, error, at, pulled=False))
+                self._go(FromUpstream(self.upstream, error, at.place, pulled=False))
                 return
             if isinstance(error, OldLogNotHeld):
                 raise error from refused
             raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
-        self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at))
+        self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at.place))
 
-    def _was_pulled_before(self, upstream: UpstreamLog, at: Location) -> bool:
+    def _was_pulled_before(self, upstream: UpstreamLog, at: Cursor) -> bool:
         """Tell whether an earlier run has left what comes next: up to an open place, where there is one."""
-        found = first_open(self._open_places, at, at.suffix + 1)
-        place = at.at(at.position + 1) if found is None else found.place
-        return upstream.holds_up_to(place, at, self._server_uuid(at))
+        here = at.place
+        found = first_open(at.open_places, here, here.suffix + 1)
+        place = here.at(here.position + 1) if found is None else found.place
+        return upstream.holds_up_to(place, here, self._server_uuid(here))
 
-    def _begin_upstream(self, upstream: UpstreamLog, at: Location) -> None:
+    def _begin_upstream(self, upstream: UpstreamLog, at: Cursor) -> None:
         """Pull from `at` on, or from where the oldest prepared transaction begins, if the server still has that."""
-        oldest = oldest_place(at, [one for one in self._prepared if one.at.suffix == at.suffix])
-        if oldest is not at:
+        here, server_uuid = at.place, self._server_uuid(at.place)
+        oldest = oldest_place(here, [one for one in at.prepared if one.at.suffix == here.suffix])
+        if oldest is not here:
             try:
-                upstream.begin(oldest, self._server_uuid(at))
+                upstream.begin(oldest, server_uuid)
                 return
             except DmError as error:
                 log.warning("what is prepared at %s cannot be pulled: %s", oldest, error)
-        upstream.begin(at, self._server_uuid(at))
+        upstream.begin(here, server_uuid)
 
-    def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+    def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
         """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes, MetaUnreachable."""
         serves = self._local_serves(at)
         reading.log.end()
@@ -374,7 +361,7 @@ class Tail:
                 reading.log.forget()  # so that another run pulls it anew
             raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
         log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
-        self._go(FromRelay(left_at=at))
+        self._go(FromRelay(left_at=at.place))
 
     def _go(self, reading: Reading) -> None:
         self.reading = reading
@@ -382,7 +369,7 @@ class Tail:
         self._show()
 
     def _show(self) -> None:
-        self.progress.binlog_type = LOCAL if self._reads_shared_log() else REMOTE
+        self.progress.reads(LOCAL if self._reads_shared_log() else REMOTE)
 
     def _reads_shared_log(self) -> bool:
         return isinstance(self.reading, FromRelay) and not self.private
@@ -403,15 +390,16 @@ class Tail:
 
     # Going back
 
-    def _look_back(self, reading: FromUpstream, lo: Location) -> None:
+    def _look_back(self, reading: FromUpstream, at: Cursor) -> None:
         """Go back to the relay log once it can serve; from what nobody pulls, once what it lacked is read."""
+        lo = at.place
         if not reading.pulled and reading.failed_at is not None and lo.sort_key != reading.failed_at.sort_key:
             self._go(FromRelay(left_at=lo))
             return
         if not reading.looks_back(lo):
             return
         try:
-            serves = self._local_serves(lo)
+            serves = self._local_serves(at)
         except DmError as error:  # the metadata DB does not answer, which stops nobody
             log.warning("whether the relay of %s pulls is not known: %s", self.source, error)
             serves = False
@@ -422,7 +410,7 @@ class Tail:
         reading.log.end()
         self._go(FromRelay(left_at=lo))
 
-    def _local_serves(self, lo: Location) -> bool:
+    def _local_serves(self, at: Cursor) -> bool:
         """Return True if the relay log has the location and an unbroken log behind it, and a relay makes it grow.
 
         False where it cannot be read, for whatever reason: the upstream is read on, or both errors are raised.
@@ -431,11 +419,11 @@ class Tail:
         if not health.is_pulling(self.store.relay_status(self.source)):
             return False
         try:
-            files = self.local.files(lo)
-            if not reaches(files, lo):
+            files = self.local.files(at.place)
+            if not reaches(files, at.place):
                 return False
-            check_events(files[0], lo)
-            check_prepared(self.local.held(), self._prepared)
+            check_events(files[0], at.place)
+            check_prepared(self.local.held(), at.prepared)
         except (DmError, OSError):
             return False
         return True
@@ -450,7 +438,7 @@ class Tail:
 
     # Waiting in vain
 
-    def _idle_local(self, here: Location, seconds: float) -> None:
+    def _idle_local(self, here: Cursor, seconds: float) -> None:
         try:
             status = self.store.relay_status(self.source)
         except DmError as error:  # it says nothing about the relay
@@ -468,20 +456,20 @@ class Tail:
             if self.private or self.upstream is None:
                 raise silent
             self._leave_local(silent, here)
-        elif self.waiting and health.is_past(status, here, time.monotonic() - self._opened_at):
-            self._move_on(RelayFileGone(here.file, str(self.local.root)), here)
+        elif self.waiting and health.is_past(status, here.place, time.monotonic() - self._opened_at):
+            self._move_on(RelayFileGone(here.place.file, str(self.local.root)), here)
         elif waited:
             self._check_rest(here)
 
-    def _check_rest(self, here: Location) -> None:
+    def _check_rest(self, here: Cursor) -> None:
         """Check each state of the last file once: an event whose length is damaged looks like one that has not come
         yet, for ever."""
         try:
-            files = self.local.files(here)
+            files = self.local.files(here.place)
             if not files or files[-1] == self._checked:
                 return
             self._checked = files[-1]
-            check_events(files[-1], here)
+            check_events(files[-1], here.place)
         except DmError as error:
             self._move_on(error, here)
         except OSError as error:

@@ -43,13 +43,12 @@ def make_plan(
     shared: Collection[TableName] = (),
     held: Collection[TableName] = frozenset(),
     coverage: Mapping[TableName, Coverage] | None = None,
-    compact: bool = True,
-    whole: bool = False,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
-    """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
-    have fed: where rows wait for their places; None: rows of merged tables overwrite each other, as the user wishes,
-    and `shared` has the names.
+    """Return the plan for these source tables, whose changes are folded.
+
+    `merged`: target tables that other sources feed as well, or are to, or have fed: where rows wait for their places;
+    None: rows of merged tables overwrite each other, as the user wishes, and `shared` has the names.
     `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
@@ -85,8 +84,6 @@ def make_plan(
         rules.block_allow,
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         held=tuple(one.table for one in everything if one.table.name in held),
-        compact=compact,
-        whole=whole,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan

@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, Piece
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
@@ -193,12 +194,7 @@ class _Lane:
             limit = None if self.edge is not None else self.of.size.limit
             slots = self.of.runner.slots
             planned = self.tail.plan(
-                self.here,
-                goal=goal,
-                limit=limit,
-                range_bytes=self.of.size.range_bytes(slots),
-                prepared=self.prepared,
-                open_places=self._open_places(),
+                self._cursor(), goal=goal, limit=limit, range_bytes=self.of.size.range_bytes(slots)
             )
             match planned:
                 case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
@@ -219,15 +215,16 @@ class _Lane:
                     assert_never(planned)
         return True
 
-    def _open_places(self) -> tuple[OpenPlace, ...]:
-        """Return what has to be read in its own log: which rows are held back is known by places alone."""
+    def _cursor(self) -> Cursor:
+        """Return where the log is read on. Which rows are held back is known by places alone, in their own log."""
         stop = end_of_held(self.of.source, self.stop)
-        return (stop,) if self.edge is None else (half_epoch(stop.source, self.edge), stop)
+        places = (stop,) if self.edge is None else (half_epoch(stop.source, self.edge), stop)
+        return Cursor(self.here, self.prepared, places)
 
     def _wait(self) -> None:
         """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""
         self.of.stop.wait(WAIT_SECONDS)
-        self.tail.idle(self.here, time.monotonic() - self.moved_at)
+        self.tail.idle(self._cursor(), time.monotonic() - self.moved_at)
 
     def _epoch(self, epoch: Epoch) -> None:
         tasks = self.of.size.tasks(epoch.size, self.of.runner.slots)

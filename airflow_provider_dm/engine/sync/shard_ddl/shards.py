@@ -119,9 +119,8 @@ class Shards:
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
         """Read what the target knows. Raises AnswerCut."""
         connection, ref = target_connection(source.target), source.fence.ref
-        shards = cls(source, store)
+        shards = cls(source, store, groups={one.target: one for one in read_groups(connection, ref)})
         shards.adopt(plan)
-        shards.groups = {one.target: one for one in read_groups(connection, ref)}
         shards._begin()
         if shards.groups:
             shards.locks.tell_again(shards.groups)

@@ -253,13 +253,15 @@ class _Trace:
 
     @classmethod
     def of(cls, history: History, theirs: Collection[str]) -> _Trace:
-        trace = cls(theirs)
-        for specs in history.specs():
+        statements = list(history.specs())
+        clauses = [one for specs in statements for one in specs]
+        converted = any(isinstance(one, ConvertCharset) for one in clauses)
+        names = {name for one in clauses if isinstance(one, SetOptions) for name, _ in one.options}
+        defaults = converted or not names.isdisjoint(("CHARSET", "COLLATE"))
+        trace = cls(theirs, converted=converted, defaults=defaults)
+        for specs in statements:
             trace._columns(specs)
             trace._keys(specs)
-            trace.converted |= any(isinstance(one, ConvertCharset) for one in specs)
-            names = {name for one in specs if isinstance(one, SetOptions) for name, _ in one.options}
-            trace.defaults |= trace.converted or not names.isdisjoint(("CHARSET", "COLLATE"))
         return trace
 
     def had_key(self, key: Key) -> bool:

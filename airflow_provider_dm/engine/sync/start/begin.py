@@ -15,6 +15,7 @@ table, the source tables that feed it.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.binlog.planned import Planned
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
@@ -32,12 +35,13 @@ from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_l
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.reading.logged_ddl import all_of_it, of_what_is_held, statements_between
+from airflow_provider_dm.engine.reading.logged_ddl import of_what_is_held, statements_between
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -302,8 +306,16 @@ class _Found:
         source = self.beginning.source
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(self.beginning.tail()) as tail:
-            plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
-            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+
+            def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
+                """Plan all of the log, headers only."""
+                return tail.plan(Cursor(here, prepared), goal=self.today, limit=None, range_bytes=sys.maxsize)
+
+            def idle(here: Location, seconds: float) -> None:
+                tail.idle(Cursor(here), seconds)
+
+            held = of_what_is_held(tail.local, self.today) if bounded else plans
+            statements = statements_between(held, idle, start, self.today, stop, source=name, bounded=bounded)
             return read_log(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
@@ -339,7 +351,7 @@ class _Found:
         try:
             with closing(self.beginning.tail()) as tail:
                 while (gtid_set := tail.gtid_set_at(place)) is None:
-                    tail.idle(place, time.monotonic() - began)
+                    tail.idle(Cursor(place), time.monotonic() - began)
                     if stop.wait(RELAY_LOOK_SECONDS):
                         raise StartNotSeen(*self.beginning.source.fence.ref.key, str(place))
         except LocationNotInLog as error:

@@ -344,7 +344,7 @@ def plan_for(
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    return make_plan(
+    plan = make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
@@ -354,9 +354,8 @@ def plan_for(
         shared=shared,
         held=held,
         coverage=coverages(chunks),
-        compact=syncer.compact,
-        whole=syncer.apply is Apply.TRANSACTIONAL,
     )
+    return replace(plan, compact=syncer.compact, whole=syncer.apply is Apply.TRANSACTIONAL)
 
 
 def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:

@@ -28,7 +28,7 @@ thrown away: it says whether the log is whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
@@ -63,6 +63,11 @@ class Folded:
     """Rows to insert, by source table: of tables of which nothing else is in the log (`sync.inserts`)."""
     changes: int = 0
 
+    def counted(self, changes: int) -> Folded:
+        """Count further changes that were folded into it; return it."""
+        self.changes += changes
+        return self
+
 
 def key_getter(part: TargetPart) -> Callable[[Row], Key]:
     """Return the function from a row to its identity values. For a table with a key."""
@@ -87,8 +92,7 @@ class Compactor:
         for table, before, after in changes:
             adders[table](before, after)
             count += 1
-        self.folded.changes += count
-        return self.folded
+        return self.folded.counted(count)
 
     def _adder(self, table: int) -> Adder:
         if table not in self._adders:
@@ -228,6 +232,11 @@ class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
 
     computed: dict[int, Value]
 
+    def __new__(cls, values: Iterable[Value], computed: Mapping[int, Value] | None = None) -> Image:
+        self = super().__new__(cls, values)
+        self.computed = dict(computed or {})
+        return self
+
 
 def _without(add: Adder, optional_columns: Collection[int], order: Sequence[int]) -> Adder:
     """Wrap an adder so that it gets rows as Images, of which the log leaves out `optional_columns` of the source."""
@@ -235,9 +244,8 @@ def _without(add: Adder, optional_columns: Collection[int], order: Sequence[int]
     computed = [(index, place) for index, place in enumerate(order) if place in optional_columns]
 
     def pick(row: Row) -> Row:
-        image = Image([None if place is None else row[place] for place in places])
-        image.computed = {index: row[place] for index, place in computed if row[place] is not ABSENT}
-        return image
+        left_out = {index: row[place] for index, place in computed if row[place] is not ABSENT}
+        return Image([None if place is None else row[place] for place in places], left_out)
 
     def add_without(before: Row | None, after: Row | None) -> None:
         add(before and pick(before), after and pick(after))
