@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.fallback import RelaySilent
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl import resync
@@ -35,10 +36,10 @@ class Short:
 
     looked = 0
 
-    def plan(self, lo: Location, **_: object) -> Planned:
-        return UpToDate(lo)
+    def plan(self, at: Cursor, **_: object) -> Planned:
+        return UpToDate(at.place)
 
-    def idle(self, here: Location, seconds: float) -> None:
+    def idle(self, here: Cursor, seconds: float) -> None:
         self.looked += 1
         if self.looked == 3:
             raise RelaySilent("a", str(here), "it has ended")

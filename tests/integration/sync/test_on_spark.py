@@ -1,0 +1,91 @@
+"""The sync on a local Spark: its tasks, the processes that run them, and what their errors are here."""
+
+from __future__ import annotations
+
+import gc
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from spark_apps.runner import SparkRunner
+from tests.integration.sync.conftest import SyncKit, random_transactions
+
+SMALL = EpochSize(limit=20_000, one_task=0, smallest=4096, largest=20_000)
+
+
+@pytest.mark.spark
+def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
+    one_kit.create()
+    one_kit.begin()
+    for round_, size in enumerate([SMALL, None]):
+        random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)
+
+        one_kit.sync(spark, size=size)
+
+        assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_a_backlog_on_one_machine_is_written_by_jobs_of_one_stage(one_kit: SyncKit, spark: SparkRunner) -> None:
+    """An exchange would be a second stage. Each transaction is a mebibyte, so one of them crosses the epoch's limit."""
+    for server in (one_kit.source, one_kit.target):
+        server.sql("CREATE TABLE big (id int PRIMARY KEY, v longtext)", database=one_kit.schema)
+    one_kit.tables = ("big",)
+    one_kit.begin()
+    size = replace(EpochSize.on_one_machine(), limit=EpochSize.on_one_machine().largest, warm=True)
+    for number in range(size.limit // MIB + 2):
+        one_kit.write(f"INSERT INTO big VALUES ({number}, REPEAT('x', {MIB}))")
+    tracker = spark.context.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+
+    one_kit.sync(spark, size=size)
+
+    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
+    assert {len(job.stageIds) for job in jobs if job is not None} == {1}
+    assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, spark: Runner) -> None:
+    """pyspark's daemon collects garbage after each; what is imported never is garbage."""
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    one_kit.sync(spark)
+    known: set[int] = set()
+    while True:
+        ((pid, walked),) = spark.run(objects_to_walk, [0])
+        if pid in known:  # a worker's first task imports this module
+            break
+        known.add(pid)
+
+    assert walked < 10_000
+
+
+def objects_to_walk(_: int) -> tuple[int, int]:
+    return os.getpid(), len(gc.get_objects())
+
+
+@pytest.mark.spark
+def test_workers_are_forked_from_a_process_that_has_imported_the_engine(spark: Runner) -> None:
+    assert all(b"spark_apps.workers" in parent for parent in spark.run(parent_of_a_worker, [0, 1]))
+
+
+def parent_of_a_worker(_: int) -> bytes:
+    return Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
+
+
+def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
+    one_kit.write("INSERT INTO plain VALUES (7, 'x')")
+
+    for size in (SMALL, None):
+        with pytest.raises(DuplicateInTarget):
+            one_kit.sync(spark, size=size)
