@@ -22,7 +22,6 @@ from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Operator, Stage
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
@@ -41,20 +40,18 @@ from airflow_provider_dm.engine.sync.ddl.verdict import (
     stop_error,
 )
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
-from airflow_provider_dm.engine.sync.following import Following, Meaning
+from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
-from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import Follower, Resync, SharedTables, SourceLog
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
-from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
@@ -83,15 +80,15 @@ class Loop:
     standing: Standing
     writes: Target
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
-    sharing: Sharing
-    following: Following
+    sharing: SharedTables
+    following: Follower
     shards: Shards
     by_hand: ByHand
     runner: Runner
-    store: MetaStore
+    resync: Resync
     stop: threading.Event
     progress: SyncProgress
-    tail: Tail
+    tail: SourceLog
     planning: Planning
     notes: Notes
     size: EpochSize
@@ -244,7 +241,7 @@ class Loop:
             self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
-        self.collisions.met(collisions, self.sharing.servers.feeders)
+        self.collisions.met(collisions, self.sharing.feeders)
         self._show_safe_mode()
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
@@ -351,7 +348,7 @@ class Loop:
 
     def _adopt(self) -> None:
         """Go on with the tables as a statement has left them."""
-        self.sharing.servers.forget_mappings()
+        self.sharing.forget_mappings()
         self.shards.adopt(self.standing.plan)
 
     def _inject(self, here: Location) -> None:
@@ -430,20 +427,10 @@ class Loop:
         self._show_shards()
         if group is None:
             return False
-        self.sharing.servers.forget_mappings()  # the target's table is another one now
+        self.sharing.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True)
         self._write_over()
-        resyncing = Resyncing(
-            source=self.source,
-            runner=self.runner,
-            store=self.store,
-            stop=self.stop,
-            buckets=self.standing.plan.buckets,
-            size=self.size,
-            safe_mode=self.standing.safe_mode,
-            told=self._count,
-        )
-        if not resyncing.run(group):
+        if not self.resync(group, self.standing, self.size, self._count):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
         plan = self.following.plan_without(group, self.standing.plan)
         self.shards.finish(group, plan)

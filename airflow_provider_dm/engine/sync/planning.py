@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.tail import Tail
+from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.standing import Standing
 
@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.sync.standing import Standing
 class Planning:
     """A maker of one source's pieces."""
 
-    tail: Tail
+    tail: SourceLog
     by_hand: ByHand
     open_places: tuple[OpenPlace, ...]
     runner: Runner

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -22,12 +24,14 @@ from airflow_provider_dm.engine.sync.planning import Planning
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.write.apply import Target
-from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES
+from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES, Applied
 from airflow_provider_dm.engine.sync.write.writing import most_held, spreads
 
 
@@ -55,6 +59,10 @@ def run_sync(
         shards = Shards.load(source, store, standing.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
         by_hand = ByHand(store, *source.fence.ref.key)
+
+        def resync(group: Group, at: Standing, size: EpochSize, told: Callable[[Applied], None]) -> bool:
+            return Resyncing(source, runner, store, stop, at.plan.buckets, size, at.safe_mode, told).run(group)
+
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(
             source=source,
@@ -65,7 +73,7 @@ def run_sync(
             shards=shards,
             by_hand=by_hand,
             runner=runner,
-            store=store,
+            resync=resync,
             stop=stop,
             progress=shown,
             tail=tail,

@@ -7,7 +7,7 @@ more than one source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
 )
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
+from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
 @dataclass
@@ -76,6 +77,14 @@ class Sharing:
     def rows_since(self) -> float | None:
         """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
         return self.contests.since
+
+    def feeders(self) -> Sequence[Feeder]:
+        """Return the source tables that feed the target tables of the task."""
+        return self.servers.feeders()
+
+    def forget_mappings(self) -> None:
+        """Read the definitions of tables again, as they have changed."""
+        self.servers.forget_mappings()
 
     def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
         """Look after rows that wait (`now`: into all of them); return the plan as `noticed` does.

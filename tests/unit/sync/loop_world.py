@@ -29,16 +29,17 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply
+from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
-from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import Follower, SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
@@ -78,7 +79,7 @@ def ddl(sql: str, at: int, end: int, schema: str = "shop") -> DdlStatement:
     return DdlStatement(LO.at(at), LO.at(end), schema, sql, 0)
 
 
-class Log(Tail):
+class Log(SourceLog):
     """A log that gives what the script says. When that is told to the end, somebody asks the loop to stop."""
 
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
@@ -88,7 +89,11 @@ class Log(Tail):
         self.until_times: list[int | None] = []
         self.open_places: list[list[Location]] = []
         self.looked_ahead = threading.Event()
-        self.waiting = False
+        self.is_waiting = False
+
+    @property
+    def waiting(self) -> bool:
+        return self.is_waiting
 
     def plan(
         self,
@@ -129,10 +134,11 @@ class Log(Tail):
 
 
 @dataclass
-class Follows(Following):
+class Follows(Follower):
     """Follower of DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
 
-    world: World | None = None
+    real: Following
+    world: World
     refusal: Exception | None = None
     numbers: Collection[int] = ()
     operators: list[Operator | None] = field(default_factory=list)
@@ -140,15 +146,22 @@ class Follows(Following):
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         return self.numbers
 
+    def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
+        return self.real.meaning(ddl, standing)
+
+    def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
+        return self.real.pass_over(meaning, standing)
+
+    def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
+        return self.real.plan_without(group, plan)
+
     def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
-        assert self.world is not None
         self.world.events.append(f"inject {here.position}")
         return standing
 
     def follow(
         self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
     ) -> Standing:
-        assert self.world is not None
         ddl = meaning.ddl
         self.operators.append(operator)
         if self.refusal is not None:
@@ -321,7 +334,7 @@ class World:
         self.sharing = Watched(contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
         by_hand, shards = ByHand(self.notes, *FENCE.ref.key), Shards(ours, self.notes)
-        self.follows = Follows(ours, shards, world=self)
+        self.follows = Follows(Following(ours, shards), self)
         self.loop = Loop(
             source=ours,
             standing=standing,
@@ -331,7 +344,7 @@ class World:
             shards=shards,
             by_hand=by_hand,
             runner=self.tasks,
-            store=self.notes,
+            resync=self.resync,
             stop=self.stop,
             progress=SyncProgress(),
             tail=self.log,
@@ -342,6 +355,12 @@ class World:
 
     def run(self) -> bool:
         return self.loop.run()
+
+    def resync(self, group: Group, _at: Standing, _size: EpochSize, _told: Callable[[Applied], None]) -> bool:
+        """Stop in the middle: nothing is read here."""
+        self.events.append(f"resync {group.target}")
+        self.stop.set()
+        return False
 
     def asked(self) -> list[tuple[int, int | None]]:
         """Return from where on, and up to where at most, the log was asked for."""

@@ -24,7 +24,6 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from tests.unit.sync.histories import TARGETS
@@ -161,7 +160,7 @@ def test_who_is_idle_looks_less_and_less_often_until_there_is_something_again() 
 @pytest.mark.parametrize("waiting", [True, False])
 def test_who_waits_for_the_log_to_come_is_not_caught_up(*, waiting: bool) -> None:
     world = World(UpToDate(LO))
-    world.log.waiting = waiting
+    world.log.is_waiting = waiting
     world.run()
 
     assert world.loop.progress.caught_up is not waiting
@@ -240,20 +239,15 @@ def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, 
     assert world.said("apply") == ["apply 100..150"]
 
 
-def test_nothing_is_applied_before_a_re_sync_that_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_applied_before_a_re_sync_that_was_interrupted() -> None:
     world = World(epoch(100, 200), sharded=True)
     name = TARGETS[0].name
     piece = Piece(TARGETS[0], LO.at(50), LO, LO.at(50), name)
     world.loop.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
 
-    def interrupted(_resyncing: Resyncing, _group: Group) -> bool:
-        world.stop.set()
-        return False
-
-    monkeypatch.setattr(Resyncing, "run", interrupted)
     world.notes.held = LO.at(50)
     assert not world.run()
-    assert world.said("apply") == []
+    assert (world.said("apply"), world.said("resync")) == ([], [f"resync {name}"])
     assert world.stands() == {LO.position}
     for go_on in (lambda: world.loop._epoch(epoch(100, 200)), lambda: world.loop._advance(LO.at(200))):
         with pytest.raises(InvariantBroken, match="re-sync"):
