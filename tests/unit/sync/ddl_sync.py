@@ -78,6 +78,8 @@ class Quirks:
     """Half a piece is completed by the mode of today."""
     unlooked: bool = False
     """Nobody looks after rows that wait for their places."""
+    waits_on: bool = False
+    """Rows that wait are not put into their places before others are written over."""
 
 
 class Surroundings(Shared, Protocol):
@@ -190,7 +192,7 @@ class Sync:
                 self._write_over()
 
     def _write_over(self) -> None:
-        if self.sharing.rows and self.plan.safe:
+        if self.sharing.rows and self.plan.safe and not self.world.quirks.waits_on:
             self._met(self.sharing.write_over(self.plan))
 
     def _overwrites(self) -> bool:

@@ -27,17 +27,21 @@ from greenlet import getcurrent, greenlet
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
 from airflow_provider_dm.engine.meta.operators import is_behind
 from airflow_provider_dm.engine.mysql.connection import query
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target import session
 from airflow_provider_dm.engine.target.claim import claim_generation
+from airflow_provider_dm.engine.target.contested_row import RowOwner
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.statements import Dialect
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
@@ -50,8 +54,9 @@ from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, make_histories, 
 from tests.unit.sync.ddl_merged import Counted, counted, merged_differences
 from tests.unit.sync.ddl_rows import access
 from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
+from tests.unit.sync.ddl_tables import Row
 from tests.unit.sync.ddl_target import Connection, Died, TargetServer
-from tests.unit.sync.ddl_ways import Safe, Way
+from tests.unit.sync.ddl_ways import COLLIDING, Safe, Way
 from tests.unit.sync.sqlite_target import META, in_sqlite
 
 _MERGED: Final = TableName(SOURCES[0], MERGED)
@@ -280,10 +285,24 @@ class World:
                 self._create(
                     schema.target, texts[name] if is_shard(name) else history.begun_in_target.create_sql(name), name
                 )
-            if rows := filling.rows.get(schema.table.name):
+            rows = filling.rows.get(schema.table.name, [])
+            if self.way.collide and self.way.form in COLLIDING and is_shard(schema.table.name):
+                self._placed_or_waiting(connection, RowOwner(ref, schema.table.name), schema, rows)
+            elif rows:
                 self.server.tables.write(schema.target, rows, over=True)
         if history.ahead:
             self.server.tables.run(parse(history.ahead, 0, ref.source))
+
+    def _placed_or_waiting(self, connection: Any, owner: RowOwner, schema: TableSchema, rows: Sequence[Row]) -> None:
+        """Leave a shard's rows as a run without safe mode has left them: a row whose place is taken waits."""
+        mapping = map_table(schema.table, self.server.tables.tracker.table(schema.target))
+        writer, literals = (
+            OwnerWriter(owner, mapping, self.access, len(rows)),
+            row_literals(schema.table, Flavour.MYSQL),
+        )
+        texts = ([row[column.name] for column in schema.table.columns] for row in rows)
+        values = [tuple(None if one is None else one.encode() for one in row) for row in texts]
+        writer.insert_new(connection, (), writer.rows(values, list(map(literals, values))))
 
     def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
         text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)
