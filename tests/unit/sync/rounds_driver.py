@@ -108,6 +108,7 @@ def _plan(
     several: bool,
     compact: bool,
     whole: bool,
+    safe: bool,
 ) -> SyncPlan:
     targets = {one.target: replace(one.table, name=one.target) for one in schemas}
     plan = make_plan(
@@ -119,7 +120,7 @@ def _plan(
         coverage=dict(covered),
         folds={TEXT: FOLD},
     )
-    return replace(plan, compact=compact, whole=whole)
+    return replace(plan, compact=compact, whole=whole, safe=safe)
 
 
 @dataclass(eq=False)
@@ -235,7 +236,8 @@ class Driver:
         schemas = tuple(load_table_schemas(self.connection(), self.ref))
         covered = tuple(sorted(coverages(self.chunks()).items()))
         world = self.world
-        return _plan(schemas, covered, several=world.sources > 1, compact=world.compact, whole=world.whole)
+        mode = {"compact": world.compact, "whole": world.whole, "safe": world.safe}
+        return _plan(schemas, covered, several=world.sources > 1, **mode)
 
     def _follow(self, until: int) -> Iterator[None]:
         """Apply the log up to there."""

@@ -89,6 +89,7 @@ class World:
     xa: bool = False
     compact: bool = True
     whole: bool = False
+    safe: bool = False
     quirks: Quirks = field(default_factory=Quirks)
 
     def __post_init__(self) -> None:
@@ -217,6 +218,7 @@ class World:
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "one source": {},
     "one source, XA": {"xa": True},
+    "one source, safe mode": {"safe": True},
     "shards": {"shards": 3, "items": 14},
     "two sources": {"sources": 2, "shards": 1, "items": 8},
     "two sources, shards": {"sources": 2, "shards": 2, "items": 8},

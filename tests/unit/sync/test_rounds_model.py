@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
+from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.target import rounds
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS
 from airflow_provider_dm.engine.target.identity import Fence
@@ -153,6 +154,15 @@ def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rounds_reader, "OwnerWriter", Replacing)
 
     assert harms(**KINDS["two sources"])
+
+
+def test_what_is_not_covered_is_not_written_in_safe_mode_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exact plan would miss the row that an UPDATE finds nowhere; this one writes it."""
+    real = vars(SyncPlan)["parts"].func
+    monkeypatch.setattr(SyncPlan, "parts", property(lambda plan: {} if plan.safe else real(plan)))
+
+    assert not harms(30)
+    assert harms(**KINDS["one source, safe mode"])
 
 
 def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
