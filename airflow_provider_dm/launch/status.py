@@ -190,8 +190,6 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
             status["sync"] = _sync_json(subtask, run, relay)
         case Unit.LOAD:
             status[subtask.unit.value] = dict(run.progress) if run is not None else {}
-        case Unit.PRECHECK | Unit.RELAY | Unit.VERIFY:
-            pass
     return status
 
 

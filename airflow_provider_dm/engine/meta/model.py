@@ -30,11 +30,8 @@ class Stage(StrEnum):
 class Unit(StrEnum):
     """The work that a subtask is doing."""
 
-    PRECHECK = "precheck"
     LOAD = "load"
-    RELAY = "relay"
     SYNC = "sync"
-    VERIFY = "verify"
 
 
 @dataclass(frozen=True)

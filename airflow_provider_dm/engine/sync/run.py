@@ -61,7 +61,7 @@ def run_sync(
         by_hand = ByHand(store, *source.fence.ref.key)
 
         def resync(group: Group, at: Standing, size: EpochSize, told: Callable[[Applied], None]) -> bool:
-            return Resyncing(source, runner, store, stop, at.plan.buckets, size, at.safe_mode, told).run(group)
+            return Resyncing(source, runner, store, stop, at, size, told).run(group)
 
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(

@@ -8,10 +8,11 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.mysql.pinned import LEFT_ALONE, PINNED, SessionConflict, Setting
+from airflow_provider_dm.engine.mysql.pinned import PINNED, SessionConflict, Setting
 from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
+from tests.integration.mysql.left_alone import LEFT_ALONE
 
 CANNOT_BE_SET = frozenset({1229, 1238})
 UNKNOWN = 1193

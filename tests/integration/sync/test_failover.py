@@ -421,7 +421,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     fallback.mkdir()
     aside.rename(fallback / old)
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Loop, "_applied_up_to", dies)
+        patch.setattr(loop.Loop, "_has_moved", dies)
         with pytest.raises(Strike):
             kit.run(kit.spec())
     assert set(kit.stands()) == {half.sort_key}

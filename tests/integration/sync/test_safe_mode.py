@@ -177,7 +177,7 @@ def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit, monke
     columns = "binlog_pos, exit_safe_binlog_name, exit_safe_binlog_pos"
 
     with monkeypatch.context() as patched:  # as if it were killed in there
-        patched.setattr(Notes, "exit_point", lambda _: None)
+        patched.setattr(Notes, "exit_point", lambda *_: None)
         with pytest.raises(MissingRow):
             run(one_kit, {})
     assert there(one_kit) == []

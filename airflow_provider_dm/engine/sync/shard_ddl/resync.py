@@ -27,7 +27,6 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -39,17 +38,17 @@ from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import after
+from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import note_resync
@@ -86,9 +85,9 @@ class Resyncing:
     runner: Runner
     store: MetaStore
     stop: threading.Event
-    buckets: int
+    at: Standing
+    """Where the sync rests meanwhile."""
     size: EpochSize
-    safe_mode: SafeMode
     told: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
@@ -104,17 +103,20 @@ class Resyncing:
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
         log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops()[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:
-            for stop in resync.stops(*self.safe_mode.ends):
+            for stop in resync.stops(*self.at.safe_mode.ends):
                 if reached(lo, stop):
                     continue
                 pieces = resync.before(stop)
                 plan = self._plan(pieces, group, lo)
-                lane = _Lane(self, tail, plan_to_begin_with(plan, begun, lo, edge), plan, noted, stop, lo, edge)
+                first = plan_to_begin_with(plan, begun, lo, edge)
+                lane = _Lane(
+                    self, tail, noted, Standing(self.fence, lo, lo, edge, stop, plan, first, self.at.safe_mode)
+                )
                 if not pieces:
                     lane.advance(stop)
                 elif not lane.run():
                     return False
-                lo, edge = lane.here, None
+                lo, edge = lane.standing.here, None
         return True
 
     @property
@@ -125,7 +127,7 @@ class Resyncing:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         subtask, stands = read_subtask(connection, ref), read_all_stands(connection, self.fence.ref)
         assert subtask is not None
-        if len(stands) != self.buckets:
+        if len(stands) != self.at.plan.buckets:
             raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
@@ -140,10 +142,10 @@ class Resyncing:
             was = known.get(piece.shard) or TableSchema(piece.table, group.target)
             skip = max(was.skip_until, piece.after.sort_key)
             schemas.append(replace(was, table=piece.table, skip_until=skip))
-        plan = plan_for(connection, self.source, schemas, self.buckets, also_merged={group.target})
+        plan = plan_for(connection, self.source, schemas, self.at.plan.buckets, also_merged={group.target})
         newest = {piece.table.name: piece.shard for piece in pieces if piece.shard != piece.table.name}
         sources = tuple(replace(one, shard=newest.get(one.table.name)) for one in plan.sources)
-        plan = written_by(connection, self.source, plan, overwrites=self.safe_mode.is_lenient(lo))
+        plan = written_by(connection, self.source, plan, overwrites=self.at.safe_mode.is_lenient(lo))
         return replace(plan, alone=True, sources=sources)
 
 
@@ -167,64 +169,60 @@ class _Noted:
 
 @dataclass
 class _Lane:
-    """The log up to one stop. `plan`: by which epochs are written now; `then`: by which they are behind `edge`."""
+    """The log up to one stop, which is the goal of `standing`."""
 
     of: Resyncing
-    tail: Tail
-    plan: SyncPlan
-    then: SyncPlan
+    tail: SourceLog
     noted: _Noted
-    stop: Location
-    here: Location
-    edge: Location | None
-    prepared: tuple[Prepared, ...] = ()
+    standing: Standing
     moved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.shared = self.of.runner.share(self.plan)
-        self.applied = self.here
-        self._follow_plan()
+        self.shared = self.of.runner.share(self.standing.written_by)
+        self._take_plan()
 
     def run(self) -> bool:
         """Apply all up to the stop; return False where somebody has asked to stop before."""
-        while not has_passed(self.here, self.stop):
+        while not self.standing.at_goal:
             if self.of.stop.is_set():
                 return False
-            goal = self.edge or self.stop
-            limit = None if self.edge is not None else self.of.size.limit
-            slots = self.of.runner.slots
+            edge, goal, size = self.standing.edge, self.standing.goal, self.of.size
+            assert goal is not None
             planned = self.tail.plan(
-                self._cursor(), goal=goal, limit=limit, range_bytes=self.of.size.range_bytes(slots)
+                self._cursor(goal),
+                goal=edge or goal,
+                limit=None if edge is not None else size.limit,
+                range_bytes=size.range_bytes(self.of.runner.slots),
             )
             match planned:
-                case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
+                case Epoch(hi=hi) if edge is None or compare(hi, edge) is Order.SAME:
                     self._epoch(planned)
                 case Epoch():
-                    self._wait()  # half of a longer one is applied
+                    self._wait(goal)  # half of a longer one is applied
                 case DdlStatement():
                     rows = planned.rows_epoch()
                     if rows is not None:
                         self._epoch(rows)
-                    elif compare(self.applied, planned.end) is not Order.SAME:
+                    elif compare(self.standing.applied, planned.end) is not Order.SAME:
                         self.advance(planned.end)
-                case UpToDate(at) if has_passed(at, self.stop):
-                    self.advance(self.stop)
+                case UpToDate(at) if has_passed(at, goal):
+                    self.advance(goal)
                 case UpToDate():
-                    self._wait()  # a relay that has begun anew pulls it again
+                    self._wait(goal)  # a relay that has begun anew pulls it again
                 case _:
                     assert_never(planned)
         return True
 
-    def _cursor(self) -> Cursor:
+    def _cursor(self, stop: Location) -> Cursor:
         """Return where the log is read on. Which rows are held back is known by places alone, in their own log."""
-        stop = end_of_held(self.of.source, self.stop)
-        places = (stop,) if self.edge is None else (half_epoch(stop.source, self.edge), stop)
-        return Cursor(self.here, self.prepared, places)
+        end, edge = end_of_held(self.of.source, stop), self.standing.edge
+        places = (end,) if edge is None else (half_epoch(end.source, edge), end)
+        return Cursor(self.standing.here, self.standing.prepared, places)
 
-    def _wait(self) -> None:
+    def _wait(self, stop: Location) -> None:
         """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""
         self.of.stop.wait(WAIT_SECONDS)
-        self.tail.idle(self._cursor(), time.monotonic() - self.moved_at)
+        self.tail.idle(self._cursor(stop), time.monotonic() - self.moved_at)
 
     def _epoch(self, epoch: Epoch) -> None:
         tasks = self.of.size.tasks(epoch.size, self.of.runner.slots)
@@ -232,32 +230,28 @@ class _Lane:
             self.shared,
             self.of.source.upstream,
             self.of.source.target,
-            self._step(epoch.hi),
-            Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
+            self.standing.step(epoch.hi),
+            Writing.of(self.of.source.config.syncer, self.standing.written_by, tasks=tasks),
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
-        self.prepared = after(self.prepared, epoch)
-        self._applied_up_to(epoch.hi)
+        self._moved(self.standing.behind(epoch))
         self.of.told(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi))
-        writer.advance({}, range(self.plan.buckets))
-        self._applied_up_to(hi)
+        plan = self.standing.written_by
+        WaveWriter(plan, Target.at(self.of.source.target), self.standing.step(hi)).advance({}, range(plan.buckets))
+        self._moved(replace(self.standing.at(hi), edge=None))
 
-    def _applied_up_to(self, hi: Location) -> None:
-        self.here = self.applied = hi
-        self.edge, self.moved_at = None, time.monotonic()
-        self._follow_plan()
+    def _moved(self, to: Standing) -> None:
+        self.standing, self.moved_at = to, time.monotonic()
+        self._take_plan()
 
-    def _follow_plan(self) -> None:
-        """Switch to the plan as it is now, unless half an epoch is written by another one."""
-        if self.edge is not None:
+    def _take_plan(self) -> None:
+        """Write by the plan as it is now, unless half an epoch is written by another one."""
+        plan = self.standing.plan
+        if self.standing.edge is not None:
             return
-        self.noted.note(self.then)
-        if self.plan is not self.then:
-            self.plan, self.shared = self.then, self.of.runner.share(self.then)
-
-    def _step(self, hi: Location) -> Step:
-        return Step(self.of.fence, self.applied.sort_key, hi.sort_key)
+        self.noted.note(plan)
+        if self.standing.written_by is not plan:
+            self.standing, self.shared = replace(self.standing, written_by=plan), self.of.runner.share(plan)
