@@ -21,7 +21,6 @@ from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
-from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -29,6 +28,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.sharing import contests_of, servers_of
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
@@ -180,11 +180,8 @@ class _Run:
         )
 
     def _contests(self, source: Source) -> Contests:
-        endpoints = {one.id: one.endpoint for one in self.sources}
-        routers = {one.id: one.rules.router for one in self.sources}
-        servers = Servers(self.target, source.fence.ref, endpoints, routers)
-        agreeing = source.subtask.shard_mode is ShardMode.PESSIMISTIC
-        return Contests(source.fence, servers, MOST_WHILE_COPYING, agreeing)
+        synced = SyncSource.of(self.spec, source.fence)
+        return contests_of(synced, servers_of(synced), MOST_WHILE_COPYING)
 
     def _stops(self) -> bool:
         """Sources pause and stop together: otherwise a run would wait for a source that has stopped."""

@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import merged_parts
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
@@ -47,25 +48,13 @@ class Sharing:
     @classmethod
     def of(cls, source: SyncSource, *, loaded: bool) -> Sharing:
         """`loaded`: by the task, else what the loader should do says nothing."""
-        fence = source.fence
-        sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
-        subtasks = {name: source.job.subtask(name) for name in source.job.task.source_ids}
-        routers = {name: SubtaskRules.of(one).router for name, one in subtasks.items()}
-        servers = Servers(source.target, fence.ref, sources, routers)
-        agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
-        contests = Contests(
-            fence,
-            servers,
-            MOST_WHILE_SYNCING,
-            agreeing,
-            lambda table: row_filter(rules.events, rules.expressions, table) is not None,
-        )
+        servers, names = servers_of(source), source.job.task.source_ids
         return cls(
-            contests,
+            contests_of(source, servers, MOST_WHILE_SYNCING),
             servers,
-            several=len(source.job.task.source_ids) > 1,
+            several=len(names) > 1,
             lawful=source.config.syncs_by_owner or not loaded,
-            safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
+            safe={name: source.job.subtask(name).syncer.safe_mode for name in names},
         )
 
     @property
@@ -125,3 +114,21 @@ class Sharing:
         """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
         if self.rows:
             self.contests.finish(wait, partial(self._writes_over, plan))
+
+
+def servers_of(source: SyncSource) -> Servers:
+    """Return the servers of the task, as the driver of one of its sources asks them."""
+    job = source.job
+    sources = {one.config.source_id: one.endpoint.resolve() for one in job.sources}
+    routers = {name: SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids}
+    return Servers(source.target, source.fence.ref, sources, routers)
+
+
+def contests_of(source: SyncSource, servers: Servers, most: int) -> Contests:
+    """Return the rows of the task that wait. `most`: of one table of this source, before it looks into all of them."""
+    agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
+
+    def is_filtered(table: Table) -> bool:
+        return row_filter(rules.events, rules.expressions, table) is not None
+
+    return Contests(source.fence, servers, most, agreeing, is_filtered)
