@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -23,6 +23,8 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
+from airflow_provider_dm.engine.sync.ddl import chunks_behind
+from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
@@ -121,6 +123,11 @@ def _plan(
         folds={TEXT: FOLD},
     )
     return replace(plan, compact=compact, whole=whole, safe=safe)
+
+
+def _tables(schemas: Iterable[TableSchema]) -> SubtaskTables:
+    nothing: Any = None
+    return SubtaskTables(tuple(schemas), nothing)
 
 
 @dataclass(eq=False)
@@ -320,6 +327,10 @@ class Driver:
 
     def _execute(self, connection: Any, fence: Fence, ddl: Ddl, after: Any) -> None:
         database, ref = self.world.database, fence.ref
+        schemas = [TableSchema(held.table, target_of(name)) for name, held in after.items()]
+        before, ended = _tables(load_table_schemas(connection, ref)), ddl.names if ddl.kind == "drop and create" else ()
+        change = SchemaChange(_tables(schemas), renamed=ddl.renames, ended=ended)
+        behind = chunks_behind.chunks_behind(load_chunks(connection, ref), before, change, {MERGED})
         made = ddl.apply(database.state(ddl.names), 0)
         for name in ddl.names:
             if name not in made:
@@ -328,24 +339,13 @@ class Driver:
             database.create(held.table, held.values())
         for old, new in ddl.renames:
             rename_chunks(connection, ref, old, new)
-        if ddl.kind == "drop and create":
-            forget_chunks(connection, ref, ddl.names[0])
-        if ddl.kind == "key" and not self.world.quirks.keeps_coverage:
-            self._reset(connection, fence, after[ddl.names[0]].table)
-        schemas = [TableSchema(held.table, target_of(name)) for name, held in after.items()]
+        for name in (*ended, *behind.reset):
+            forget_chunks(connection, ref, name)
+        add_chunks(connection, fence, [one for one in behind.chunks if one.table in behind.reset])
+        for target in behind.emptied:
+            self.world.done["begun anew"] += 1
+            database.create(database.tables[target])
         save_table_schemas(connection, ref, schemas)
-
-    def _reset(self, connection: Any, fence: Fence, table: Table) -> None:
-        """Begin a table again whose key has changed while it is covered in part."""
-        chunks = load_chunks(connection, fence.ref)
-        mine = [one for one in chunks if one.table == table.name]
-        if all(one.done for one in mine):
-            return
-        first = max(one.number for one in chunks) + 1 + self.world.rng.randrange(3)
-        forget_chunks(connection, fence.ref, table.name)
-        new = [replace(one, number=first + number) for number, one in enumerate(self._cut(table, self.now))]
-        add_chunks(connection, fence, new)
-        self.world.database.create(table)
 
     # A round
 

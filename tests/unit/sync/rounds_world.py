@@ -50,8 +50,6 @@ class Quirks:
     """A reader does not look whether its table is still the one that it was at L."""
     unlocked: bool = False
     """Snapshots are opened without a lock, so that they are near L."""
-    keeps_coverage: bool = False
-    """A key change leaves the coverage as it is."""
     min_to_max: bool = False
     """Chunks end at MIN and MAX of the survey."""
     no_xa_check: bool = False

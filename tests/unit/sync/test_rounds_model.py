@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
+from airflow_provider_dm.engine.sync.ddl import chunks_behind
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.target import rounds
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS
@@ -55,6 +57,7 @@ def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[st
 
     assert done["rounds"] > EACH  # the world is as dangerous as it claims to be
     assert done["repeated"] > 5 * EACH
+    assert done["begun anew"] > EACH / 100
     for accident in ("drivers died", "readers died", "readers lost their table", "Fenced", "lock not granted"):
         assert done[accident] > EACH / 20, accident
     if options.get("sources", 1) > 1:
@@ -78,7 +81,6 @@ def harms(histories: int = 400, **options: Any) -> bool:
         ("closes_at_once", {}),
         ("no_birth_check", {}),
         ("unlocked", {}),
-        ("keeps_coverage", {}),
         ("min_to_max", {}),
         ("no_xa_check", {"xa": True}),
         ("takes_over", {}),
@@ -154,6 +156,20 @@ def test_a_page_of_a_merged_table_replaces_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rounds_reader, "OwnerWriter", Replacing)
 
     assert harms(**KINDS["two sources"])
+
+
+def test_a_table_whose_key_changes_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not harms(30)
+    monkeypatch.setattr(chunks_behind, "copied_by", lambda _table: None)
+
+    assert harms()
+
+
+def test_what_a_table_has_begun_anew_is_taken_out_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = chunks_behind.chunks_behind
+    monkeypatch.setattr(chunks_behind, "chunks_behind", lambda *given: replace(real(*given), emptied=()))
+
+    assert harms()
 
 
 def test_what_is_not_covered_is_not_written_in_safe_mode_either(monkeypatch: pytest.MonkeyPatch) -> None:
