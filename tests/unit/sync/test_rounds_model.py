@@ -57,7 +57,8 @@ def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[st
 
     assert done["rounds"] > EACH  # the world is as dangerous as it claims to be
     assert done["repeated"] > 5 * EACH
-    assert done["begun anew"] > EACH / 100
+    if "shards" not in options:  # these have fewer tables of their own
+        assert done["begun anew"] > EACH / 100
     for accident in ("drivers died", "readers died", "readers lost their table", "Fenced", "lock not granted"):
         assert done[accident] > EACH / 20, accident
     if options.get("sources", 1) > 1:
