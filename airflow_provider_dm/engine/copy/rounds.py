@@ -63,7 +63,7 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 600.0
-"""The maximum time that a snapshot is open: the source keeps old row versions for it."""
+"""The maximum time that the readers of a round read: the source keeps old row versions for their snapshots."""
 SHORT_ROUND_SECONDS: Final = 60.0
 """The same if there are not enough slots for all sources of the run."""
 LOOK_SECONDS: Final = 0.2
@@ -253,7 +253,7 @@ class SourceLoad:
             log.info("%s: a round of %d readers at %s", source.id, len(found.readers), at)
             try:
                 gathered.open()
-                return self._wait_for(readers, gathered, began)
+                return self._wait_for(readers, gathered)
             finally:
                 self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
 
@@ -270,19 +270,19 @@ class SourceLoad:
                 raise SnapshotLost(self.loading.source.id, lost) from None
             raise
 
-    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering, began: float) -> str:
+    def _wait_for(self, readers: Sequence[Future[list[ReaderResult]]], gathered: Gathering) -> str:
         """Wait until all readers have ended, or end the round. Return why some have lost their snapshots, or "".
 
-        Raises the error of a reader.
+        The time of a round is that of its readers. If the time until the log was applied counted too, a source whose
+        log takes longer would have rounds without a page. Raises the error of a reader.
         """
-        looked = began
-        seconds = SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS
+        began = looked = time.monotonic()
         left = set(readers)
         while left:
             done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
             failed = [one for one in done if one.exception() is not None]
             now = time.monotonic()
-            if failed or self.stop() or now - began > seconds:
+            if failed or self.stop() or now - began > (SHORT_ROUND_SECONDS if self.short else ROUND_SECONDS):
                 break
             if now - looked > WAITING_SECONDS:
                 looked = now

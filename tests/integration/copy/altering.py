@@ -155,15 +155,24 @@ def _third_of_a(step: Callable[..., page.Page], happen: Callable[[], None]) -> C
 
 
 def _cut_short(patch: pytest.MonkeyPatch) -> None:
-    """Let a round end when the first pages are copied."""
-    reads = page.PageReader.page
+    """Let each round end soon after its first pages are read."""
+    reads, opens = page.PageReader.page, Gathering.open
+    pages: list[int] = []
 
-    def slowly(*arguments: Any) -> page.Page:
-        time.sleep(0.1)
+    def counted(*arguments: Any) -> page.Page:
+        pages.append(1)
+        if len(pages) > 2:
+            patch.setattr(rounds, "ROUND_SECONDS", 0.0)
+            time.sleep(0.1)  # the end comes before the table's
         return reads(*arguments)
 
-    patch.setattr(page.PageReader, "page", slowly)
-    patch.setattr(rounds, "ROUND_SECONDS", 0.15)
+    def opened(gathering: Gathering) -> None:
+        pages.clear()
+        patch.setattr(rounds, "ROUND_SECONDS", 600.0)
+        opens(gathering)
+
+    patch.setattr(page.PageReader, "page", counted)
+    patch.setattr(Gathering, "open", opened)
     patch.setattr(rounds, "LOOK_SECONDS", 0.05)
     patch.setattr(reader, "WATCH_SECONDS", 0.05)
 
