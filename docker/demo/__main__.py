@@ -94,6 +94,7 @@ def run(arguments: argparse.Namespace, *, only_up: bool) -> int:
                 _print_address(world)
             else:
                 world.stop()
+                say("The page DM showed this: docs/how-to/airflow-ui.md; `./docker/local demo --keep` leaves it up")
 
 
 def start(home: Path, rows: int, watch: Stopwatch, *, keep: bool) -> tuple[World, int]:
