@@ -22,6 +22,7 @@ from airflow_provider_dm.cli.verbs import VERBS
 PROGRAM: Final = "airflow dm"
 META_URL: Final = "DM_META_URL"
 WORK_DIR: Final = "DM_WORK_DIR"
+RELAY_DIR: Final = "DM_RELAY_DIR"
 
 
 class _AllWords(Arg):
@@ -60,7 +61,7 @@ def run_verb(arguments: argparse.Namespace) -> NoReturn:
 
 
 def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which `dmctl` uses the operators' metadata DB and work directory. SQLite is migrated.
+    """Return the variables by which `dmctl` uses the operators' metadata DB and directories. SQLite is migrated.
 
     Variables that are set already, or that an option overrides, are left out; all are, if only a help is printed.
     """
@@ -70,6 +71,8 @@ def defaults(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
     if "-h" in words or "--help" in words:
         return {}
     found = {} if environ.get(WORK_DIR) else {WORK_DIR: str(settings.work_root())}
+    if not environ.get(RELAY_DIR) and (relay_dir := settings.relay_root()) is not None:
+        found[RELAY_DIR] = str(relay_dir)
     if not environ.get(META_URL) and not any(word.split("=")[0] == "--meta-url" for word in words):
         url = DmMetadataHook().url()
         if is_sqlite(url):

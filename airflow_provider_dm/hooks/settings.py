@@ -44,15 +44,21 @@ def _below_home(configured: str) -> Path:
     return home / Path(configured).expanduser()
 
 
+def relay_root() -> Path | None:
+    """Return `[dm] relay_dir`, absolute; None if the option is not set."""
+    configured = option("relay_dir")
+    return _below_home(configured) if configured else None
+
+
 def relay_dir_of(source_id: str) -> str:
     """Return the source's folder below `[dm] relay_dir`; "" if the option is not set.
 
-    As that of a DM-worker it overrides the `relay-dir` of sources.
+    It overrides the `relay-dir` of sources, as the option of a DM-worker does.
     """
     from airflow_provider_dm.launch.workdir import quoted
 
-    root = option("relay_dir")
-    return str(_below_home(root) / quoted(source_id)) if root else ""
+    root = relay_root()
+    return "" if root is None else str(root / quoted(source_id))
 
 
 def with_relay_dir(source: SourceConfig) -> SourceConfig:

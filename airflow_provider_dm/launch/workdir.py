@@ -156,8 +156,11 @@ def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:
     """Return the directory of the relay log of a source with `enable-relay: true`.
 
     An absolute `relay-dir` is the directory itself. A relative one (default: `relay`) is below the work directory and
-    has a folder for each source, since DM's template has the same value for all of them.
+    has a folder for each source, since DM's template has the same value for all of them. The variable DM_RELAY_DIR
+    overrides both, as `relay-dir` of a DM-worker does; it has a folder for each source, too.
     """
+    if overriding := os.environ.get("DM_RELAY_DIR"):
+        return Path(overriding).expanduser().absolute() / quoted(source_id)
     named = Path(relay_dir or "relay").expanduser()
     return named if named.is_absolute() else root / named / quoted(source_id)
 

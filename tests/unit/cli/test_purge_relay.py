@@ -78,6 +78,17 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
         yield Desk(work, store, capsys)
 
 
+def test_the_relay_directory_of_the_machine_overrides_that_of_the_source(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DM_RELAY_DIR", str(tmp_path / "disk"))
+    (tmp_path / "disk").mkdir()
+    moved = desk.root.rename(tmp_path / "disk" / SOURCE)
+    (tmp_path / "source.yaml").write_text(f"source-id: {SOURCE}\nrelay-dir: {desk.work}/relay\n")
+    desk("purge-relay", "-s", SOURCE, "--inactive", "--source-file", str(tmp_path / "source.yaml"))
+    assert [str(one.relative_to(moved)) for one in moved.glob("*/mysql-bin.*")] == [TREE[-1]]
+
+
 def document(msg: str = "", *, result: bool = True) -> dict[str, Any]:
     answer = {"result": result, "msg": msg, "source": SOURCE, "worker": socket.gethostname()}
     return {"result": result, "msg": "", "sources": [answer]}
