@@ -208,8 +208,8 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
 def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
     summary.changes_applied += int(result.get("changes_applied", 0))
     summary.unresolved_groups = dict(result.get("unresolved_groups", {}))
-    for source, stand in result.get("sources", {}).items():
-        summary.locations[source] = Location.parse(stand["location"])
+    for source, state in result.get("sources", {}).items():
+        summary.locations[source] = Location.parse(state["location"])
 
 
 def _run(context: RunContext, summary: Summary, app: App, until: str) -> dict[str, Any]:

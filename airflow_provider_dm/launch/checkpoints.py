@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.subtask import known_subtasks
 
@@ -20,11 +20,11 @@ def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | No
     ``dm``: the points of DM's own table. Raises CheckpointUnusable.
     """
     found = known_subtasks(session, ref.meta_schema, ref.task, [ref.source]).get(ref.source)
-    stands = read_all_stands(session, ref) if found is not None else []
+    frontier = read_whole_frontier(session, ref) if found is not None else []
     dm = read_checkpoint(session, ref)
     if found is None and dm is None:
         return None
-    applied, begun = extent(stands) if stands else (None, None)
+    applied, begun = extent(frontier) if frontier else (None, None)
     return {
         "task": ref.task,
         "source": ref.source,

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import known_subtasks
@@ -69,8 +69,8 @@ def _applied(inputs: Inputs, store: MetaStore) -> Mapping[str, Location] | None:
             ref, found = SubtaskRef(task.meta_schema, task.name, source), known.get(source)
             if found is None or found.location is None or not found.exact:
                 return None
-            stands = read_all_stands(connection, ref)
-            if not stands or set(extent(stands)) != {found.location.sort_key}:
+            frontier = read_whole_frontier(connection, ref)
+            if not frontier or set(extent(frontier)) != {found.location.sort_key}:
                 return None
             holds_back = any(one.members or one.resync for one in read_groups(connection, ref))
             if holds_back or waiting(connection, ref):

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.start.dm_points import place_to_begin
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
 from airflow_provider_dm.engine.target.shard_groups import read_groups
@@ -131,10 +131,10 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
     with connected(inputs.target) as connection:
         for source, subtask in begun_subtasks(connection, task.meta_schema, task.name, unknown).items():
             ref = _ref(task, source)
-            stands = read_all_stands(connection, ref)
-            if subtask.location is None or not stands:
+            frontier = read_whole_frontier(connection, ref)
+            if subtask.location is None or not frontier:
                 continue
-            applied = location_at(extent(stands)[0], subtask.location)
+            applied = location_at(extent(frontier)[0], subtask.location)
             needed = needed_with(oldest_place(applied, read_prepared(connection, ref)), read_groups(connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)

@@ -60,7 +60,7 @@ class DmDdlLockNotifier(BaseNotifier):
             locks = overdue_locks(store, self.task, seconds)
         if not locks:
             return
-        said = "\n".join(overdue_text(lock, age) for lock, age in locks)
-        self.log.warning("%s", said)
+        text = "\n".join(overdue_text(lock, age) for lock, age in locks)
+        self.log.warning("%s", text)
         for notifier in self.notifiers or ():
-            notifier({**context, LOCKS: [lock_json(lock, age) for lock, age in locks], TEXT: said})
+            notifier({**context, LOCKS: [lock_json(lock, age) for lock, age in locks], TEXT: text})

@@ -220,7 +220,7 @@ class DmRelayOperator(BaseOperator):
                 raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
 
     def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:
-        """Return True if the relay for which this one stands by has fulfilled the task's goal."""
+        """Return True if the relay for which this one is the standby has reached the task's goal."""
         from airflow_provider_dm.engine.meta.model import Stage
 
         status = store.relay_status(source_id)

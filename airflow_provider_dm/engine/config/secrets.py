@@ -68,7 +68,7 @@ def keep(secrets: Mapping[str, str]) -> None:
 def _fill(writing: int, secrets: Mapping[str, str]) -> None:
     content = json.dumps(dict(secrets)).encode()
     if len(content) > fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ):
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(content))  # nobody reads yet
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(content))  # there is no reader yet
     os.write(writing, content)
 
 

@@ -53,7 +53,7 @@ from airflow_provider_dm.engine.sync.log.locations import GoalLost, in_relay
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.frontier import Act, Step, extent, fenced_transaction, read_all_stands
+from airflow_provider_dm.engine.target.frontier import Act, Step, extent, fenced_transaction, read_whole_frontier
 from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.shard_groups import held_tables
@@ -310,7 +310,7 @@ class SourceLoad:
                 return False
         else:
             self._set_to(at)
-        lowest, furthest = extent(run_transaction(self.target, lambda tx: read_all_stands(tx, source.fence.ref)))
+        lowest, furthest = extent(run_transaction(self.target, lambda tx: read_whole_frontier(tx, source.fence.ref)))
         if (lowest, furthest) != (at.sort_key, at.sort_key):
             log.info("%s: the log is applied up to %s, and the snapshots are at %s", source.id, furthest, at)
             return False
@@ -319,7 +319,7 @@ class SourceLoad:
     def _set_to(self, at: Location) -> None:
         """Move the frontier of a source without a log."""
         fence = self.loading.source.fence
-        lo, _ = extent(run_transaction(self.target, lambda tx: read_all_stands(tx, fence.ref)))
+        lo, _ = extent(run_transaction(self.target, lambda tx: read_whole_frontier(tx, fence.ref)))
         if lo == at.sort_key:
             return
 

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
@@ -181,6 +181,6 @@ class TargetFacts(ServerFacts):
 
 def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:
     """Return the tables whose target tables a DDL after the frontier alters."""
-    stands = read_all_stands(connection, ref)
-    targets = tables_under_way(connection, ref, extent(stands)[0]) if stands else frozenset()
+    frontier = read_whole_frontier(connection, ref)
+    targets = tables_under_way(connection, ref, extent(frontier)[0]) if frontier else frozenset()
     return frozenset(one.table.name for one in schemas if one.target in targets)

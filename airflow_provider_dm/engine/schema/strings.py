@@ -91,7 +91,7 @@ def members(column_type: str, charset: str) -> tuple[bytes, ...]:
     if start < 0 or not texts:
         raise MalformedMembers(column_type)
     if charset not in _ALL_IN_CATALOGUE and any("?" in text for text in texts):
-        raise MalformedMembers(f"a member with ? may stand for a character that the catalogue cannot show: {body}")
+        raise MalformedMembers(f"a member with ? may be one with a character that the catalogue cannot show: {body}")
     return tuple(text.encode("utf-8") for text in texts)
 
 

@@ -1,11 +1,11 @@
 """DM's checkpoint table, written beside a sync: for people, for tools, and for the way back to DM.
 
 Every `checkpoint-flush-interval`, at stops and behind DDL, in a transaction of its own, and never for an epoch: what
-decides is dm_frontier, and this says no more than that. Each write checks the generation, and looks again where the
-lowest bucket stands, so neither a run that was replaced nor a target that was restored can be shown ahead of its rows.
+decides is dm_frontier, and this says no more than that. Each write checks the generation, and reads the position of
+the lowest bucket again, so that no checkpoint is ahead of its rows after a run was replaced or a target was restored.
 
     global point    all is applied up to there. In front of DDL that shards have yet to agree on, and of XA transactions
-                    that are prepared: whoever goes on from there reads it again
+                    that are prepared: a sync that starts from there reads it again
     exit point      up to there some of it may be applied. None while a sync runs; at its end, where it came to
     table point     where the table's definition was written; of tables whose shards wait, what it was before
 
@@ -73,7 +73,7 @@ class Points:
     def of(
         cls, at: Location, prepared: Location, groups: Iterable[Group], *, uncertain: Location | None = None
     ) -> Points:
-        """Return it for a sync that stands at `at`. `prepared`: the place of the oldest XA transaction prepared there,
+        """Return it for a sync at position `at`. `prepared`: the place of the oldest XA transaction prepared there,
         or `at`."""
         groups = list(groups)
         places, held = [at, prepared], set[TableName]()
@@ -142,7 +142,7 @@ class DmPoints:
     _begun: bool = field(default=False, init=False)
     """Whether anything may have been applied by this run."""
     _why_not: str | None = field(default=None, init=False)
-    """Why nothing can be written; "": it can; None: nobody has looked yet."""
+    """Why nothing can be written; "": it can; None: not checked yet."""
     _server: Server | None = field(default=None, init=False)
     _infos: TableInfos = field(default_factory=TableInfos, init=False)
 
@@ -162,7 +162,7 @@ class DmPoints:
         self._begun = True
 
     def write(self, applied: Points, furthest: Location | None = None) -> None:
-        """Write where the sync stands. `furthest`: see `Points.exit_point`. Raises Fenced, TargetWentBack."""
+        """Write the position of the sync. `furthest`: see `Points.exit_point`. Raises Fenced, TargetWentBack."""
         self._written_at = time.monotonic()
         exit_point = applied.exit_point(furthest)
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
@@ -182,7 +182,7 @@ class DmPoints:
         except DmError as error:
             if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
                 raise
-            # Somebody has dropped or changed the table, or a GTID set is longer than it takes: rows go on without it.
+            # The table was dropped or changed, or a GTID set is too long for it: rows are applied without it.
             log.warning("DM's checkpoint of %s is not written: %s", self.source.fence.ref.source, error)
             self._why_not = None
             return False
@@ -193,8 +193,8 @@ class DmPoints:
         return True
 
     def _write(self, connection: Connection, applied: Points, exit_point: Location | None) -> bool:
-        """Write it. While nothing is applied what DM has left says where the task begins; only how far changes may have
-        come that were begun is said then. Tell whether points of tables were written, where they were due."""
+        """Write it. While nothing is applied, the position that DM has left says where the task begins, and only the
+        exit point is written. Return True if the table points were written, if they were due."""
         fence = self.source.fence
         fence.check(connection)
         subtask = read_subtask(connection, fence.ref)
@@ -217,7 +217,7 @@ class DmPoints:
         return True
 
     def _told(self, connection: Connection, tables: Collection[TableName]) -> dict[TableName, str | None]:
-        """Return the TableInfo of each of the tables, as they are where the frontier stands; None: TiDB has no such."""
+        """Return the TableInfo of each of the tables, as they are at the frontier; None: TiDB has no such table."""
         ref = self.source.fence.ref
         known, collations = load_definitions(connection, ref), load_schema_collations(connection, ref)
         if self._server is None:

@@ -119,27 +119,27 @@ class Following:
 
     def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
-        said, memory = read_ddl(ddl), standing.online_ddl
+        parsed, memory = read_ddl(ddl), standing.online_ddl
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.known_to(self.source.rules.block_allow)
-        behind, found = self._meaning(said, ddl, standing.plan, memory)
+        behind, found = self._meaning(parsed, ddl, standing.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
-        if not_understood and is_left_out(said, ddl, self.source.rules.events):
+        if not_understood and is_left_out(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
             found = PassOver("a filter rule leaves it out")
         return Meaning(ddl, found, memory, behind)
 
     def _meaning(
-        self, said: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
+        self, parsed: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan, memory: OnlineDdls
     ) -> tuple[OnlineDdls, PassOver | Concerns | Apply]:
         rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
-        if isinstance(said, Unreadable) and not isinstance(said, NotRead):
-            return memory, judge_ddl(said, ddl, rules, tables)
+        if isinstance(parsed, Unreadable) and not isinstance(parsed, NotRead):
+            return memory, judge_ddl(parsed, ddl, rules, tables)
         behind, outcome = online_step(
             memory,
-            said,
+            parsed,
             LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
             rules=rules,
             tables=tables,
@@ -221,7 +221,7 @@ class Following:
             change.tables.schemas,
             plan.buckets,
             held=self.shards.held_behind(groups),
-            # What a person has done, nobody knows.
+            # What an operator has executed instead is unknown.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
             chunks=chunks.chunks,
         )
@@ -366,16 +366,16 @@ class Following:
     def _defaults(
         self, ddl: DdlStatement, statement: Statement | Apply | None, server_of_log: Server
     ) -> SessionDefaults:
-        said = ddl.session
+        session = ddl.session
         server = None
         chosen: list[tuple[str, str]] = []
-        if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
-            server = self._collation(said.charsets[2])
-        for charset, collation in said.default_collations or ():
+        if isinstance(statement, CreateDatabase | AlterDatabase) and session.charsets is not None:
+            server = self._collation(session.charsets[2])
+        for charset, collation in session.default_collations or ():
             chosen.append((self._collation(charset).partition("_")[0], self._collation(collation)))
-        if said.utf8mb4_collation is not None:
-            chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
-        return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
+        if session.utf8mb4_collation is not None:
+            chosen.append(("utf8mb4", self._collation(session.utf8mb4_collation)))
+        return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(session, server_of_log), tuple(chosen))
 
     def _collation(self, number: int) -> str:
         if not self._collation_names:
@@ -395,7 +395,7 @@ class Following:
     def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
         """Refuse to take what the target has already for what a statement makes, if it may differ. Raises CannotFollow.
 
-        It may have been kept by a filter; or it is a table with rows of somebody else's.
+        A filter may have kept it, or it is a table with rows of another origin.
         """
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         filled = tables_with_rows(connection, ref, position, statements)
@@ -410,7 +410,7 @@ class Following:
         if found:
             raise CannotFollow(
                 f"the target has it already: {found}. A filter rule may have left out what took it away, and rows that "
-                "are there would keep old values. Drop or rename it in the target, or let it stand for the new one by "
+                "are there would keep old values. Drop or rename it in the target, or take it for the new one by "
                 "`dmctl binlog skip`"
             )
 

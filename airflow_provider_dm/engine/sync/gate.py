@@ -1,7 +1,7 @@
-"""The way by which a person's wish reaches the work on one source: open, closed for a while, or closed for good.
+"""How a requested stage reaches the work on one source: open, closed for a while, or closed for good.
 
-The beat sets the wish, the work looks at `closed` where it looks whether to stop: between two epochs or rounds. Closed
-is also what a whole app's end is, whoever wants that.
+The beat sets the request; the work checks `closed` where it checks whether to stop: between two epochs or rounds. The
+end of the whole app, by whatever request, closes it as well.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Gate:
     wish: Stage = Stage.RUNNING
 
     def want(self, wish: Stage) -> None:
-        """Take the stage that people want: Running opens, every other one closes."""
+        """Take the requested stage: Running opens, every other one closes."""
         if wish is Stage.RUNNING:
-            self.closed.clear()  # first: whoever sees the wish to run must not find it closed
+            self.closed.clear()  # first: a reader of the request to run must not find it closed
         self.wish = wish
-        if wish is not Stage.RUNNING or self.ending.is_set():  # asked last: whoever ends all sets that first
+        if wish is not Stage.RUNNING or self.ending.is_set():  # checked last: the end of all sets that first
             self.closed.set()
 
     def end(self) -> None:

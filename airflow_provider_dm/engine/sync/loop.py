@@ -1,7 +1,7 @@
-"""The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a wish.
+"""The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a request.
 
 A short conductor. What to apply next is planning.py's, how is epoch.py's, whether it counts is the frontier's
-(target/frontier), what others are told is noting.py's. Here is only what ties them: the position, which moves when an
+(target/frontier), what is reported is noting.py's. Here is only what ties them: the position, which moves when an
 epoch is applied everywhere. A failed epoch is tried again with the same bounds, never another way.
 """
 
@@ -104,7 +104,7 @@ class Loop:
         try:
             return self._run()
         except DmError as error:
-            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
+            if error.reaction is not Reaction.FENCED:  # else the run that has taken over reports the state
                 self.notes.elsewhere(self.standing, Stage.PAUSED)
                 self.notes.exit_point(self.standing)
             raise
@@ -116,7 +116,7 @@ class Loop:
         try:
             self.note(Stage.RUNNING, now=True)
         finally:
-            self._show_shards()  # behind the rows that wait: who sees groups has been told of those
+            self._show_shards()  # after the contested rows are reported: a reader of the groups knows them then
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
@@ -148,7 +148,7 @@ class Loop:
                 self.note(Stage.RUNNING)
         self._finish_shards()
         if self.standing.at_goal and self.sharing.rows:
-            self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
+            self.note(Stage.RUNNING, now=True)  # syncs that wait for this log see where it ends
             self._finish_shared()
             self._finish_shards()  # for whose DDL they were waited
         # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
@@ -454,7 +454,7 @@ class Loop:
         self.progress.in_safe_mode(self.collisions.to_json(state, exit_point))
 
     def note(self, stage: Stage, *, now: bool = False) -> None:
-        """Tell others how the sync stands, and look what they have told, when that is due, or `now`."""
+        """Report the state of the sync and read requests, when that is due, or `now`."""
         if not (now or self.notes.due):
             return
         self.notes.in_target(self.standing, stage)

@@ -1,4 +1,4 @@
-"""What a sync tells others of where it stands: the target, DM's checkpoint, and the metadata DB."""
+"""Where a sync reports its position: the target, DM's checkpoint, and the metadata DB."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NOTE_SECONDS: Final = 2.0
 
 @dataclass
 class Notes:
-    """The notes that one sync makes, and when it last did. `points` None: nobody wants DM's checkpoint table. `unit`:
-    what others know of, also where it is a load in whose midst the log is applied."""
+    """The notes that one sync makes, and when it last did. `points` None: DM's checkpoint table is not
+    written. `unit`: the one that is reported, also for a load during which the log is applied."""
 
     transactions: Transactions
     store: MetaStore
@@ -73,15 +73,15 @@ class Notes:
     def elsewhere(self, standing: Standing, stage: Stage) -> None:
         """Tell the metadata DB which log is still needed."""
         ref, applied = standing.fence.ref, standing.applied
-        self.shards.locks.tell_what_is_untold()
+        self.shards.locks.report_pending()
         needed = needed_with(standing.needed, self.shards.groups.values())
         try:
-            told = applied if self.unit is Unit.SYNC else None
+            reported = applied if self.unit is Unit.SYNC else None
             if self.unit is Unit.LOAD and stage is Stage.STOPPED:
                 stage = Stage.RUNNING  # the load goes on
-            self.store.put_subtask(*ref.key, unit=self.unit, stage=stage, needed=needed, applied=told)
+            self.store.put_subtask(*ref.key, unit=self.unit, stage=stage, needed=needed, applied=reported)
         except DmError as error:
-            log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
+            log.warning("the metadata DB does not know that the sync has reached %s: %s", applied, error)
         self._noted_at = time.monotonic()
 
     def _points(self, standing: Standing) -> Points:

@@ -1,4 +1,4 @@
-"""What a sync applies next: a piece of the log from where it stands, ended where something else has to happen first.
+"""What a sync applies next: a piece of the log from its position to where something else has to happen first.
 
 An epoch ends at the goal, where safe mode ends, at a place that a person has named, and after
 a restart at `edge` (frontier rule 1). While one is applied the next is planned, from where that one ends.
@@ -76,4 +76,4 @@ def _ending_at(planned: Planned, here: Location, edge: Location) -> Planned:
             return UpToDate(here)  # the relay has not pulled all of it again yet
         case UpToDate():
             return planned
-    raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
+    raise InvariantBroken(f"the first epoch ends where buckets are already ({edge})", f"the log has {planned}")

@@ -1,4 +1,4 @@
-"""The XA transactions that an epoch prepares and ends: the target is told of them before they are relied on."""
+"""The XA transactions that an epoch prepares and ends: they are written to the target before they are relied on."""
 
 from __future__ import annotations
 

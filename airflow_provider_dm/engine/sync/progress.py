@@ -83,7 +83,7 @@ class SyncProgress:
     caught_up: bool = False
     """The last look found nothing more in the relay log."""
     master: Location | None = None
-    """Where the source's log ends, as far as whoever pulls it knows."""
+    """Where the source's log ends, as far as the process that pulls it knows."""
     at_end: bool = False
     """The last look for it found that this log has all that the source had written."""
     at_end_at: float | None = None
@@ -238,7 +238,7 @@ class SyncProgress:
         return bool(self.unresolved_groups or self.contested_rows)
 
     def paused(self) -> None:
-        """Note that nobody looks any more."""
+        """Note that the sync no longer reads the log."""
         self.caught_up = self.at_end = False
 
     def beat(self) -> dict[str, Any]:
@@ -308,28 +308,28 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     ...                "unresolved_groups": [{"target": "`shop`.`o`", "waits": "for s.o_2 of this source"}]})
     '0 rows (0/s), lag 1 min 1 s, held back for 1 min 1 s (3.0 MiB of log): `shop`.`o` waits for s.o_2 of this source'
     """
-    said = [f"at {progress['location']}"] if progress.get("location") else []
-    said.append(f"{progress.get('changes_applied', 0):,} rows ({progress.get('recent_rps', 0):,.0f}/s)")
+    parts = [f"at {progress['location']}"] if progress.get("location") else []
+    parts.append(f"{progress.get('changes_applied', 0):,} rows ({progress.get('recent_rps', 0):,.0f}/s)")
     if ddl := progress.get("ddl_applied"):
-        said.append(f"{ddl:,} DDL")
+        parts.append(f"{ddl:,} DDL")
     lag, left, seconds = (progress.get(key) for key in ("lag_seconds", "left_bytes", "seconds_left"))
-    said.append("lag unknown" if lag is None else f"lag {duration(lag)}")
+    parts.append("lag unknown" if lag is None else f"lag {duration(lag)}")
     if left:
         done = progress.get("bytes", 0)
-        said.append(f"{left / (1 << 20):,.1f} MiB to go ({100 * done // (done + left)} % done)")
-        said += [f"{duration(seconds)} left"] if seconds is not None else []
+        parts.append(f"{left / (1 << 20):,.1f} MiB to go ({100 * done // (done + left)} % done)")
+        parts += [f"{duration(seconds)} left"] if seconds is not None else []
     safe_mode = progress.get("safe_mode") or {}
     if safe_mode.get("on"):
-        said.append(f"safe mode ({safe_mode['why']})")
+        parts.append(f"safe mode ({safe_mode['why']})")
     if tables := safe_mode.get("collisions"):
         rows = sum(counts["missing"] + counts["present"] for counts in tables.values())
-        said.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
-    said += _held_back(progress)
+        parts.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
+    parts += _held_back(progress)
     if far := progress.get("goal_far"):
-        said.append(f"waiting: {far}")
+        parts.append(f"waiting: {far}")
     if why := progress.get("resuming"):
-        said.append(f"waiting: {why}")
-    return ", ".join(said)
+        parts.append(f"waiting: {why}")
+    return ", ".join(parts)
 
 
 def _held_back(progress: Mapping[str, Any]) -> list[str]:

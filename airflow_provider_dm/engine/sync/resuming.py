@@ -2,11 +2,11 @@
 
     run_sync ── error ──▶ retry: Paused with the error, a pause, run_sync again; the error is gone when it is Running
                           stop: Paused with the error, for a person to decide
-                          fenced: somebody newer is at work, and says how it stands
+                          fenced: a newer run is at work and reports the state
 
 Pauses grow with each failure, as the source's `checker` says: from 1 s, doubled, up to 5 min, with half of it left to
-chance; 5 min of health take one step back. A sync with an end has somebody who waits for that and has retries of his
-own (an operator, a person): it gives up once it has come to nothing for GIVE_UP_SECONDS. One without goes on for ever.
+chance; 5 min of health take one step back. A sync with a goal has a caller that waits for it and has retries of its
+own (an operator, a person): it gives up after GIVE_UP_SECONDS without progress. A sync without one never gives up.
 
 The claim is made once. What could have happened in a pause is asked again each time: whether we are still the ones who
 may write (the loop's first statement), and whether the target has what this run has seen committed in it.
@@ -164,13 +164,13 @@ def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmE
 
 
 def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
-    """Tell the metadata DB what has paused the subtask, and at which DDL, unless somebody else says how it stands."""
+    """Tell the metadata DB what has paused the subtask, and at which DDL, unless a newer run reports the state."""
     if error.reacts() is Reaction.FENCED:
         return
-    told = ReportedError.of(error).to_json() | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
+    reported = ReportedError.of(error).to_json() | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
     if pause is not None:
         log.warning("the sync of %s goes on in %.1f s, after: %s", source.fence.ref.source, pause, error)
     try:
-        store.put_subtask_error(*source.fence.ref.key, told, at=ddl_at)
+        store.put_subtask_error(*source.fence.ref.key, reported, at=ddl_at)
     except DmError as lost:
         log.warning("the metadata DB does not know what has paused the sync: %s", lost)

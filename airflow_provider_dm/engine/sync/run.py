@@ -60,8 +60,8 @@ def run_sync(
         writes, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
         by_hand = ByHand(store, *source.fence.ref.key)
 
-        def resync(group: Group, at: Standing, size: EpochSize, told: Callable[[Applied], None]) -> bool:
-            return Resyncing(source, runner, store, stop, at, size, told).run(group)
+        def resync(group: Group, at: Standing, size: EpochSize, on_applied: Callable[[Applied], None]) -> bool:
+            return Resyncing(source, runner, store, stop, at, size, on_applied).run(group)
 
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(
@@ -97,7 +97,7 @@ def run_sync(
 
 
 def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
-    """Return the size with which a sync begins. `size`: of whoever knows better."""
+    """Return the size with which a sync begins. `size`: given by the caller, if it knows better."""
     syncer = source.config.syncer
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()

@@ -41,7 +41,7 @@ class Standing:
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `applied`, and `here`."""
     tables: SubtaskTables | None = None
-    """The tables at `applied`; None: nobody has read them, as most runs meet no DDL."""
+    """The tables at `applied`; None: not read yet, as most runs meet no DDL."""
     online_ddl: OnlineDdls | None = None
     """What is remembered of online DDL there; None as above."""
     written_over: bool = False

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef, TargetWentBack
 from airflow_provider_dm.engine.target.meta_rows import FRONTIER
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
@@ -134,7 +134,7 @@ def check_still_has(connection: Connection, ref: SubtaskRef, subtask: Subtask, a
     known = f"all up to {applied}"
     if subtask.unit != UNIT_SYNC:
         raise TargetWentBack(*ref.key, "an unfinished full load", known)
-    states = read_all_stands(connection, ref)
+    states = read_whole_frontier(connection, ref)
     if not states:
         raise TargetWentBack(*ref.key, "no frontier", known)
     lo, _ = extent(states)

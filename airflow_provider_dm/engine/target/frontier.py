@@ -66,7 +66,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class FrontierRow:
     """One row of dm_frontier."""
 
     bucket: int
@@ -94,7 +94,7 @@ class Transactions(Protocol):
     def __call__(self, body: Callable[[Connection], T], /) -> T: ...
 
 
-def judge(states: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int]) -> tuple[int, ...]:
+def judge(states: Sequence[FrontierRow], step: Step, act: Act, buckets: Sequence[int]) -> tuple[int, ...]:
     """Return the buckets that are still to be done, according to their frontier rows.
 
     Raises Fenced, InvariantBroken, TargetWentBack.
@@ -103,7 +103,7 @@ def judge(states: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int])
     return tuple(state.bucket for state in states if _open(state, step, act))
 
 
-def _check_ours(states: Sequence[Stand], step: Step, buckets: Sequence[int]) -> None:
+def _check_ours(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> None:
     """Check that all of these buckets exist and have this generation. Raises Fenced, TargetWentBack."""
     if strangers := {state.generation for state in states} - {step.fence.generation}:
         raise step.fence.refused(max(strangers))
@@ -111,7 +111,7 @@ def _check_ours(states: Sequence[Stand], step: Step, buckets: Sequence[int]) -> 
         raise step.fence.refused(0)
 
 
-def _open(state: Stand, step: Step, act: Act) -> bool:
+def _open(state: FrontierRow, step: Step, act: Act) -> bool:
     if state.position == step.hi:
         return False
     if state.position < step.lo:
@@ -130,7 +130,7 @@ def _open(state: Stand, step: Step, act: Act) -> bool:
     return act is Act.ADVANCE or state.released != step.hi
 
 
-def extent(states: Sequence[Stand]) -> tuple[str, str]:
+def extent(states: Sequence[FrontierRow]) -> tuple[str, str]:
     """Return (lo, edge): the position applied in all buckets, and the required end of the first epoch."""
     lo = min(state.position for state in states)
     return lo, max(max(state.position, state.released) for state in states)
@@ -150,7 +150,7 @@ def fenced_transaction(
             raise _NotAllMatched
         body(connection, wanted)
 
-    def look(connection: Connection) -> list[Stand]:
+    def look(connection: Connection) -> list[FrontierRow]:
         return read_frontier(connection, step, wanted)
 
     while wanted:
@@ -166,7 +166,7 @@ def whole_transaction(
     transactions: Transactions, step: Step, buckets: Sequence[int], body: Callable[[Connection], T]
 ) -> T | None:
     """Run `body(connection)` after moving all of `buckets` from lo to hi. Return its result; None, with nothing
-    written, if they are not at lo (`common_stand` returns their position).
+    written, if they are not at lo (`common_position` returns their position).
 
     Raises the errors of `body`, whose writes are then rolled back.
     """
@@ -182,7 +182,7 @@ def whole_transaction(
         return None
 
 
-def common_stand(states: Sequence[Stand], step: Step, buckets: Sequence[int]) -> str:
+def common_position(states: Sequence[FrontierRow], step: Step, buckets: Sequence[int]) -> str:
     """Return the position that all given buckets have reached. Raises Fenced, TargetWentBack, InvariantBroken."""
     _check_ours(states, step, buckets)
     lowest, furthest = extent(states)
@@ -208,25 +208,28 @@ _MOVES = {
 }
 
 
-def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[Stand]:
+def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[FrontierRow]:
     """Return the rows of these buckets. Raises AnswerCut: a missing row would be skipped."""
-    return _stands(connection, step.fence.ref, f"bucket IN ({marks_for(buckets)})", tuple(buckets))
+    return _frontier_rows(connection, step.fence.ref, f"bucket IN ({marks_for(buckets)})", tuple(buckets))
 
 
-def read_all_stands(connection: Connection, ref: SubtaskRef) -> list[Stand]:
+def read_whole_frontier(connection: Connection, ref: SubtaskRef) -> list[FrontierRow]:
     """Return the whole frontier of a subtask; empty if it has none. Raises AnswerCut.
 
     `Subtask.buckets` is the expected number of rows.
     """
-    return _stands(connection, ref)
+    return _frontier_rows(connection, ref)
 
 
-def _stands(connection: Connection, ref: SubtaskRef, where: str = "", values: tuple[int, ...] = ()) -> list[Stand]:
+def _frontier_rows(
+    connection: Connection, ref: SubtaskRef, where: str = "", values: tuple[int, ...] = ()
+) -> list[FrontierRow]:
     rows = FRONTIER.read(
         connection, ref, "bucket, position, released, generation", where, values, tail="ORDER BY bucket"
     )
     return [
-        Stand(int(bucket), text(position), text(released), int(found)) for bucket, position, released, found in rows
+        FrontierRow(int(bucket), text(position), text(released), int(found))
+        for bucket, position, released, found in rows
     ]
 
 

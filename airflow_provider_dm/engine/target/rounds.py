@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.copy_progress import CHUNKS, OF_SOURCE_TABLE
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import Fence
 
 
@@ -50,7 +50,7 @@ def open_round(connection: Connection, fence: Fence, at: str, this: Round) -> No
     Raises Fenced, TargetWentBack, and InvariantBroken if a bucket is at another position.
     """
     fence.check(connection)
-    found = read_all_stands(connection, fence.ref)
+    found = read_whole_frontier(connection, fence.ref)
     if not found or extent(found) != (at, at):
         raise InvariantBroken(f"a round is opened while all buckets are at {at}", f"{set(found and extent(found))}")
     for name, birth in this.births.items():

@@ -55,7 +55,7 @@ MOST_COMPARED: Final = 100
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
 UNKNOWN: Final = b""
-"""Stands for a generated value that the log does not have."""
+"""The placeholder of a generated value that the log does not have."""
 
 
 class Verb(Enum):

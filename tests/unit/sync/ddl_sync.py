@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier
 from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
@@ -106,7 +106,7 @@ class Sync:
         self.world, self.source, self.log = world, source, log
         ref, connection = source.fence.ref, target_connection(source.target)
         self.target = Target(partial(run_transaction, source.target), lambda: world.access)
-        low, edge = extent(read_all_stands(connection, ref))
+        low, edge = extent(read_whole_frontier(connection, ref))
         self.at, self.edge = position_of(low), position_of(edge)
         plan, _ = start._plan(connection, source, BUCKETS, low)
         subtask = read_subtask(connection, ref)

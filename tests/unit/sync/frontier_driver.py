@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.frontier import read_whole_frontier
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
@@ -93,7 +93,7 @@ class Driver:
 
     def applied(self) -> int:
         """Return where all buckets stand."""
-        stands = read_all_stands(self.world.database.connection(), self.ref)
+        stands = read_whole_frontier(self.world.database.connection(), self.ref)
         return max((int(stand.position.rpartition(".")[2]) for stand in stands), default=0)
 
     def has_begun(self) -> bool:

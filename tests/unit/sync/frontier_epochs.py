@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 from tests.unit.sync.frontier_surroundings import key_of, place_of
@@ -89,7 +89,7 @@ class Epochs:
         return number
 
     def run(self) -> Iterator[None]:
-        stands = read_all_stands(self.world.database.connection(), self.driver.ref)
+        stands = read_whole_frontier(self.world.database.connection(), self.driver.ref)
         low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
         yield from self._look(low)
         while low < len(self.driver.log):

@@ -50,7 +50,7 @@ from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.frontier import read_whole_frontier
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from tests.unit.sync.histories import TARGETS
@@ -372,7 +372,7 @@ class World:
 
     def stands(self) -> set[int]:
         """Return the places where buckets stand in the target."""
-        return {int(stand.position[-20:]) for stand in read_all_stands(self.database.connection(), FENCE.ref)}
+        return {int(stand.position[-20:]) for stand in read_whole_frontier(self.database.connection(), FENCE.ref)}
 
     def noted(self) -> Location | None:
         """Return the place that is noted beside the frontier."""

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.target.copy_progress import (
     load_chunks,
     rename_chunks,
 )
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands, whole_transaction
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier, whole_transaction
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, begin_subtask, complete_load
@@ -248,7 +248,7 @@ class Driver:
 
     def _follow(self, until: int) -> Iterator[None]:
         """Apply the log up to there."""
-        low, edge = map(number_of, extent(read_all_stands(self.connection(), self.ref)))
+        low, edge = map(number_of, extent(read_whole_frontier(self.connection(), self.ref)))
         while low < until or low < edge:
             item = self.source.log[low]
             if isinstance(item, Ddl):

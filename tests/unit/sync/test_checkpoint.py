@@ -37,7 +37,9 @@ def test_the_global_point_stays_in_front_of_what_is_not_resolved() -> None:
     assert (free.exit_point(None), free.exit_point(at(700))) == (None, at(700))
     waiting = Points.of(at(500), at(500), [group(SHARD, 300), group(OTHER, 200)])
     assert (waiting.again, waiting.held, waiting.moves_tables) == (at(200), frozenset({SHARD, OTHER}), True)
-    assert waiting.exit_point(None) == at(500), "all behind the global point may be there, up to where the sync stands"
+    assert waiting.exit_point(None) == at(500), (
+        "what follows the global point may be there, up to the position of the sync"
+    )
     piece = Piece(Table(SHARD, (), ()), at(205), at(400), at(205), SHARD)
     resyncing = Group(TableName("shop", "t"), resync=Resync((piece,)))
     assert Points.of(at(500), at(500), [resyncing]).again == at(205)

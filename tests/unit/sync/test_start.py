@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.sync.start.opening import (
     shared_targets,
 )
 from airflow_provider_dm.engine.target.contested_row import RowOwner, contest
-from airflow_provider_dm.engine.target.frontier import Stand
+from airflow_provider_dm.engine.target.frontier import FrontierRow
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.subtask import HASH_VERSION, UNIT_SYNC, Subtask
@@ -41,12 +41,12 @@ SUBTASK = Subtask("task", "one", 7, UNIT_SYNC, 2, HASH_VERSION, "", LO.at(4), No
 PLAIN = TARGETS[0]
 
 
-def stands(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[Stand]:
+def stands(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[FrontierRow]:
     """The frontier, bucket by bucket; `released`: where another place than the one it stands at was."""
     of = Location(file, 4)
     keys = [of.at(place).sort_key for place in places]
     gone = [of.at(place).sort_key if place else "" for place in released or (0,) * len(places)]
-    return [Stand(bucket, key, free, 7) for bucket, (key, free) in enumerate(zip(keys, gone, strict=True))]
+    return [FrontierRow(bucket, key, free, 7) for bucket, (key, free) in enumerate(zip(keys, gone, strict=True))]
 
 
 def no_base(_suffix: int) -> None:
@@ -84,7 +84,7 @@ def test_the_gtid_set_of_another_place_is_not_taken_for_that_of_this_one() -> No
 
 def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
     place = Location("new.000004", 50, suffix=2)
-    frontier = [Stand(bucket, place.sort_key, "", 7) for bucket in range(2)]
+    frontier = [FrontierRow(bucket, place.sort_key, "", 7) for bucket in range(2)]
 
     assert between(frontier, SUBTASK, {2: "new"}.get) == (place, None)
 
@@ -98,7 +98,7 @@ def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
     ],
     ids=["too few rows", "too many", "another hash"],
 )
-def test_a_frontier_of_other_buckets_is_not_gone_on_with(frontier: list[Stand], subtask: Subtask) -> None:
+def test_a_frontier_of_other_buckets_is_not_gone_on_with(frontier: list[FrontierRow], subtask: Subtask) -> None:
     with pytest.raises(InvariantBroken):
         between(frontier, subtask, no_base)
 

@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.sync.write.transactional import (
     units_of,
 )
 from airflow_provider_dm.engine.target.errors import TargetRefused
-from airflow_provider_dm.engine.target.frontier import Stand, Step, common_stand
+from airflow_provider_dm.engine.target.frontier import FrontierRow, Step, common_position
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef, TargetWentBack
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask
 from tests.unit.sync.loop_world import PLAN
@@ -162,15 +162,15 @@ def fail(error: Exception) -> Iterator[Logged]:
 @pytest.mark.parametrize(
     ("stands", "error"),
     [
-        ([Stand(0, key(100), "", 2)], Fenced),
+        ([FrontierRow(0, key(100), "", 2)], Fenced),
         ([], TargetWentBack),
-        ([Stand(0, key(50), "", 1)], TargetWentBack),
+        ([FrontierRow(0, key(50), "", 1)], TargetWentBack),
     ],
     ids=["another generation", "no frontier", "before it"],
 )
-def test_who_does_not_own_the_frontier_is_told(stands: list[Stand], error: type[Exception]) -> None:
+def test_who_does_not_own_the_frontier_is_told(stands: list[FrontierRow], error: type[Exception]) -> None:
     with pytest.raises(error):
-        common_stand(stands, Step(FENCE, key(100), key(200)), [0])
+        common_position(stands, Step(FENCE, key(100), key(200)), [0])
 
 
 def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:

@@ -33,9 +33,9 @@ def test_a_lock_that_was_not_told_is_told_with_the_next_note(tmp_path: Path, mon
 
         with monkeypatch.context() as patched:
             patched.setattr(store, "change_ddl_lock", is_away)
-            shards.locks.tell_gone_on(TARGET, 0)
-            shards.locks.tell_what_is_untold()
+            shards.locks.report_passed(TARGET, 0)
+            shards.locks.report_pending()
         assert store.ddl_locks("task")
 
-        shards.locks.tell_what_is_untold()
+        shards.locks.report_pending()
         assert store.ddl_locks("task") == []

@@ -1,4 +1,4 @@
-"""From the relay log to the upstream and back: what an error says about the log that was read, and what is said then.
+"""From the relay log to the upstream and back: what an error shows about the log that was read, and its report.
 
 A sync reads its source's relay log. Where that cannot serve, the task pulls for itself, from the same server and the
 same file, until the relay log can serve again. Both hold the bytes of the upstream's own files under the same names, so

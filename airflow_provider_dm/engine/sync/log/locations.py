@@ -1,4 +1,4 @@
-"""Where a subtask stands in its source's log, and where that source's server writes now: whole locations.
+"""The position of a subtask in its source's log, and the position at which that server writes: whole locations.
 
 The frontier keeps sort keys, and a server names its own files. What both lack is found in the relay log: the number of
 the sub-directory, what its files are called, and the set of GTIDs without which a failover cannot be followed.

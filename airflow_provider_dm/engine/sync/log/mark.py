@@ -1,4 +1,4 @@
-"""How far a private log is read, as its relay is told by a file beside it (relay/spool.py)."""
+"""How far a private log is read: a file beside the log that its relay reads (relay/spool.py)."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class Marks:
         try:
             write_mark(root, seen)
         except OSError as error:
-            log.warning("the relay was not told how far the sync has read: %s", error)
+            log.warning("the read position of the sync could not be written for the relay: %s", error)
         self._written, self._written_at = (root, seen), now

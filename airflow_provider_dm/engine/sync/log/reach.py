@@ -22,9 +22,9 @@ def reaches(files: Sequence[LogFile], lo: Location) -> bool:
 
 
 def left_bytes(reader: RelayReader, here: Location, goal: Location | None, master: Location | None) -> int | None:
-    """Return how many bytes lie between `here` and `goal`, or the source's end; None: nobody knows.
+    """Return how many bytes lie between `here` and `goal`, or the source's end; None: unknown.
 
-    An estimate for people: a log that cannot be read for whatever reason makes it unknown, and stops nothing.
+    An estimate for display: if the log cannot be read, for whatever reason, it is unknown and nothing stops.
     """
     try:
         files = reader.files(here)
@@ -46,7 +46,7 @@ def left_bytes(reader: RelayReader, here: Location, goal: Location | None, maste
 
 
 def not_begun(goal: Location | None, master: Location | None) -> str:
-    """Say that a goal lies in a file that the source has not begun; "" where it has, or nobody knows.
+    """Return the message that the goal lies in a file that the source has not begun; "" if it has, or if unknown.
 
     >>> not_begun(Location("bin.000099", 4), Location("bin.000003", 500))
     'the goal bin.000099:4 lies behind the newest file of the source, bin.000003'

@@ -151,8 +151,8 @@ class Tail:
                 self._begin_earlier(self.reading, error, at)
 
     def idle(self, here: Cursor, seconds: float) -> None:
-        """Look why nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about
-        that, or NeitherServes."""
+        """Find out why no event has arrived for so long. Raises RelaySilent if no relay pulls and there is no fallback,
+        or NeitherServes."""
         with self._lock:
             if time.monotonic() - self._looked_at < LOOK_SECONDS:
                 return
@@ -175,7 +175,7 @@ class Tail:
             shown, reader = self.progress, self._reader()
             if master is not None:
                 at_end = reached(here, master)
-            else:  # nobody says where it ends: what we pull ourselves is all that there is to know
+            else:  # the end is unknown: the log that this task pulls itself is all that is known
                 at_end = isinstance(self.reading, FromUpstream) and not self.waiting
             age = health.age_of(status) if status is not None and fresh else 0.0
             shown.ends(master, time.time() - age if at_end else None)
@@ -375,7 +375,7 @@ class Tail:
         return isinstance(self.reading, FromRelay) and not self.private
 
     def _server_uuid(self, at: Location) -> str:
-        """Return the uuid of the server whose log is being read; "" when nobody knows any more."""
+        """Return the uuid of the server whose log is being read; "" if it is no longer known."""
         if at.server_uuid:
             return at.server_uuid
         held = RelayDirectory(self.local.root).by_suffix(at.suffix)
@@ -383,15 +383,15 @@ class Tail:
             return held.server_uuid
         status = self._status()
         try:
-            said = SubDir.parse(status.sub_dir if status is not None else "")
+            sub_dir = SubDir.parse(status.sub_dir if status is not None else "")
         except DmError:
             return ""
-        return said.server_uuid if said.suffix == at.suffix else ""
+        return sub_dir.server_uuid if sub_dir.suffix == at.suffix else ""
 
     # Going back
 
     def _look_back(self, reading: FromUpstream, at: Cursor) -> None:
-        """Go back to the relay log once it can serve; from what nobody pulls, once what it lacked is read."""
+        """Return to the relay log once it can serve; from a log that is not pulled, once the missing part is read."""
         lo = at.place
         if not reading.pulled and reading.failed_at is not None and lo.sort_key != reading.failed_at.sort_key:
             self._go(FromRelay(left_at=lo))
@@ -400,7 +400,7 @@ class Tail:
             return
         try:
             serves = self._local_serves(at)
-        except DmError as error:  # the metadata DB does not answer, which stops nobody
+        except DmError as error:  # the metadata DB does not answer: the sync goes on without it
             log.warning("whether the relay of %s pulls is not known: %s", self.source, error)
             serves = False
         if not serves:

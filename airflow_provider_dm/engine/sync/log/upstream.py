@@ -181,7 +181,7 @@ class FromUpstream:
     return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
 
     def looks_back(self, lo: Location) -> bool:
-        """Tell whether it is time to look; never where the relay log could not serve, or nobody would get past that."""
+        """Return True if it is time to look. Never where the relay log could not serve: no run would get past that."""
         stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
         return not stuck and time.monotonic() >= self.return_at
 

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Key: TypeAlias = Value | tuple[Value, ...]
-"""Canonical identity values; a single column's value stands for itself."""
+"""Canonical identity values; a single column's value as it is."""
 
 
 class BrokenChain(DmError):

@@ -82,8 +82,8 @@ class SyncPlan:
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way.
 
-        Of a target table it knows what tells rows apart, and not what their columns can hold: whoever widens one that
-        a row did not fit into wants the epoch completed into which that row belongs.
+        Of a target table it covers what identifies rows, not what the columns can hold: after a column is widened
+        because a row did not fit, the epoch with that row has to be completed.
         """
         in_order = not self.compact or self.whole
         made_of = (
@@ -200,8 +200,8 @@ class SyncPlan:
         return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
 
     def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
-        """Refuse filters by which a row of another table could be taken for one's own: rows without a key are nobody's,
-        so there it does not help that rows are meant to overwrite each other.
+        """Refuse filters by which a row of another table could be taken for one's own: rows without a key have no
+        owner, so there it does not help that rows are meant to overwrite each other.
 
         `elsewhere`: targets that other sources feed. Raises NotSupportedYet.
         """

@@ -50,7 +50,7 @@ class SourcePart:
 
     @property
     def own_order(self) -> tuple[int, ...] | None:
-        """The way back: where this table's columns stand in rows of the target part's order."""
+        """The inverse: the places of this table's columns in rows of the target part's order."""
         return None if self.order is None else tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
 
 
@@ -66,7 +66,7 @@ class TargetPart:
     unique: tuple[tuple[int, ...], ...]
     """The values of all further unique keys. For a key over expressions: the whole row."""
     folds: tuple[tuple[int, TextFold], ...] = ()
-    """Those of `hashed` whose text is told apart by a collation's weights."""
+    """Those of `hashed` whose text is distinguished by a collation's weights."""
 
     @property
     def name(self) -> TableName:

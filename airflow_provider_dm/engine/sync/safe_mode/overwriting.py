@@ -1,4 +1,4 @@
-"""Writing over what stands in the way: the rows of one table that collide, where the user or the past lets them.
+"""Overwriting rows of one table that collide, where the configuration or an inexact past allows it.
 
 A transaction is first tried as the log has it. Only where that meets a row that it should not meet, or misses one, is
 it rolled back and written so, each collision counted:
@@ -18,10 +18,10 @@ For example, all of it once more into a target that has it already:
                                                                             REPLACE INTO t … VALUES (999, 888888, …)
 
 A target that has columns of its own keeps them: a row there is changed in place, and only rows that hold another unique
-value of it have to go. What REPLACE counts as removed tells of those only because the row's own key was deleted before:
-of a row that is the same already, servers say nothing.
+value of it have to go. The removed rows that REPLACE counts include those only because the row's own key was deleted
+before: for a row that is identical already, servers count nothing.
 
-Where rows of several source tables go into a target, none is written over, as whose it is cannot be told here: but
+Where rows of several source tables go into a target, none is overwritten, because its owner is not known here, except
 with `safe-mode: true`, and behind all loads (sync/safe_mode/last_wins.py). Nor where the target may take two rows of
 the source for one: a right row would go. Tables without a key are counted images, and exact in any case.
 """

@@ -1,15 +1,15 @@
 """Safe mode: in which pieces of the log rows may be otherwise than the log says, and changes are written all the same.
 
-A restart of our own needs none: the frontier commits with the rows, so what a bucket has is known exactly. Where they
-stand apart after an unclean stop (`target.frontier`, rule 1), the furthest of them is the exit point, up to which the
-very same epoch is repeated. What remains:
+A restart of our own needs none: the frontier commits with the rows, so what a bucket has is known exactly. Where their
+positions differ after an unclean stop (`target.frontier`, rule 1), the furthest of them is the exit point, up to which
+the very same epoch is repeated. What remains:
 
     state            why                                              left
     Off              the log is exact                                 -
     UntilLocation    a past that is not exact, with an exit point     there
                      a past that is not exact, without one            where the log ended when the task began
     Window           the same, without one: what DM does besides      see below
-    Always           the user has said `safe-mode: true`              never
+    Always           the task has `safe-mode: true`                   never
 
 A load has none of these states: what it covers is exact. A transaction is first written as the log has it; if a row
 collides, it is written over and counted (`overwriting`), in merged tables whichever source table it is of
@@ -20,8 +20,8 @@ A start with `meta` and `safe-mode-duration: 0s` is exact: it has none of these 
 Log time is that of the events, not of the clock: a slow target or a pause makes nothing of it go by. The window begins
 with the first transaction behind the start. It ends with the first one that committed so many seconds later, and never
 in front of the location, behind which nothing of the past can be left: so it is not time that decides what is safe.
-Where it ends is noted in the target *before* that transaction is applied, and an epoch ends there: whoever dies in the
-window comes back into it, and leaves it at the same place, however epochs are cut. Time that goes back in the log makes
+Where it ends is noted in the target *before* that transaction is applied, and an epoch ends there: a run that dies in
+the window resumes in it, and leaves it at the same place, however epochs are cut. Time that goes back in the log makes
 the window longer, never shorter.
 
     start 100; the log ended at 400 when the task began; 60 seconds

@@ -5,9 +5,9 @@ read once more, from a log of their own choice of place, folded and written as a
 the buckets that move are those of the lane. So a crash in the middle is followed by the same epoch as in any sync, and
 no row is applied twice, by frontier rule 1.
 
-Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or where the sync stands).
+Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or the position of the sync).
 An epoch ends where a shard's rows begin or end, so that the tables of an epoch are the same for all of it. Other
-tables' rows and all DDL of the stretch have been dealt with: they are passed over, whatever they say.
+tables' rows and all DDL of that part of the log have been processed: they are skipped without exception.
 
 The lane has a plan of its own, from stop to stop another one, and its fingerprint is noted before anything is written
 by it: half an epoch is completed by the plan that began it (frontier rule 6), whatever the user has changed meanwhile.
@@ -48,7 +48,7 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import note_resync
@@ -67,7 +67,7 @@ def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
 
 
 def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
-    """Return the log for what was held back alone: it reads what the sync has left behind, and waits for nobody."""
+    """Return the log reader of the lane alone: it reads what the sync has passed already, and does not wait."""
     return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
 
 
@@ -79,7 +79,7 @@ def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayRead
 
 @dataclass
 class Resyncing:
-    """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch."""
+    """The re-sync of one group; for the thread of its sync. `on_applied` is called after each epoch."""
 
     source: SyncSource
     runner: Runner
@@ -88,10 +88,10 @@ class Resyncing:
     at: Standing
     """Where the sync rests meanwhile."""
     size: EpochSize
-    told: Callable[[Applied], None]
+    on_applied: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
-        """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
+        """Apply all that is to be applied. Return False if a stop was requested before the end.
 
         Raises GtidsUnknown, PlanChanged, and what reading and applying raise.
         """
@@ -99,7 +99,7 @@ class Resyncing:
         assert resync is not None
         if not resync.pieces:
             return True
-        subtask, lo, edge = self._stands(resync.lo)
+        subtask, lo, edge = self._extent(resync.lo)
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
         log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops()[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:
@@ -123,14 +123,14 @@ class Resyncing:
     def fence(self) -> Fence:
         return self.source.fence.resync()
 
-    def _stands(self, known: Location) -> tuple[Subtask, Location, Location | None]:
+    def _extent(self, known: Location) -> tuple[Subtask, Location, Location | None]:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
-        subtask, stands = read_subtask(connection, ref), read_all_stands(connection, self.fence.ref)
+        subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, self.fence.ref)
         assert subtask is not None
-        if len(stands) != self.at.plan.buckets:
-            raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
+        if len(frontier) != self.at.plan.buckets:
+            raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(frontier)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
-        lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
+        lo, edge = (location_at(key, known, reader.base_of) for key in extent(frontier))
         lo = held_from(lo, known, subtask, reader)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
@@ -182,7 +182,7 @@ class _Lane:
         self._take_plan()
 
     def run(self) -> bool:
-        """Apply all up to the stop; return False where somebody has asked to stop before."""
+        """Apply all up to the stop; return False if a stop was requested before."""
         while not self.standing.at_goal:
             if self.of.stop.is_set():
                 return False
@@ -220,7 +220,7 @@ class _Lane:
         return Cursor(self.standing.here, self.standing.prepared, places)
 
     def _wait(self, stop: Location) -> None:
-        """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""
+        """Wait for the log. Raises RelaySilent if no relay pulls it, and RelayFileGone."""
         self.of.stop.wait(WAIT_SECONDS)
         self.tail.idle(self._cursor(stop), time.monotonic() - self.moved_at)
 
@@ -235,7 +235,7 @@ class _Lane:
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self._moved(self.standing.behind(epoch))
-        self.of.told(applied)
+        self.of.on_applied(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""

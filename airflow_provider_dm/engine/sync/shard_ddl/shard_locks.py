@@ -41,7 +41,7 @@ class ShardLocks:
 
     source: SyncSource
     store: MetaStore
-    _untold: set[tuple[TableName, int]] = field(default_factory=set, init=False)
+    _unreported: set[tuple[TableName, int]] = field(default_factory=set, init=False)
     """DDL that this source has behind it and whose lock does not know, by merged table and number."""
 
     def decided(self, group: Group) -> frozenset[locks.Ddls] | None:
@@ -161,38 +161,38 @@ class ShardLocks:
 
     # Telling
 
-    def tell_executed(self, group: Group) -> None:
-        """Tell the lock that the DDL has been run."""
+    def report_executed(self, group: Group) -> None:
+        """Report to the lock that the DDL has been executed."""
         me = self.source.fence.ref.source
         self._tell(group.target, group.resolved, lambda lock: None if lock is None else locks.executed(lock, me))
 
-    def tell_gone_on(self, target: TableName, number: int) -> None:
-        """Tell the lock that this source is behind the DDL."""
+    def report_passed(self, target: TableName, number: int) -> None:
+        """Report to the lock that this source has passed the DDL."""
         me = self.source.fence.ref.source
-        self._untold.discard((target, number))
+        self._unreported.discard((target, number))
         if not self._tell(target, number, lambda lock: None if lock is None else locks.gone_on(lock, me)):
-            self._untold.add((target, number))
+            self._unreported.add((target, number))
 
-    def tell_again(self, groups: Mapping[TableName, Group]) -> None:
-        """Tell the locks of DDL that this source has behind it, as a run may have died before it did."""
+    def report_again(self, groups: Mapping[TableName, Group]) -> None:
+        """Report to the locks all DDL that this source has passed: an earlier run may have died before it did."""
         task = self.source.fence.ref.task
         for body, _ in self.store.ddl_locks(task):
             lock = locks.Lock.from_json(body)
             group = groups.get(lock.target)
             if group is not None and lock.number < group.resolved - (group.resync is not None):
-                self.tell_gone_on(lock.target, lock.number)
+                self.report_passed(lock.target, lock.number)
 
-    def tell_what_is_untold(self) -> None:
-        """Tell locks what a metadata DB that was away has not heard: nobody would resolve them."""
-        for target, number in sorted(self._untold, key=str):
-            self.tell_gone_on(target, number)
+    def report_pending(self) -> None:
+        """Report again what the metadata DB did not take: a lock without this report would never be resolved."""
+        for target, number in sorted(self._unreported, key=str):
+            self.report_passed(target, number)
 
     def _tell(self, target: TableName, number: int, how: Becomes) -> bool:
-        """Change the lock as far as there is one, and tell whether it is done: that the target knows it is enough."""
+        """Change the lock if there is one. Return False if that failed, which is no error: the target has it."""
         try:
             self._change(target, number, how)
         except DmError as error:
-            log.warning("the DDL lock of %s is not told: %s", target, error)
+            log.warning("the DDL lock of %s could not be updated: %s", target, error)
             return False
         return True
 
@@ -200,8 +200,8 @@ class ShardLocks:
         """Change the lock, as often as others have changed it meanwhile; None: there is none, or no more."""
         task = self.source.fence.ref.task
 
-        def body(said: Json | None) -> Json | None:
-            became = how(None if said is None else locks.Lock.from_json(said))
+        def body(value: Json | None) -> Json | None:
+            became = how(None if value is None else locks.Lock.from_json(value))
             return None if became is None else became.to_json()
 
         found = self.store.change_ddl_lock(task, locks.lock_id(task, target), number, body)

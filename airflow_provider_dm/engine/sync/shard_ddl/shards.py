@@ -1,27 +1,26 @@
 """The shards of one source in merged tables: which rows are held back, what is agreed on, and when they are applied.
 
 The pure parts are the group (shard/group.py) and the lock (shard/lock.py). Here they meet the log, the target and the
-metadata DB. What is done where, and what a crash leaves behind each step:
+metadata DB. Where each step is written, and what a crash after it leaves:
 
-    step                                                    where                     a crash behind it leaves
-    1 meet     a shard's DDL is in its items, and its       target: the transaction   a group as it is told there; the
-               rows are held from here on                   that moves the frontier   log goes on behind the statement
-    2 report   all shards of the source have made it        metadata DB: the lock     the same report is made again
-    3 execute  the owner runs it                            target: DDL, journaled    the journal tells what was run
-                                                            for all sources together
-    4 note     it has been run                              target: dm_ddl, and then  whoever looks next sees it, and
-                                                            the lock                  needs no lock for that
-    5 resolve  what was held has a beginning and an end     target: group, and the    the same re-sync goes on at its
+    step                                                    written to                after a crash
+    1 meet     a shard's DDL is added to its items; its     target: the transaction   the group is as written; the sync
+               rows are held back from here on              that moves the frontier   resumes after the statement
+    2 report   all shards of the source have executed it    metadata DB: the lock     the same report is made again
+    3 execute  the owner executes it for all sources        target: DDL, journaled    the journal has what was executed
+    4 note     it has been executed                         target: dm_ddl, then the  the next look finds it in dm_ddl,
+                                                            lock                      without the lock
+    5 resolve  the held rows have a beginning and an end    target: group, and the    the same re-sync resumes at its
                                                             frontier of its lane      frontier
-    6 re-sync  those rows are applied, each once            target: its own frontier  as any epoch
-    7 finish   shards without items are ready               target: group and plan    the sync goes on
-    8 go on    the source is behind it                      metadata DB: the lock     it is told when nobody waits
+    6 re-sync  the held rows are applied, each once         target: its own frontier  as in any epoch
+    7 finish   shards without items are ready               target: group and plan    the sync continues
+    8 go on    the source has passed the DDL                metadata DB: the lock     the next run reports it again
 
-So the target alone decides. Before it runs anything the owner asks it whether all shards of all sources are there, and
-no lock makes it run a DDL that the target says has been run.
+So the target alone decides. Before the owner executes anything, it checks in the target that all shards of all sources
+have met the DDL, and no lock makes it execute a DDL that was executed according to the target.
 
-While a group waits, the sync goes on with all other tables, and with shards that have not made the DDL yet. During a
-re-sync it does not: what is applied then comes before what the log has behind it.
+While a group waits, the sync continues with all other tables, and with shards that have not executed the DDL yet. It
+does not during a re-sync: the rows that are applied then precede the following log.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema, load_fee
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at a lock that somebody waits for."""
+"""Seconds between two reads of a lock that a source waits for."""
 
 _THERE: Final = 1060
 """A server's number for a column that is there already."""
@@ -123,7 +122,7 @@ class Shards:
         shards.adopt(plan)
         shards._begin()
         if shards.groups:
-            shards.locks.tell_again(shards.groups)
+            shards.locks.report_again(shards.groups)
         return shards
 
     def _begin(self) -> None:
@@ -187,7 +186,7 @@ class Shards:
         """Return the groups that a statement changes, as they are behind it. Nothing is written yet.
 
         `at`: where its transaction begins and ends. `needs`: from where on the log is needed for what lies behind.
-        `taken_for_made`: a person wants it to stand for what other shards have made in its place.
+        `taken_for_made`: by order of an operator, it counts as the statement that other shards have executed instead.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
         found = {one.target: one for one in self._renamed(change, at)}
@@ -261,7 +260,7 @@ class Shards:
             if became is None:
                 raise CannotFollow(
                     f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
-                    "shards, so that nobody knows what it has made of it"
+                    "shards, so that its definition after that DDL is unknown"
                 )
             yield became
 
@@ -307,10 +306,10 @@ class Shards:
     # 2 to 5. Agree, and resolve
 
     def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
-        """Look whether a DDL can be run or has been. Return the group that has rows to be applied now, if one has.
+        """Check whether a DDL can be or was executed. Return the group that has rows to be applied now, if one has.
 
-        `here`: where all buckets stand. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what executing DDL
-        raises.
+        `here`: the position that all buckets have reached. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what
+        executing DDL raises.
         """
         for group in self.unresolved:
             if group.resync is not None:
@@ -362,7 +361,7 @@ class Shards:
         note = partial(note_executed, fence=fence, target=group.target, number=group.resolved, settled=settled)
         run_transaction(target, note)
         log.info("DDL number %d of %s has been run", group.resolved, group.target)
-        self.locks.tell_executed(group)
+        self.locks.report_executed(group)
 
     def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
         """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
@@ -409,7 +408,7 @@ class Shards:
         run_transaction(self.source.target, body)
         self.groups[group.target] = became
         self._looked_at = 0.0
-        self.locks.tell_gone_on(group.target, group.resolved - 1)
+        self.locks.report_passed(group.target, group.resolved - 1)
 
     # For people
 

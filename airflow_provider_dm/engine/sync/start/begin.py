@@ -58,7 +58,7 @@ from airflow_provider_dm.engine.sync.start.past import (
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
-from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import FrontierRow, extent, read_whole_frontier
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
@@ -163,7 +163,9 @@ class Announcer:
         run_transaction(self.source.target, body)
 
 
-def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, frontier: Sequence[Stand], *, copied: bool) -> bool:
+def is_to_begin(
+    config: SubtaskConfig, subtask: Subtask | None, frontier: Sequence[FrontierRow], *, copied: bool
+) -> bool:
     """Tell whether `meta` counts: nothing was begun, or nothing is applied and `meta` is another one since.
 
     `copied`: the task has had a full load, whose start counts.
@@ -200,7 +202,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
 def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
     config, ref = source.config, source.fence.ref
     connection = target_connection(source.target)
-    subtask, frontier = read_subtask(connection, ref), read_all_stands(connection, ref)
+    subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, ref)
     checkpoint = to_take_over(connection, ref, config.mode, subtask)
     if checkpoint is not None:
         by_gtid = source.spec.config.enable_gtid

@@ -1,4 +1,4 @@
-"""Where a subtask's sync stands when it starts: plan, frontier, mode, goal. Everything that is read once.
+"""The state in which a subtask's sync starts: plan, frontier, mode, goal. Everything that is read once.
 
 The full load has made the dm_subtask row; for an incremental-only task `begin` does.
 """
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_increme
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import FrontierRow, extent, read_whole_frontier
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
 from airflow_provider_dm.engine.target.safe_mode_window import load_window
@@ -92,7 +92,7 @@ class SourceWentBack(DmError):
     what = "the source's binlog ends at {end}, before the checkpoint {here}."
     hint = (
         "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
-        f"1). What it wrote since cannot be told from what is applied: {MIGRATE_AGAIN}."
+        f"1). What it wrote since cannot be distinguished from what is applied: {MIGRATE_AGAIN}."
     )
 
 
@@ -151,7 +151,7 @@ class Opened:
 
     standing: Standing
     loaded: bool
-    """The task has had a load; else somebody else has filled the target."""
+    """The task has had a load; otherwise the target was filled by other means."""
     open_places: tuple[OpenPlace, ...]
     """Where more is known of the log behind the location that all buckets have reached, but for `edge`."""
 
@@ -170,11 +170,11 @@ def open_sync(
     if not loading:
         begin_incremental([source], store=store, stop=stop)
     take_definitions_by_hand(source)
-    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    subtask, frontier = read_subtask(connection, ref), read_whole_frontier(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != (UNIT_LOAD if loading else UNIT_SYNC):
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
-    lo, edge = between(stands, subtask, reader.base_of)
+    lo, edge = between(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
     announcer.say(None if loading else lo, needed, again=True)
@@ -183,7 +183,7 @@ def open_sync(
     pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
-    plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
+    plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
     until = subtask.overwrite_until
     if until is not None and not has_passed(lo, until):
         plan.check_keys_kept()
@@ -210,16 +210,16 @@ def open_sync(
 
 
 def between(
-    stands: Sequence[Stand], subtask: Subtask, base_of: Callable[[int], str | None]
+    frontier: Sequence[FrontierRow], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
     """Return `applied` and `edge` as `Standing` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
     assert subtask.location is not None
-    if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
+    if len(frontier) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(
             "the frontier has one row for each bucket, made by this version's hash",
-            f"{len(stands)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
+            f"{len(frontier)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
         )
-    lo, edge = (location_at(key, subtask.location, base_of) for key in extent(stands))
+    lo, edge = (location_at(key, subtask.location, base_of) for key in extent(frontier))
     return lo, None if compare(lo, edge) is Order.SAME else edge
 
 
@@ -268,7 +268,7 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
 
 
 def goal_at_end(end: Location, lo: Location) -> Location:
-    """Return the goal of a sync that stands at `lo`, where the source's log ends now. Raises SourceWentBack."""
+    """Return the goal of a sync at position `lo`: where the source's log ends now. Raises SourceWentBack."""
     if compare(lo, end) is Order.AFTER:
         raise SourceWentBack(str(end), str(lo))
     return end

@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, CountsDiffe
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
-from airflow_provider_dm.engine.target.frontier import common_stand, read_frontier, whole_transaction
+from airflow_provider_dm.engine.target.frontier import common_position, read_frontier, whole_transaction
 
 Logged: TypeAlias = tuple[int, Row | None, Row | None]
 """A change: the index of its source table, the row before and after."""
@@ -174,7 +174,7 @@ class TransactionalWriter:
         ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
-        here = common_stand(frontier, replace(step, lo=behind), buckets)
+        here = common_position(frontier, replace(step, lo=behind), buckets)
         if here == behind:
             raise InvariantBroken(f"another call has moved the frontier of {step.lo}..{step.hi} from {behind}", here)
         if here < step.hi and here not in {unit.hi for unit in units}:
