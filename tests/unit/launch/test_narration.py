@@ -92,8 +92,8 @@ def test_a_wait_has_an_age(narrator: Narrator, shown: list[str], monkeypatch: py
     narrator.look(began + 65)
 
     assert shown == [
-        f"incremental sync: waits for 0 s: the metadata DB does not answer ({MetaUnreachable.code})",
-        f"incremental sync: waits for 1 min 5 s: the metadata DB does not answer ({MetaUnreachable.code})",
+        f"incremental sync: waits for 0 s: the metadata DB is not reachable ({MetaUnreachable.code})",
+        f"incremental sync: waits for 1 min 5 s: the metadata DB is not reachable ({MetaUnreachable.code})",
     ]
 
 
