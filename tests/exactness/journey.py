@@ -2,16 +2,17 @@
 
 1. Rows are written at the source. Every cell by SELECT is the cell from the binlog.
 2. The target's table is created as the product does it, if it does. Our statements put the rows from the binlog into
-   it. Both servers say the same of each cell.
+   it, by a LOAD where the table can be loaded, and by INSERTs. Both servers say the same of each cell each time.
 3. Some rows are changed at the source: the images before are the rows of step 1, the images after go to the target as
    UPSERTs. Both servers say the same again.
 4. Rows are deleted at the target by their whole image, as it is done for tables without a key: each finds its row."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -20,8 +21,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
+from airflow_provider_dm.engine.target.loads import load_of, run_load
 from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Verb, delete_image
+from airflow_provider_dm.engine.target.statements import Dialect, Loads, Verb, delete_image
 from airflow_provider_dm.engine.target.tuples import write_values
 from testbed import Server
 from tests.exactness import oracle
@@ -54,7 +56,9 @@ class Journey:
     def of(self, sample: Sample, dice: Random, rows: int) -> Outcome:
         """Takes one sample there. Both tables are dropped at the end."""
         name = TableName(self.schema, sample.name)
-        upstream, downstream = session(self.source), session(self.target)
+        upstream, downstream = session(self.source), session(self.target, loads=True)
+        ((allowed,),) = query(downstream, "SELECT @@local_infile")
+        query(downstream, "SET GLOBAL local_infile = ON")
         query(upstream, "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'")
         query(upstream, f"CREATE TABLE {name.quoted()} {sample.definition(self.source.flavour)}")
         query(downstream, self.creation(sample, name, upstream))
@@ -62,6 +66,7 @@ class Journey:
         try:
             return Outcome(sample.name, *trip.run(dice, rows))
         finally:
+            query(downstream, f"SET GLOBAL local_infile = {allowed}")
             for connection in (upstream, downstream):
                 query(connection, f"DROP TABLE {name.quoted()}")
                 connection.close()
@@ -101,6 +106,9 @@ class _Trip:
         written = self.written(self.inserts(self.sample.rows(dice, count)))
         inserted = [after for before, after in written if before is None and after is not None]
         self.same_by_both_paths(inserted)
+        if self.load(inserted):
+            self.same_on_both_servers()
+            query(self.downstream, f"DELETE FROM {self.name.quoted()}")
         self.apply(inserted, Verb.INSERT)
         self.same_on_both_servers()
         changed = self.written(self.updates(dice, len(inserted)))
@@ -149,6 +157,19 @@ class _Trip:
         for statement in write_values(self.mapping, rows, verb, literals, dialect=self.dialect):
             execute(self.downstream, statement)
         self.downstream.commit()
+
+    def load(self, rows: Sequence[Row]) -> bool:
+        """Write the rows by a LOAD, if their table can be loaded."""
+        load = load_of(self.mapping, Cells.of(rows), replace(self.dialect, loads=Loads.ALL))
+        if load is None:
+            return False
+        self.cells += len(rows) * len(self.table.columns)
+        self.downstream.begin()
+        if not run_load(self.downstream, load):
+            ((_, number, message), *_) = query(self.downstream, "SHOW WARNINGS") or [(0, 0, b"no warning")]
+            self.differ([f"the LOAD was undone: {number} {message!r}"])
+        self.downstream.commit()
+        return True
 
     def remove(self, rows: Sequence[Row]) -> None:
         literals = row_literals(self.table, self.flavour)

@@ -87,3 +87,25 @@ MEMBERS: Final = Sample(
         ),
     ),
 )
+
+
+def marked(dice: Random) -> str:
+    """Text of what means something in the file of a LOAD."""
+    pieces = ["\\t", "\\n", "\\r", "\\0", r"\\", "N", "a", "é", "😀", "bcdefgh"]
+    return f"'{''.join(dice.choices(pieces, k=dice.randint(0, 30)))}'"
+
+
+UNICODE: Final = Sample(
+    "unicode",
+    (
+        *(sort for sort in (*STRINGS.sorts, *LOBS.sorts) if "latin1" not in sort.ddl),
+        Sort("varchar(200)", (r"'\\N'", r"'\\'", r"'\t'", r"'\n'", r"'a\tb\nc\\'", "'NULL'", "'N'", "''"), marked),
+        Sort("text character set utf8mb3", (r"'\\N\n'", "'é\\t'"), lambda dice: marked(dice).replace("😀", "ä")),
+        Sort("enum('N','it''s','n\nl','é')", ("1", "2", "3", "4"), lambda dice: str(dice.randint(1, 4))),
+        Sort("set('N','it''s','t\tt')", ("0", "7"), lambda dice: str(dice.getrandbits(3))),
+        Sort("bit(17)", ("b'0'", "b'11111111111111111'"), lambda dice: f"b'{dice.getrandbits(17):b}'"),
+        Sort("double", ("0", "-1.5e300", "1e-7"), lambda dice: repr(dice.gauss(0, 1e6))),
+    ),
+    weight=0.3,
+)
+"""What a LOAD writes: without text of other charsets, and without an ENUM's index 0."""

@@ -4,11 +4,15 @@ All pages of a round show one location of the source, at which the target has wh
 can only meet the row of another source table, or one that the task has not written. In a merged table a row that meets
 another one waits (merge/writer.py), elsewhere that is an error. Where the user lets rows overwrite each other
 (`on-duplicate-logical: replace`), they replace what is there.
+
+Where the target allows it, a page is one LOAD; what that does not write exactly, INSERTs write (target/loads.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Final
 
 import numpy as np
 
@@ -20,12 +24,15 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.loads import load_of, run_load
 from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Literals
+from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement, Verb
 from airflow_provider_dm.engine.target.tuples import write_cells
 
 ROWS_OF_A_STATEMENT = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""
+FEWEST_LOADED: Final = 200
+"""A LOAD takes three round trips, an INSERT one."""
 
 
 class DuplicateDuringCopy(DmError):
@@ -59,11 +66,20 @@ def write_rows_of(
     It raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
     numbers, most = np.arange(len(cells)), ROWS_OF_A_STATEMENT
-    statements = list(write_cells(job.mapping, cells, numbers, job.verb, literals, dialect=dialect, max_rows=most))
+    load = load_of(job.mapping, cells, dialect) if job.verb is Verb.INSERT and len(cells) >= FEWEST_LOADED else None
+
+    @cache
+    def inserts() -> list[Statement]:
+        return list(write_cells(job.mapping, cells, numbers, job.verb, literals, dialect=dialect, max_rows=most))
+
+    if load is None:
+        inserts()  # before the transaction
 
     def write(connection: Connection) -> None:
+        if load is not None and run_load(connection, load):
+            return
         at = 0
-        for statement in statements:
+        for statement in inserts():
             some = numbers[at : at + statement.rows]
             at += statement.rows
             if job.is_merged and statement.computing is not None:  # it may be run as several

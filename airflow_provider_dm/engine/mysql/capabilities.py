@@ -94,6 +94,8 @@ class Capabilities:
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
     """The further privileges needed to create a foreign key."""
+    loads: bool = False
+    """LOAD DATA LOCAL is a part of its transaction, and `local_infile` says whether it is allowed."""
     writing_session: str | None = None
     """A further statement at the beginning of a writing session."""
 
@@ -115,6 +117,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             row_alias=True,
             json_keeps_decimals=True,
             max_error_count_rises=True,
+            loads=True,
         ),
         Capabilities(
             flavour=Flavour.MARIADB,
@@ -134,6 +137,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             conditional_alters=True,
             foreign_keys_need=(),
+            loads=True,
         ),
         Capabilities(
             flavour=Flavour.TIDB,

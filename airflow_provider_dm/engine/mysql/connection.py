@@ -3,7 +3,8 @@
 Every statement of the engine runs with the same session variables, which are set at connect independently of the
 server's globals (`pinned` lists each variable with its reason): UTC, utf8mb4 for what we send, no conversion of what we
 receive (`character_set_results = NULL`: columns arrive as the bytes that are stored), a fixed strict sql_mode, and no
-limit on the size of results. `local_infile` is never enabled: a rogue server may ask for a client file at any query.
+limit on the size of results. PyMySQL's `local_infile` is never enabled: a rogue server may ask for a client file at any
+query. What a LOAD DATA LOCAL of ours loads, `GuardedConnection.load` sends from memory.
 """
 
 from __future__ import annotations
@@ -77,9 +78,15 @@ def login(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def connect(
-    endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None, isolation: str = READING
+    endpoint: Endpoint,
+    *,
+    database: str | None = None,
+    read_timeout: float | None = None,
+    isolation: str = READING,
+    loads: bool = False,
 ) -> GuardedConnection:
-    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds.
+    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads`: the server is
+    told that this client can send a file (`GuardedConnection.load`).
 
     Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, SessionConflict or
     SessionRefused (stop).
@@ -92,7 +99,7 @@ def connect(
             autocommit=None,  # pinned with the rest
             read_timeout=LOGIN_TIMEOUT_SECONDS,
             # The row-count checks need matched rows, not changed ones.
-            client_flag=CLIENT.FOUND_ROWS,
+            client_flag=CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0),
         )
         try:
             pin(connection, endpoint, isolation=isolation)

@@ -1,5 +1,8 @@
 """Protection against rogue servers: no client file and no password in clear is sent, and no statement of excess size.
 
+A server is sent a "file" only as the answer to a LOAD DATA LOCAL of ours (`GuardedConnection.load`), and then the bytes
+of that LOAD, whatever name it asks for.
+
 On any connection PyMySQL sends the password itself to a server that asks for it (`mysql_clear_password`, `dialog`), and
 it answers a request for a client file with a bare RuntimeError. Both are refused here with typed errors, as is a peer
 that does not speak MySQL's protocol, for which PyMySQL raises arbitrary exceptions.
@@ -20,8 +23,11 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import COMMAND, CR, ER
 from pymysql.cursors import Cursor
+from pymysql.protocol import OKPacketWrapper
 
 from airflow_provider_dm.engine.errors import DmError, Scope
+
+Buffer = bytes | memoryview
 
 
 class FileAskedFor(DmError):
@@ -76,6 +82,9 @@ _STUMBLES: Final = (
 )
 """Exceptions that PyMySQL raises for a malformed answer."""
 
+
+_FILE_PACKET: Final = 1 << 18
+"""The most bytes of a file in a packet."""
 
 _RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION
 
@@ -134,6 +143,32 @@ class GuardedConnection(pymysql.connections.Connection):
         if command == COMMAND.COM_QUERY and len(sql) + 1 >= self.most_bytes:
             raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), len(sql), self.most_bytes)
         super()._execute_command(command, sql)  # type: ignore[misc]
+
+    def load(self, sql: bytes, content: Buffer) -> tuple[int, int]:
+        """Execute a LOAD DATA LOCAL whose file is `content`. Return (rows affected, warnings).
+
+        Raises pymysql's errors, and FileAskedFor if the server asks for another file behind that.
+        """
+        wire: Any = self
+        wire._execute_command(COMMAND.COM_QUERY, sql)
+        try:
+            if not wire._read_packet().is_load_local_packet():
+                raise AssertionError("a LOAD DATA LOCAL was answered without a request for its file")
+            size = min(_FILE_PACKET, self.most_bytes // 2)
+            for at in range(0, len(content), size):
+                wire.write_packet(content[at : at + size])
+            wire.write_packet(b"")
+            answer = wire._read_packet()
+            if answer.is_load_local_packet():
+                wire._force_close()
+                raise FileAskedFor(f"{self.host}:{self.port}")
+            found = OKPacketWrapper(answer)
+        except _STUMBLES as error:
+            if _has_number(error):
+                raise
+            raise self._no_mysql(error) from error
+        wire.server_status = found.server_status
+        return int(found.affected_rows), int(found.warning_count)
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""

@@ -52,7 +52,7 @@ from airflow_provider_dm.engine.target.errors import (
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.target.statements import Computing, Dialect, Statement
+from airflow_provider_dm.engine.target.statements import Computing, Dialect, Loads, Statement
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,9 @@ MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
 """Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
+
+_NO_COUNTER_LOCK: Final = 2
+"""innodb_autoinc_lock_mode without a lock for the length of a LOAD: MySQL's default; MariaDB's is 1."""
 
 T = TypeVar("T")
 
@@ -286,6 +289,13 @@ def _keep_all_warnings(connection: Connection) -> None:
             raise
 
 
+def _loads(connection: Connection) -> Loads:
+    ((allowed, mode),) = query(connection, "SELECT @@local_infile, @@innodb_autoinc_lock_mode")
+    if not int(allowed):
+        return Loads.NONE
+    return Loads.ALL if int(mode) == _NO_COUNTER_LOCK else Loads.UNCOUNTED
+
+
 def _answers(session: _Session) -> bool:
     try:
         session.connection.ping(reconnect=False)
@@ -297,15 +307,16 @@ def _answers(session: _Session) -> bool:
 
 def _open(endpoint: Endpoint) -> _Session:
     try:
-        connection = connect(endpoint, isolation=WRITING)
+        connection = connect(endpoint, isolation=WRITING, loads=True)
         server = server_info(connection).capabilities
         if server.writing_session is not None:
             query(connection, server.writing_session)
         if server.max_error_count_rises:
             _keep_all_warnings(connection)
+        loads = _loads(connection) if server.loads else Loads.NONE
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes)
+    dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes, loads=loads)
     return _Session(connection, dialect, os.getpid())

@@ -85,6 +85,14 @@ class Statement:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
 
 
+class Loads(Enum):
+    """The tables into which rows may be loaded (loads.py)."""
+
+    NONE = "none"
+    UNCOUNTED = "uncounted"  # those without AUTO_INCREMENT: a LOAD would lock the counter against other writers
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class Dialect:
     """The differences between targets."""
@@ -94,10 +102,11 @@ class Dialect:
     """Maximum bytes of a statement with several rows."""
     most_rows: int = MAX_ROWS
     """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
+    loads: Loads = Loads.NONE
 
     @classmethod
-    def of(cls, server: Capabilities, *, max_allowed_packet: int) -> Dialect:
-        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT))
+    def of(cls, server: Capabilities, *, max_allowed_packet: int, loads: Loads = Loads.NONE) -> Dialect:
+        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT), loads=loads)
 
 
 @dataclass(frozen=True)

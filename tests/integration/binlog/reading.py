@@ -27,9 +27,10 @@ CALM: Final = {
 """What the engine's session leaves to the server, as it writes values and creates no tables by it."""
 
 
-def session(server: Server) -> Connection:
+def session(server: Server, *, loads: bool = False) -> Connection:
     """The engine's own session; cells arrive as bytes. On a hostile server tables and ids are made calmly."""
-    connection = connect(Endpoint(server.name, server.host, server.port, server.user, Secret(server.password)))
+    endpoint = Endpoint(server.name, server.host, server.port, server.user, Secret(server.password))
+    connection = connect(endpoint, loads=loads)
     if server.hostile:
         for setting in CALM[server.flavour]:
             query(connection, f"SET SESSION {setting}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.copy import writing
 from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
 from airflow_provider_dm.engine.target.errors import RowTooLarge
 from testbed import Server
@@ -26,7 +27,11 @@ def small(target: Server) -> Iterator[Server]:
     target.sql(f"SET GLOBAL max_allowed_packet = {usual}; DROP USER {USER}")
 
 
-def test_rows_are_split_below_what_the_target_takes(source: Server, small: Server, fresh_schema: FreshSchema) -> None:
+@pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
+def test_rows_are_split_below_what_the_target_takes(
+    source: Server, small: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "FEWEST_LOADED", fewest)
     schema = fresh_schema(source)
     rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 120_000}), REPEAT('é', 5))" for n in range(60))
     source.sql(

@@ -12,7 +12,17 @@ from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
 from airflow_provider_dm.engine.binlog.kernels.digits import write_unsigned
-from airflow_provider_dm.engine.binlog.kernels.machine import big, copy, load1, load8, store1, store2, store8
+from airflow_provider_dm.engine.binlog.kernels.machine import (
+    TOPS,
+    big,
+    copy,
+    has_byte,
+    load1,
+    load8,
+    store1,
+    store2,
+    store8,
+)
 from airflow_provider_dm.engine.schema.codec import Style
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
@@ -29,16 +39,8 @@ _CHARSET, _CHARSET_HEX, _HEX, _ENUM = (
 )
 _QUOTE, _BACKSLASH, _X, _COMMA, _OPEN, _CLOSE, _E, _ZERO = (uint64(ord(char)) for char in "'\\x,()e0")
 _DIGITS: Final = np.array([int.from_bytes(b"%02x" % byte, "little") for byte in range(256)], np.uint64)
-_ONES, _TOPS = uint64(0x0101010101010101), uint64(0x8080808080808080)
 _NULL = uint64(int.from_bytes(b"NULL", "little"))
 _INVALID_MEMBER = uint64(INVALID_MEMBER[0])
-
-
-@njit(forceinline=True)
-def _has(word: Any, byte: Any) -> Any:
-    """Tell whether one of eight bytes is this byte: not zero."""
-    word ^= byte * _ONES
-    return (word - _ONES) & ~word & _TOPS
 
 
 @njit
@@ -50,7 +52,7 @@ def _write_text(source: int, size: int, out: int) -> int:
     while source < end:
         if source + 8 <= end:
             word = load8(source)
-            if not (_has(word, _QUOTE) | _has(word, _BACKSLASH)):
+            if not (has_byte(word, _QUOTE) | has_byte(word, _BACKSLASH)):
                 store8(out, word)
                 source += 8
                 out += 8
@@ -67,13 +69,19 @@ def _write_text(source: int, size: int, out: int) -> int:
 
 
 @njit
-def _write_hexadecimal(source: int, size: int, out: int) -> int:
-    store1(out, _X)
-    store1(out + 1, _QUOTE)
-    out += 2
+def write_digits(source: int, size: int, out: int) -> int:
+    """Write bytes as hexadecimal digits; gives the place behind them."""
     for place in range(source, source + size):
         store2(out, _DIGITS[load1(place)])
         out += 2
+    return out
+
+
+@njit
+def _write_hexadecimal(source: int, size: int, out: int) -> int:
+    store1(out, _X)
+    store1(out + 1, _QUOTE)
+    out = write_digits(source, size, out + 2)
     store1(out, _QUOTE)
     return out + 1
 
@@ -87,7 +95,7 @@ def _is_ascii(source: int, size: int) -> bool:
     while source < end:
         found |= load1(source)
         source += 1
-    return found & _TOPS == uint64(0)
+    return found & TOPS == uint64(0)
 
 
 @njit

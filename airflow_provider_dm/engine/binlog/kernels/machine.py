@@ -85,6 +85,18 @@ def wide_product(_context: Any, left: types.Integer, right: types.Integer) -> An
     return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
 
 
+_ONES = uint64(0x0101010101010101)
+TOPS = uint64(0x8080808080808080)
+"""The upper bit of each of eight bytes."""
+
+
+@njit(forceinline=True)
+def has_byte(word: Any, byte: Any) -> Any:
+    """Tell whether one of eight bytes is this byte: not zero."""
+    word ^= byte * _ONES
+    return (word - _ONES) & ~word & TOPS
+
+
 @njit(forceinline=True)
 def little(source: int, size: int) -> Any:
     """Read `size` bytes (1 to 8) as a little-endian number."""

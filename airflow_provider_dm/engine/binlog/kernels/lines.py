@@ -1,0 +1,87 @@
+"""Cells side by side as the lines of a file for LOAD DATA: `1`, tab, `it's`, tab, `\\N`, line feed (`target.loads`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numba import int64, njit, uint64
+
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, TABLE, entry
+from airflow_provider_dm.engine.binlog.kernels.digits import write_unsigned
+from airflow_provider_dm.engine.binlog.kernels.literals import write_digits
+from airflow_provider_dm.engine.binlog.kernels.machine import big, copy, has_byte, load1, load8, store1, store8
+from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
+
+RAW, ESCAPED, MEMBER, DIGITS, NUMBER = range(5)
+"""How a value is written: as it is; escaped; escaped, but not an ENUM's index 0; its bytes as hexadecimal digits; its
+bytes as a decimal number."""
+MOST_OF_A_CELL: Final = 24
+"""More than what a cell takes besides two bytes for each of its own."""
+
+_BACKSLASH, _TAB, _LINE, _T, _N, _NULL = (uint64(ord(char)) for char in "\\\t\ntnN")
+_INVALID_MEMBER = uint64(INVALID_MEMBER[0])
+
+
+@njit
+def _write_escaped(source: int, size: int, out: int) -> int:
+    end = source + size
+    while source < end:
+        if source + 8 <= end:
+            word = load8(source)
+            if not (has_byte(word, _BACKSLASH) | has_byte(word, _TAB) | has_byte(word, _LINE)):
+                store8(out, word)
+                source += 8
+                out += 8
+                continue
+        byte = load1(source)
+        if byte == _BACKSLASH or byte == _TAB or byte == _LINE:
+            store1(out, _BACKSLASH)
+            out += 1
+            if byte == _TAB:
+                byte = _T
+            elif byte == _LINE:
+                byte = _N
+        store1(out, byte)
+        source += 1
+        out += 1
+    return out
+
+
+@entry(f"int64({BYTES}, {LIST}, int64, {TABLE}, uint8[::1])")
+def write_lines(text: Any, ends: Any, width: int, columns: Any, out: Any) -> int:
+    """Write all rows of cells side by side (`images.Cells`: text, ends, `width` columns).
+
+    `columns`: int64[written, 2]: the number of each column to write, and how. `out`: at least twice as long as `text`,
+    and MOST_OF_A_CELL for each cell. Gives the size of the lines; -1: an ENUM has its index 0.
+    """
+    source, begin = int64(text.ctypes.data), int64(out.ctypes.data)
+    at = begin
+    for cell in range(0, len(ends), width):
+        for chosen in range(len(columns)):
+            if chosen:
+                store1(at, _TAB)
+                at += 1
+            index, way = cell + columns[chosen, 0], columns[chosen, 1]
+            end = ends[index]
+            if end < 0:
+                store1(at, _BACKSLASH)
+                store1(at + 1, _NULL)
+                at += 2
+                continue
+            start = int64(0)
+            if index:
+                start = ends[index - 1] ^ (ends[index - 1] >> 63)
+            size = end - start
+            if way == RAW:
+                at = copy(source + start, size, at)
+            elif way == DIGITS:
+                at = write_digits(source + start, size, at)
+            elif way == NUMBER:
+                at = write_unsigned(big(source + start, size), at)
+            elif way == MEMBER and size == 1 and load1(source + start) == _INVALID_MEMBER:
+                return -1
+            else:
+                at = _write_escaped(source + start, size, at)
+        store1(at, _LINE)
+        at += 1
+    return at - begin

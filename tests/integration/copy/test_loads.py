@@ -1,0 +1,163 @@
+"""Pages are loaded where the target allows it; what a LOAD cannot write exactly, INSERTs write or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.copy import writing
+from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.target.loads import load_of, run_load
+from airflow_provider_dm.engine.target.session import close_target, target_connection, target_dialect
+from airflow_provider_dm.engine.target.statements import Dialect
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+ROWS = 5_000
+COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"
+
+
+@pytest.fixture
+def loading(target: Server) -> Iterator[Server]:
+    """A target that allows LOADs."""
+    ((allowed,),) = target.sql("SELECT @@local_infile")
+    target.sql("SET GLOBAL local_infile = ON")
+    yield target
+    target.sql(f"SET GLOBAL local_infile = {allowed}")
+    close_target(endpoint("target", target))
+
+
+def loads_of(server: Server) -> int:
+    ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_load'")
+    return int(count)
+
+
+@pytest.fixture
+def filled(source: Server, fresh_schema: FreshSchema, target: Server) -> str:
+    schema = fresh_schema(source, target)
+    digits = "(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 "
+    digits += "UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+    number = "a.d + 10 * b.d + 100 * c.d + 1000 * e.d"
+    source.sql(
+        "CREATE TABLE plain (id INT PRIMARY KEY, v VARCHAR(40), b VARBINARY(20));"
+        "CREATE TABLE counted (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(40), b VARBINARY(20));"
+        f"INSERT INTO plain SELECT {number}, CONCAT('it''s\\t', {number}), UNHEX(LEFT(SHA2({number}, 256), 40)) "
+        f"FROM {digits} a, {digits} b, {digits} c, {digits} e WHERE e.d < {ROWS // 1000};"
+        "INSERT INTO counted SELECT id + 1, v, b FROM plain",
+        database=schema,
+    )
+    return schema
+
+
+@pytest.mark.parametrize("table", ["plain", "counted"])
+def test_a_page_is_loaded_where_the_target_allows_it(source: Server, loading: Server, filled: str, table: str) -> None:
+    build.warm()
+    lists = {"one": {"do-tables": [{"db-name": filled, "tbl-name": table}]}}
+    before = loads_of(loading)
+
+    Migration(loading, {"one": source}, {"one": [filled]}, f"{filled}_meta", {"block-allow-list": lists}).finish()
+
+    report = differences(loading, {f"{filled}.{table}": [(source, f"{filled}.{table}")]})
+    assert report.equal, report
+    ((mode,),) = loading.sql("SELECT @@innodb_autoinc_lock_mode")
+    assert (loads_of(loading) > before) == (table == "plain" or int(mode) == 2)
+
+
+class Target:
+    """A table of the target, and rows for it."""
+
+    def __init__(self, server: Server, schema: str) -> None:
+        self.endpoint = endpoint("target", server)
+        name = TableName(schema, "t")
+        server.sql(f"CREATE TABLE t ({COLUMNS}, CHECK (u < 100))", database=schema)
+        with connected(self.endpoint) as connection:
+            (table,) = read_tables(connection, [name]).values()
+        self.mapping = map_table(table, table)
+        close_target(self.endpoint)
+        self.connection: Connection = target_connection(self.endpoint)
+        self.dialect: Dialect = target_dialect(self.endpoint)
+
+    def load(self, *rows: Row) -> bool:
+        load = load_of(self.mapping, Cells.of(rows), self.dialect)
+        assert load is not None
+        self.connection.begin()
+        wrote = run_load(self.connection, load)
+        self.connection.commit()
+        return wrote
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return query(self.connection, f"SELECT id FROM {self.mapping.target.name.quoted()} ORDER BY id")
+
+
+GOOD: Row = (b"1", b"1", b"abc")
+REFUSED: dict[str, Row] = {
+    "the key is there": (b"7", b"2", None),
+    "a unique value is there": (b"2", b"7", None),
+    "the key comes twice": (b"1", b"3", None),
+    "too long": (b"2", b"2", b"abcd"),
+    "no number": (b"2", b"x", None),
+    "too large": (b"2", b"2147483648", None),
+    "a CHECK": (b"2", b"200", None),
+    "no UTF-8": (b"2", b"2", b"\xff"),
+    "half a character": (b"2", b"2", b"a\xc3"),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED.values(), ids=REFUSED)
+def test_a_load_that_cannot_write_every_row_leaves_no_trace(
+    loading: Server, fresh_schema: FreshSchema, row: Row
+) -> None:
+    build.warm()
+    it = Target(loading, fresh_schema(loading))
+    assert it.load((b"7", b"7", None))
+
+    assert not it.load(GOOD, row)
+
+    assert it.rows() == [(7,)]
+    assert it.load(GOOD)
+    assert it.rows() == [(1,), (7,)]
+
+
+def test_the_target_that_allows_no_load_any_more_is_written_by_inserts(
+    loading: Server, fresh_schema: FreshSchema
+) -> None:
+    build.warm()
+    it = Target(loading, fresh_schema(loading))
+    loading.sql("SET GLOBAL local_infile = OFF")
+
+    assert not it.load(GOOD)
+
+    assert it.rows() == []
+
+
+@pytest.mark.parametrize("fewest", [1, 1_000_000], ids=["loaded", "inserted"])
+def test_rows_of_a_merged_table_that_meet_others_wait_as_if_they_were_inserted(
+    source: Server, loading: Server, fresh_schema: FreshSchema, fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.warm()
+    monkeypatch.setattr(writing, "FEWEST_LOADED", fewest)
+    schema = fresh_schema(source, loading)
+    for number in range(2):
+        rows = ", ".join(f"({one}, {one}, 'a')" for one in (number, 2 + number, 4))
+        source.sql(f"CREATE TABLE t{number} ({COLUMNS}); INSERT INTO t{number} VALUES {rows}", database=schema)
+    routes = {"all": {"schema-pattern": schema, "target-schema": schema, "target-table": "t"}}
+    before = loads_of(loading)
+    migration = Migration(
+        loading, {"one": source}, {"one": [schema]}, f"{schema}_meta", {"routes": routes}, {"route-rules": ["all"]}
+    )
+
+    with pytest.raises(RowsCollide):
+        migration.go()
+
+    assert (loads_of(loading) > before) == (fewest == 1)
+    assert loading.sql(f"SELECT id FROM {schema}.t ORDER BY id") == [(number,) for number in range(5)]
+    assert loading.sql(f"SELECT COUNT(*) FROM {schema}_meta.dm_contested_row") == [(1,)]
