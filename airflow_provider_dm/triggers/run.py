@@ -18,6 +18,8 @@ KILL_SECONDS: Final = 25.0
 """Airflow gives `on_kill` thirty seconds."""
 PAUSE_SECONDS: Final = 3.0
 """The launcher looks every second for a requested pause, which it restores behind a stop."""
+_ENDING: Final[set[asyncio.Future[None]]] = set()
+"""Requests to stop that are under way."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,7 +51,16 @@ class RunWatchTrigger(MetadataTrigger):
     deadline: float | None
 
     async def on_kill(self) -> None:
-        """Ask the run to stop, as a person has ended the deferred task, unless another attempt watches it already."""
+        """Ask the run to stop, as a person has ended the deferred task, unless another attempt watches it already.
+
+        Airflow cancels this again after about a second; the request goes on in the triggerer's loop.
+        """
+        ending = asyncio.ensure_future(self._end())
+        _ENDING.add(ending)  # the loop alone would not keep it alive
+        ending.add_done_callback(_ENDING.discard)
+        await asyncio.shield(ending)
+
+    async def _end(self) -> None:
         if (state := await self._task_state()) in ("deferred", "running"):
             self.log.info("the task is %s elsewhere; run %s goes on", state, self.run_id)
             return

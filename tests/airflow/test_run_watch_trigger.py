@@ -1,16 +1,19 @@
 """What the trigger of a deferred run requests of the run when a person ends its task."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.processes import this_process
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.launch.detached import _RequestedStages
-from airflow_provider_dm.triggers.run import RunWatchTrigger
+from airflow_provider_dm.triggers.run import _ENDING, RunWatchTrigger
 
 ME = this_process()
 
@@ -26,7 +29,19 @@ def trigger() -> RunWatchTrigger:
     return OfFailedTask(dm_meta_conn_id=None, launcher=ME, **named, **times)
 
 
-def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: Path) -> None:
+async def killed_as_airflow_does_it() -> None:
+    """Airflow cancels a trigger's `on_kill` again while it runs, and its loop goes on."""
+    killing = asyncio.ensure_future(trigger().on_kill())
+    await asyncio.sleep(0.5)
+    killing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await killing
+    if _ENDING:
+        await asyncio.wait(_ENDING)
+
+
+@pytest.mark.parametrize("killed", [lambda: trigger().on_kill(), killed_as_airflow_does_it], ids=["once", "cancelled"])
+def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: Path, killed: Any) -> None:
     """The launcher looked a moment ago, the run has not answered the pause, and the task is marked as failed."""
     with DmMetadataHook().get_store() as store:
         holder = Holder("me", attempt="1", host="here", process=ME)
@@ -37,18 +52,25 @@ def test_a_pause_that_came_just_before_the_task_was_ended_is_restored(work_dir: 
         launcher.look()
         store.set_subtask_desired("shop", "one", Stage.PAUSED)
 
+        asked: list[bool] = []
+
         def launched() -> None:
             """Look as a launcher does until the run has stopped."""
             while store.list_subtasks(task="shop")[0].desired is not Stage.STOPPED and not ended.wait(0.05):
                 launcher.look()
+            asked.append(store.list_subtasks(task="shop")[0].desired is Stage.STOPPED)
             store.finish_run("run-1", stage=Stage.STOPPED)
             launcher.restore()
 
         running = threading.Thread(target=launched)
         running.start()
         try:
-            asyncio.run(trigger().on_kill())
+            asyncio.run(killed())
         finally:
             ended.set()
             running.join()
         assert [one.desired for one in store.list_subtasks(task="shop")] == [Stage.PAUSED]
+        found = store.get_run("run-1")
+        assert found is not None
+        assert found.stage is Stage.STOPPED
+        assert asked == [True]
