@@ -16,8 +16,7 @@ switches it off for its session, which others may not do).
 What is not comparable:
 - The engine records every page's progress in the target, in the page's transaction, and can go on after a crash.
   myloader begins again.
-- mydumper takes one consistent snapshot under a global read lock. The engine locks nothing; its copy is made
-  consistent by the sync that follows, which is not part of this benchmark.
+- Both copy one consistent snapshot, opened under a global read lock.
 - mydumper writes all rows to files and myloader reads them back (page cache); the engine holds a page in memory.
 - CPU and peak memory are those of the process tree from its start to its end, so rows per CPU second contain the start
   of the JVM in both cases: a JVM and Python workers on one side, small C programs on the other.
