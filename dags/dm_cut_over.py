@@ -13,11 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from airflow_provider_dm.operators.sources import DmSourcesOperator
 from airflow_provider_dm.operators.task_control import DmTaskControlOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
+from airflow_provider_dm.params import target_param, task_param
 from airflow_provider_dm.sensors.sync import CheckpointPassedSensor, NoRowsHeldBackSensor, SyncLagSensor
 
 TASK = "{{ params.task }}"
@@ -29,12 +30,8 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={
-        "task": Param(
-            str(Path(__file__).with_name("dm_demo.task.yaml")),
-            type="string",
-            description="Path of the task.yaml, on every worker",
-        ),
-        "target": Param("dm_target_default", type="string", description="Airflow connection of the target"),
+        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
+        "target": target_param(),
     },
     tags=["dm", "example"],
     doc_md=__doc__,

@@ -10,8 +10,9 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
+from airflow_provider_dm.params import target_param, task_param
 from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
 
 with DAG(
@@ -21,12 +22,8 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={
-        "task": Param(
-            str(Path(__file__).with_name("dm_demo.task.yaml")),
-            type="string",
-            description="Path of the task.yaml, on every worker",
-        ),
-        "target": Param("dm_target_default", type="string", description="Airflow connection of the target"),
+        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
+        "target": target_param(),
     },
     tags=["dm", "example"],
     doc_md=__doc__,

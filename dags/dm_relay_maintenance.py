@@ -2,8 +2,8 @@
 
 `caught_up` fails where a relay has ended with an error, or is an hour behind. `purge` then applies the `purge` of
 each source's connection (without one, DM's defaults: only below 15 GB of free space). A relay that runs does this
-every hour by itself; the task is for relays that run seldom. It has to run on the machine of the relay logs: give it
-the queue of the relays.
+every hour by itself; the task is for relays that run seldom. Where no relay runs, it has to run on the machine of the
+relay logs: give it the queue of the relays.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from airflow_provider_dm.operators.relay_purge import DmRelayPurgeOperator
 from airflow_provider_dm.operators.sources import DmSourcesOperator
+from airflow_provider_dm.params import task_param
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 
 with DAG(
@@ -25,11 +26,7 @@ with DAG(
     max_active_runs=1,
     is_paused_upon_creation=True,
     params={
-        "task": Param(
-            str(Path(__file__).with_name("dm_demo.task.yaml")),
-            type="string",
-            description="Path of the task.yaml, on every worker",
-        ),
+        "task": task_param(Path(__file__).with_name("dm_demo.task.yaml")),
     },
     tags=["dm", "example"],
     doc_md=__doc__,

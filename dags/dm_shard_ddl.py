@@ -21,15 +21,14 @@ from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import HITLBranchOperator
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
+from airflow_provider_dm.params import target_param, task_param
 from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
 
-TASK = str(Path(__file__).with_name("dm_demo.task.yaml"))
 SOURCES = ("mariadb-01", "mysql-02")
-TARGET = "dm_target_default"
 
 LOCKS = "{% set locks = ti.xcom_pull(task_ids='agreed', key='dm_ddl_locks') or [] %}"
 _DIFFERS = (
@@ -72,14 +71,19 @@ with DAG(
     description="DDL of merged tables, with a person who decides conflicts",
     schedule=None,
     catchup=False,
-    params={"task": Param(TASK, type="string", description="Path of the task.yaml, on every worker")},
+    params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml")), "target": target_param()},
     tags=["dm", "demo"],
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
 ) as dag:
     of_task: dict[str, Any] = {"task": "{{ params.task }}"}
     # Several runs of this DAG may wait at once, but only one syncs.
-    syncs: dict[str, Any] = {**of_task, "target_conn_id": TARGET, "until": "caught-up", "max_active_tis_per_dag": 1}
+    syncs: dict[str, Any] = {
+        **of_task,
+        "target_conn_id": "{{ params.target }}",
+        "until": "caught-up",
+        "max_active_tis_per_dag": 1,
+    }
     sync = DmIncrementalSyncOperator(task_id="sync", **syncs)
     agreed = ShardDdlLockSensor(task_id="agreed", deferrable=True, trigger_rule="all_done", **of_task)
     ask = HITLBranchOperator(

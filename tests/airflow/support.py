@@ -2,17 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import yaml
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from testbed import Server
 from testbed.airflow import Airflow
@@ -29,6 +32,34 @@ def arguments(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+class Watch:
+    """A block's look at all processes of an Airflow, five times a second. `seen`: their command lines; `exposed`: those
+    in whose command line or environment a text is."""
+
+    def __init__(self, airflow: Airflow, text: str) -> None:
+        self.seen: set[bytes] = set()
+        self.exposed: set[bytes] = set()
+        self._airflow, self._text, self._ended = airflow, text.encode(), threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.2):
+            for pid in self._airflow.processes():
+                command = arguments(pid)
+                self.seen.add(command)
+                with suppress(OSError):
+                    if self._text in command or self._text in Path(f"/proc/{pid}/environ").read_bytes():
+                        self.exposed.add(command)
 
 
 def running(airflow: Airflow, what: bytes) -> list[int]:
@@ -87,6 +118,20 @@ def log_in(browser: Browser, airflow: Airflow, user: str, password: str, **optio
     page.wait_for_url(lambda url: "/auth" not in url)
     page.close()
     return context
+
+
+def trigger(page: Page, airflow: Airflow, dag: str, **params: str) -> str:
+    """Fill in the form of a DAG's Params, press Trigger and return the run."""
+    airflow.api.wait_for_dag(dag)
+    page.goto(f"{airflow.url}/dags/{dag}")
+    page.get_by_role("button", name=re.compile("^Trigger")).first.click()
+    dialog = page.get_by_role("dialog")
+    for name, value in params.items():
+        dialog.locator(f"#element_{name}").fill(value)
+    dialog.get_by_role("button", name="Trigger", exact=True).click()
+    page.wait_for_url(re.compile("/runs/"))
+    (run, *_) = airflow.api.call("GET", f"/dags/{dag}/dagRuns?run_type=manual")["dag_runs"]
+    return str(run["dag_run_id"])
 
 
 def sync_task(airflow: Airflow, source: Server, *, name: str, source_id: str, schema: str) -> str:

@@ -2,8 +2,7 @@
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.metadata import open_store
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import arguments, files_with, running, wait_for
+from tests.airflow.support import Watch, files_with, running, wait_for
 
 CANARY = "c4nary-in-the-scheduler"
 pytestmark = pytest.mark.timeout(300)
@@ -37,40 +36,20 @@ def relays(airflow: Airflow) -> list[int]:
     return running(airflow, b"airflow_provider_dm.engine.relay")
 
 
-@pytest.fixture
-def seen_arguments(airflow: Airflow) -> Iterator[list[bytes]]:
-    """The command lines of all processes of this Airflow, collected while a test runs."""
-    seen: set[bytes] = set()
-    found: list[bytes] = []
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.2):
-            seen.update(arguments(pid) for pid in airflow.processes())
-            found[:] = seen
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    yield found
-    ended.set()
-    thread.join()
-
-
-def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(
-    airflow: Airflow, source_of: Callable[[str], Server], seen_arguments: list[bytes]
-) -> None:
+def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
     server = source_of("scheduled_source")
-    run = airflow.api.trigger("relay_until_stopped")
-    airflow.api.wait_for_task("relay_until_stopped", run, "wait", states=("deferred", "success"), seconds=60)
-    server.sql("FLUSH LOGS")
-    assert airflow.api.wait_for_run("relay_until_stopped", run, seconds=120) == "success"
+    with Watch(airflow, CANARY) as watch:
+        run = airflow.api.trigger("relay_until_stopped")
+        airflow.api.wait_for_task("relay_until_stopped", run, "wait", states=("deferred", "success"), seconds=60)
+        server.sql("FLUSH LOGS")
+        assert airflow.api.wait_for_run("relay_until_stopped", run, seconds=120) == "success"
 
     tasks = {task.task_id: (task.state, task.try_number) for task in airflow.api.tasks("relay_until_stopped", run)}
     assert tasks == {"pull": ("success", 1), "wait": ("success", 1), "stop": ("success", 1)}
     assert airflow.api.xcom("relay_until_stopped", run, "pull")["stage"] == "Stopped"
     assert relays(airflow) == []
-    assert any(b"engine.relay" in one for one in seen_arguments)
-    assert not [one for one in seen_arguments if CANARY.encode() in one]
+    assert any(b"engine.relay" in one for one in watch.seen)
+    assert watch.exposed == set()
     assert CANARY not in airflow.api.log("relay_until_stopped", run, "pull")
     assert files_with(CANARY, airflow.home) == []  # logs, XComs and rendered fields in the database, job files
 

@@ -1,19 +1,21 @@
-"""A person triggers example DAGs from Airflow's form: a sync without an end, its relay's maintenance, the cut-over."""
+"""A person triggers example DAGs from Airflow's form: one migration, batches, a sync without an end, its relay's
+maintenance and the cut-over. The sharded merge with DDL is test_scheduler_shard_ddl.py."""
 
-import re
 import time
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from playwright.sync_api import Page
 
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import running, sync_task, wait_for
+from tests.airflow.support import running, trigger, wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(900)]
 SCHEMA, TASK, SOURCE = "t_examples", "examples", "examples_01"
 READS_SECONDS = 8.0
+MIGRATION = {f"migration.{one}" for one in ("precheck", "full_migration", "incremental_sync", "verify")}
 CUT_OVER = {
     *("small_lag", "writes_stopped", "sources", "applied", "nothing_held"),
     *("verify", "switched", "stop_sync"),
@@ -27,24 +29,11 @@ def servers(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> I
         server.create_user("examples", "c4nary-of-the-examples")
         where = {"host": server.host, "port": server.port, "login": "examples", "password": "c4nary-of-the-examples"}
         airflow.api.put_connection(conn_id, conn_type="dm_database", **where)
-        server.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
+    mysql_source.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
     airflow.api.put_connection("spark_default", conn_type="spark", host="local[1]")
     yield mysql_source, mariadb_target
     for server in both.values():
         server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
-
-
-def trigger(page: Page, airflow: Airflow, dag: str, **params: str) -> str:
-    """Fill in the form of a DAG's Params, press Trigger and return the run."""
-    page.goto(f"{airflow.url}/dags/{dag}")
-    page.get_by_role("button", name=re.compile("^Trigger")).first.click()
-    dialog = page.get_by_role("dialog")
-    for name, value in params.items():
-        dialog.locator(f"#element_{name}").fill(value)
-    dialog.get_by_role("button", name="Trigger", exact=True).click()
-    page.wait_for_url(re.compile("/runs/"))
-    (run, *_) = airflow.api.call("GET", f"/dags/{dag}/dagRuns")["dag_runs"]
-    return str(run["dag_run_id"])
 
 
 def approve(airflow: Airflow, run: str, task: str) -> None:
@@ -58,13 +47,34 @@ def approve(airflow: Airflow, run: str, task: str) -> None:
                 airflow.api.call("PATCH", asked, {"chosen_options": ["Approve"], "params_input": {}})
 
 
-def test_from_a_sync_without_an_end_to_the_cut_over(
-    airflow: Airflow, servers: tuple[Server, Server], page: Page
-) -> None:
+def task_file(airflow: Airflow) -> str:
+    task = {
+        "name": TASK,
+        "task-mode": "all",
+        "meta-schema": f"{SCHEMA}_meta",
+        "mysql-instances": [{"source-id": SOURCE, "block-allow-list": "ours"}],
+        "block-allow-list": {"ours": {"do-dbs": [SCHEMA]}},
+    }
+    path = airflow.home / f"{TASK}.yaml"
+    path.write_text(yaml.safe_dump(task))
+    return str(path)
+
+
+def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Server, Server], page: Page) -> None:
     source, target = servers
-    file = sync_task(airflow, source, name=TASK, source_id=SOURCE, schema=SCHEMA)
+    file, api = task_file(airflow), airflow.api
+    source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1)")
+    migrated = trigger(page, airflow, "dm_one_source", task=file, target="examples_target")
+    assert api.wait_for_run("dm_one_source", migrated, seconds=240) == "success"
+    assert {one.task_id for one in api.tasks("dm_one_source", migrated) if one.state == "success"} == MIGRATION
+
+    batch = trigger(page, airflow, "dm_micro_batches", task=file, target="examples_target")
+    assert api.wait_for_run("dm_micro_batches", batch, seconds=120) == "success"
+    assert api.xcom("dm_micro_batches", batch, "incremental_sync")["status"] == "finished"
+    api.pause("dm_micro_batches")  # the next one would hold up the sync
+
     sync = trigger(page, airflow, "dm_continuous_sync", task=file, target="examples_target")
-    source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1), (2), (3)")
+    source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (2), (3)")
     wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=180)
     assert airflow.api.task("dm_continuous_sync", sync, "incremental_sync").state == "deferred"
 

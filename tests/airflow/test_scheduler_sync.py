@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
-from tests.airflow.support import arguments, files_with, restart_triggerer, running, sync_task, wait_for
+from tests.airflow.support import Watch, arguments, files_with, restart_triggerer, running, sync_task, wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 CANARY = "c4nary-of-the-sync"
@@ -46,6 +46,13 @@ def write(source: Server) -> None:
 
 def task_file(airflow: Airflow, source: Server) -> str:
     return sync_task(airflow, source, name="scheduled_sync", source_id="sync_source", schema=SCHEMA)
+
+
+def deferred(airflow: Airflow, source: Server) -> dict[str, str]:
+    """The parameters of the DAG `sync_deferred`, whose Spark keeps an event log."""
+    events = airflow.home / "events"
+    events.mkdir(exist_ok=True)
+    return {"task": task_file(airflow, source), "events": str(events)}
 
 
 def equal(pair: tuple[Server, Server]) -> bool:
@@ -112,12 +119,17 @@ def test_the_driver_dies_with_its_task_and_the_retry_takes_over(airflow: Airflow
 def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_person(
     airflow: Airflow, pair: tuple[Server, Server]
 ) -> None:
-    file = task_file(airflow, pair[0])
-    run = airflow.api.trigger("sync_deferred", {"task": file})
-    airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=90)
-    write(pair[0])
-    wait_for(lambda: equal(pair), seconds=120)
+    file, events = task_file(airflow, pair[0]), airflow.home / "events"
+    with Watch(airflow, CANARY) as watch:
+        run = airflow.api.trigger("sync_deferred", deferred(airflow, pair[0]))
+        airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=90)
+        write(pair[0])
+        wait_for(lambda: equal(pair), seconds=120)
     (first,) = drivers(airflow)
+    for program in (b"launch.detached", b"org.apache.spark", b"spark_apps/incremental_sync.py", b"engine.relay"):
+        assert [one for one in watch.seen if program in one], program
+    assert watch.exposed == set()
+    assert [path for path in events.rglob("*") if path.is_file() and b"SparkListener" in path.read_bytes()]
 
     # The triggerer is restarted: the sync does not notice.
     restart_triggerer(airflow)
@@ -156,7 +168,9 @@ def test_a_deferred_sync_outlives_workers_and_triggerers_and_is_ended_by_a_perso
 
 def test_a_deferred_sync_that_is_cleared_goes_on_with_one_driver(airflow: Airflow, pair: tuple[Server, Server]) -> None:
     """Its old run ends by the clearing, whose stop is not taken for a person's."""
-    run = airflow.api.trigger("sync_deferred", {"task": task_file(airflow, pair[0])})
+    run = airflow.api.trigger(
+        "sync_deferred", {"task": task_file(airflow, pair[0]), "events": str(airflow.home / "events")}
+    )
     airflow.api.wait_for_task("sync_deferred", run, "sync", states=("deferred",), seconds=120)
     write(pair[0])
     wait_for(lambda: equal(pair), seconds=150)

@@ -19,8 +19,18 @@ COMMON: dict[str, Any] = {
 with DAG("sync_for_ever", schedule=None, params={"task": Param("", type="string")}, catchup=False):
     DmIncrementalSyncOperator(task_id="sync", retries=3, **COMMON)
 
-with DAG("sync_deferred", schedule=None, params={"task": Param("", type="string")}, catchup=False):
-    DmIncrementalSyncOperator(task_id="sync", retries=1, deferrable=True, **COMMON)
+with DAG(
+    "sync_deferred",
+    schedule=None,
+    params={"task": Param("", type="string"), "events": Param("", type="string")},
+    catchup=False,
+):
+    event_log = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": "{{ params.events }}",
+    }
+    DmIncrementalSyncOperator(task_id="sync", retries=1, deferrable=True, spark_conf=event_log, **COMMON)
 
 with DAG("sync_for_a_while", schedule=None, params={"task": Param("", type="string")}, catchup=False):
     limit = timedelta(seconds=40)
