@@ -1,0 +1,227 @@
+"""The documented commands, executed: docs/first-hour.md as a new user follows it, then the pages that build on it.
+
+All servers are real. The passwords of the pages are canaries: after all of it they are in the files that the pages
+write and in Airflow's encrypted store, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+
+from airflow_provider_dm.cli.main import main
+from testbed import Server
+from tests.airflow.support import wait_for
+from tests.documents import ROOT, Block, blocks, commands
+
+SECRETS = ("source-secret", "target-secret", "control-secret")
+SHOP = "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO shop.orders VALUES (1,'a'),(2,'b')"
+OF_THE_SHELL = {"umask", "cat", "export"}
+NOT_EXECUTED = {
+    r"('?\w+=\S+ )?\./docker/local .*": "the command by which these tests, the demo and benchmarks run",
+    r"sudo apt-get .*|python3 -m venv dm|\. dm/bin/activate|(uv )?pip install .*": "they change the environment "
+    "of the tests; `docker/local setup` installs the same versions by the same means",
+    r"tiup .*": "DM's own program",
+    r"dmctl shard-ddl-lock unlock .*": "needs sources that differ: test_scheduler_shard_ddl.py executes the decision",
+    r"dmctl run orders.yaml -s mysql-01.yaml -s mysql-02.yaml": "needs a second source: test_migration_dag.py",
+}
+"""Documented commands that no test executes as they are, and why."""
+
+
+@pytest.fixture
+def servers(mariadb_source: Server, mysql_target: Server) -> Iterator[Mapping[str, Server]]:
+    mariadb_source.sql(f"CREATE DATABASE shop; {SHOP}")
+    yield {"source": mariadb_source, "target": mysql_target}
+    mariadb_source.sql("SET GLOBAL read_only = OFF; DROP DATABASE shop; DROP USER dm")
+    for name in ("shop", "shop_by_airflow", "dm_meta", "dm_control"):
+        mysql_target.sql(f"DROP DATABASE IF EXISTS `{name}`")
+    mysql_target.sql("DROP USER IF EXISTS dm, dm_control")
+
+
+@dataclass
+class Reader:
+    """A person who follows pages in one terminal."""
+
+    home: Path
+    servers: Mapping[str, Server]
+    environment: dict[str, str] = field(default_factory=dict)
+    printed: str = ""
+    done: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        (self.home / "airflow" / "dags").mkdir(parents=True)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DM_"))}
+        kept |= {name: os.environ[name] for name in ("DM_KERNEL_CACHE",) if name in os.environ}
+        self.environment = kept | {
+            "HOME": str(self.home),
+            "AIRFLOW_HOME": str(self.home / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def follow(self, page: str) -> None:
+        """Do what a page shows, block by block; leave out the installation, as the tests' environment has it."""
+        for block in blocks(ROOT / page):
+            match block.kind, block.mark:
+                case "sql", side:
+                    self.servers[side].sql(block.text)
+                case "bash", "":
+                    self.run(block)
+                case "python", "dag":
+                    (self.home / "airflow" / "dags" / "orders.py").write_text(block.text)
+
+    def run(self, block: Block) -> None:
+        """Run a block of commands, which have to succeed."""
+        self.done |= {shlex.join(one) for one in commands(block)}
+        words = ["bash", "-euo", "pipefail", "-c", self._here(block.text)]
+        done = subprocess.run(words, cwd=self.home, env=self.environment, capture_output=True, text=True, check=False)
+        self.printed += done.stdout + done.stderr
+        assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+
+    def _here(self, text: str) -> str:
+        """Return the text with these servers in the place of the pages'."""
+        for host, side, port in (("10.0.0.5", "source", 3306), ("10.0.0.9", "target", 4000)):
+            text = text.replace(host, "127.0.0.1")
+            text = re.sub(rf'("?port"?: ){port}\b', rf"\g<1>{self.servers[side].port}", text)
+        return text
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1500)
+def test_a_new_user_follows_the_pages(
+    tmp_path: Path,
+    servers: Mapping[str, Server],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reader = Reader(tmp_path, servers)
+    reader.follow("docs/first-hour.md")
+
+    source, target = servers["source"], servers["target"]
+    assert "task orders: verified: every row is equal" in reader.printed
+    rows = source.sql("SELECT * FROM shop.orders ORDER BY id")
+    assert target.sql("SELECT * FROM shop.orders ORDER BY id") == rows
+    assert target.sql("SELECT * FROM shop_by_airflow.orders ORDER BY id") == rows
+
+    reader.follow("docs/cut-over.md")
+    reader.follow("docs/cluster.md")
+    days_of_work(reader, monkeypatch)
+    documented = {shlex.join(one) for block in blocks() if block.kind == "bash" for one in commands(block)}
+    left = {one for one in documented - reader.done if shlex.split(one)[0] not in OF_THE_SHELL}
+    assert [one for one in sorted(left) if not any(re.fullmatch(known, one) for known in NOT_EXECUTED)] == []
+    assert [known for known in NOT_EXECUTED if not any(re.fullmatch(known, one) for one in left)] == []
+
+    reader.printed += "".join(capsys.readouterr())
+    assert [secret for secret in SECRETS if secret in reader.printed] == []
+    written_by_hand = {"mysql-01.yaml", "orders.yaml", "target.json", "meta.json"}
+    leaks = {
+        file.name
+        for file in tmp_path.rglob("*")
+        if file.is_file()
+        and not {"relay", "replaced"} & {*file.relative_to(tmp_path).parts}  # the source's CREATE USER is in its binlog
+        and any(secret.encode() in file.read_bytes() for secret in SECRETS)
+    }
+    assert leaks == written_by_hand
+
+
+def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Execute the commands of the other pages, in this process, on the task and the source of the first hour."""
+    source, work = reader.servers["source"], reader.home / ".local" / "state" / "airflow-provider-dm"
+    ours = {"DM_WORK_DIR": str(work), "DM_META_URL": f"sqlite:///{work / 'meta.db'}"}
+    for name, value in (reader.environment | ours).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(reader.home)
+
+    def do(command: str, *, instead: Mapping[str, str] = {}, code: int = 0) -> None:
+        """Execute a documented command. `instead`: what stands here for names that a page has made up."""
+        reader.done.add(shlex.join(shlex.split(command)))
+        for shown, real in instead.items():
+            command = command.replace(shown, real)
+        program, *words = shlex.split(command)
+        if program == "dmctl":
+            assert main(words) == code, command
+            return
+        arguments = get_parser().parse_args(words)
+        with pytest.raises(SystemExit) as ended:
+            arguments.func(arguments)
+        assert ended.value.code == code, command
+
+    # A task in the background, and a DDL statement that stops it.
+    do("dmctl start-task orders.yaml -s mysql-01.yaml")
+    file, place = source.sql("SHOW MASTER STATUS")[0][:2]
+    source.sql("INSERT INTO shop.orders VALUES (3, 'c')")
+    do(
+        "dmctl binlog events --source-file mysql-01.yaml --from mysql-bin.000003:4711 --table shop.orders --rows",
+        instead={"mysql-bin.000003:4711": f"{file}:{place}"},
+    )
+    do("airflow dm pause-task orders")
+    do("airflow dm resume-task orders")
+    do("dmctl pause-task orders")
+    do("dmctl resume-task orders")
+    for page in ("airflow dm query-status", "airflow dm query-status orders", "airflow dm shard-ddl-lock"):
+        do(page)
+    do("airflow dm doctor")
+    do("airflow dm meta migrate")
+    do("dmctl shard-ddl-lock orders")
+    target = reader.servers["target"]
+    wait_for(lambda: target.sql("SELECT COUNT(*) FROM shop.orders")[0][0] == 3, seconds=120)
+    source.sql("ALTER TABLE shop.orders ADD COLUMN address INET6")
+    wait_for(lambda: main(["binlog", "skip", "orders", "-s", "mysql-01"]) == 0, seconds=120)
+    do("dmctl query-status orders")
+    do("dmctl binlog skip orders -s mysql-01")
+    do('dmctl binlog replace orders -s mysql-01 "ALTER TABLE shop.orders ADD COLUMN note text"')
+    do('dmctl binlog inject orders -s mysql-01 "DROP TABLE shop.old"')
+    do("dmctl binlog list orders")
+    do("dmctl binlog revert orders -s mysql-01")
+    do("dmctl stop-task orders -s mysql-01")
+
+    (reader.home / "orders.sql").write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20))")
+    do("dmctl binlog-schema list orders.yaml")
+    do("dmctl binlog-schema get orders.yaml shop orders")
+    do("dmctl binlog-schema update orders.yaml shop orders orders.sql -s mysql-01")
+    do("dmctl binlog-schema update orders.yaml shop orders --from-source --source-file mysql-01.yaml")
+    do("dmctl binlog-schema update orders.yaml shop orders --from-target")
+    do("dmctl binlog-schema delete orders.yaml shop orders")
+
+    # A relay in another terminal.
+    start = "dmctl start-relay -s mysql-01 --source-file mysql-01.yaml"
+    relay = subprocess.Popen(shlex.split(start), cwd=reader.home, env=reader.environment | ours, stderr=subprocess.PIPE)
+    reader.done.add(start)
+    try:
+        for _ in range(3):
+            source.sql("FLUSH BINARY LOGS")
+        newest = source.sql("SHOW MASTER STATUS")[0][0]
+        folder = work / "relay" / "mysql-01"
+        wait_for(lambda: list(folder.glob(f"*/{newest}")), seconds=120)
+        sub_dir = next(folder.glob("*.000001")).name
+        names = {"mysql-bin.000006": newest, "mysql-bin.000003": newest, "mysql-bin.000007": newest}
+        names["7e427cc0-….000001"] = sub_dir
+        do("dmctl query-status -s mysql-01")
+        do("airflow dm purge-relay -s mysql-01 --filename mysql-bin.000007 --dry-run", instead=names)
+        do("dmctl purge-relay -s mysql-01 --filename mysql-bin.000006 --dry-run", instead=names)
+        do("dmctl purge-relay -s mysql-01 --filename mysql-bin.000006", instead=names)
+        do("dmctl purge-relay -s mysql-01 --filename mysql-bin.000003 --sub-dir 7e427cc0-….000001", instead=names)
+        do("dmctl purge-relay -s mysql-01 --time '2026-11-01 00:00:00'")
+        do("dmctl purge-relay -s mysql-01 --inactive")
+        do("dmctl stop-relay -s mysql-01")
+        assert relay.wait(60) == 0
+    finally:
+        relay.kill()
+        relay.communicate()
+    (reader.home / "replaced").mkdir()
+    folder.rename(reader.home / "replaced" / "mysql-01")
+    reader.done.add(shlex.join(["mv", "<relay-dir>", "/somewhere/else/"]))
+
+    exported = reader.home / "configs" / "sources"
+    exported.mkdir(parents=True)
+    (exported / "mysql-01.yaml").symlink_to(reader.home / "mysql-01.yaml")
+    reader.run(Block(ROOT, "bash", "", "dmctl config import --dir configs"))  # it starts a program of Airflow
