@@ -25,6 +25,8 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.secrets import PIPE, receive
+from airflow_provider_dm.engine.downstream.claim import claim_generation, generation_before_claim
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
@@ -42,8 +44,6 @@ from airflow_provider_dm.engine.reported import (
     report_result,
 )
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.target.claim import claim_generation, generation_before_claim
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
 from spark_apps.runner import SparkRunner, spark_context
 

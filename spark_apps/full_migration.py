@@ -20,13 +20,13 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
 from airflow_provider_dm.engine.copy.preconditions import check_beforehand
+from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import known_subtasks
 from spark_apps.app import App, Outcome, main
 
 log = logging.getLogger(__name__)

@@ -27,15 +27,15 @@ from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, re
 from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, Piece, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.subtask import begun_subtasks
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa

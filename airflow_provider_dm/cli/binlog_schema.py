@@ -31,11 +31,11 @@ from airflow_provider_dm.cli.inputs import (
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
+from airflow_provider_dm.engine.downstream.table_definitions import Definition
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.schema_by_hand import definition_of
-from airflow_provider_dm.engine.target.table_definitions import Definition
 from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
 
 Json = dict[str, Any]

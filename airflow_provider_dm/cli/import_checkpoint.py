@@ -19,16 +19,16 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.secrets import keep
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
+from airflow_provider_dm.engine.downstream.dm_checkpoint import checkpoint_name, to_take_over
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.downstream.subtask import known_subtasks, read_subtask
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
-from airflow_provider_dm.engine.target.dm_checkpoint import checkpoint_name, to_take_over
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import known_subtasks, read_subtask
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import local_holder
 from airflow_provider_dm.launch.relays import Relays

@@ -21,13 +21,13 @@ from airflow_provider_dm.cli.app_phase import RunContext, run_app
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import App

@@ -24,9 +24,9 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.run import add_run_arguments
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from airflow_provider_dm.launch.status import host_of
 from airflow_provider_dm.launch.task_control import live_run, operate, want_running

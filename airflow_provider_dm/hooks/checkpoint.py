@@ -11,8 +11,8 @@ from airflow.sdk import BaseHook
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.downstream.subtask import Subtask
     from airflow_provider_dm.engine.mysql.connection import Connection
-    from airflow_provider_dm.engine.target.subtask import Subtask
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
 
@@ -42,14 +42,14 @@ class CheckpointHook(BaseHook):
 
         Raises errors of connecting.
         """
-        from airflow_provider_dm.engine.target.subtask import known_subtasks
+        from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 
         with self._session() as session:
             return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
 
     def list(self, task: str = "") -> Sequence[Subtask]:
         """Return the state of all sources of a task, or of all tasks, in the target. Raises errors of connecting."""
-        from airflow_provider_dm.engine.target.subtask import list_subtasks
+        from airflow_provider_dm.engine.downstream.subtask import list_subtasks
 
         with self._session() as session:
             return list_subtasks(session, self.meta_schema, task)
@@ -59,7 +59,7 @@ class CheckpointHook(BaseHook):
 
         Raises errors of connecting, and CheckpointUnusable.
         """
-        from airflow_provider_dm.engine.target.identity import SubtaskRef
+        from airflow_provider_dm.engine.downstream.identity import SubtaskRef
         from airflow_provider_dm.launch.checkpoints import checkpoint_json
 
         with self._session() as session:
@@ -71,7 +71,7 @@ class CheckpointHook(BaseHook):
         As ``dmctl start-task --remove-meta``. Return the sources that had a checkpoint. Raises LeaseHeld while a run is
         working, SharedProgress if other sources feed the same tables, and errors of connecting.
         """
-        from airflow_provider_dm.engine.target.removal import remove_progress
+        from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_locks import withdraw
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_dm.engine.downstream.dm_checkpoint import read_checkpoint
+from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint
-from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.subtask import known_subtasks
 
 
 def checkpoint_json(session: Connection, ref: SubtaskRef) -> dict[str, Any] | None:

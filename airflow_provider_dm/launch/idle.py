@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec
+from airflow_provider_dm.engine.downstream.contested_row import waiting
+from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups
+from airflow_provider_dm.engine.downstream.subtask import known_subtasks
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -14,11 +19,6 @@ from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json
-from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import read_groups
-from airflow_provider_dm.engine.target.subtask import known_subtasks
 from airflow_provider_dm.launch.ddl_locks import locks_of
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import new_run_id

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.subtask import Subtask, known_subtasks
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir, shared_relay

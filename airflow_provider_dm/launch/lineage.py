@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.schema_by_hand import known_tables
+from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.schema_by_hand import known_tables
-from airflow_provider_dm.engine.target.session import fresh_target
 from airflow_provider_dm.launch.inputs import Inputs
 
 

@@ -27,6 +27,7 @@ from typing import Final, Literal, Self, assert_never
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.subtask import Subtask, noted_place
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -35,7 +36,6 @@ from airflow_provider_dm.engine.relay.held_start import start_without_effect
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
 from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.target.subtask import Subtask, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import PassedSecrets, inherited
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay

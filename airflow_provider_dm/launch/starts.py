@@ -14,6 +14,12 @@ from typing import TypeVar
 
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.downstream.dm_checkpoint import to_take_over
+from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -24,12 +30,6 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.log.locations import location_at
 from airflow_provider_dm.engine.sync.start.dm_points import place_to_begin
-from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
-from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.prepared_xa import read_prepared
-from airflow_provider_dm.engine.target.shard_groups import read_groups
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
 from airflow_provider_dm.launch.inputs import Inputs
 
 T = TypeVar("T")

@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.schema_by_hand import (
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.schema_by_hand import (
     TableNotKnown,
     change_definition,
     definition_at,
     known_tables,
 )
-from airflow_provider_dm.engine.target.session import fresh_target
-from airflow_provider_dm.engine.target.table_definitions import Definition
+from airflow_provider_dm.engine.downstream.session import fresh_target
+from airflow_provider_dm.engine.downstream.table_definitions import Definition
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,9 @@ class DmCheckpointOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the checkpoints, then forget them if asked to. Raises AirflowException (retry), AirflowFailException."""
+        from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+        from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.engine.mysql.connection import connected
-        from airflow_provider_dm.engine.target.identity import SubtaskRef
-        from airflow_provider_dm.engine.target.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.checkpoints import checkpoint_json
         from airflow_provider_dm.launch.ddl_locks import withdraw

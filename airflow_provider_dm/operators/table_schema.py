@@ -81,8 +81,8 @@ class DmTableSchemaOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Show or change the definition on each source. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.config.source import SourceConfig
+        from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
         from airflow_provider_dm.engine.mysql.identifiers import TableName
-        from airflow_provider_dm.engine.target.schema_by_hand import definition_of
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
         from airflow_provider_dm.operators.arguments import chosen, text, texts, texts_by_name

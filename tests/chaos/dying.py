@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.shard_ddl import resync, shard_locks, shards
-from airflow_provider_dm.engine.target import ddl_execution
 
 STEPS: Final[dict[str, tuple[Any, str]]] = {
     "meet": (following, "fenced_transaction"),

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
-from airflow_provider_dm.engine.target.session import close_target
 from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
 from testbed import Server
 from tests.chaos.dying import STEPS

@@ -14,6 +14,10 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Dialect, Loads, Verb, delete_image
+from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -21,10 +25,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
-from airflow_provider_dm.engine.target.loads import load_of, run_load
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Loads, Verb, delete_image
-from airflow_provider_dm.engine.target.tuples import write_values
 from testbed import Server
 from tests.exactness import oracle
 from tests.exactness.sorts import Sample

@@ -9,9 +9,9 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Boolean, Float, String, Text
 
+from airflow_provider_dm.engine.downstream import dm_checkpoint, meta_tables
+from airflow_provider_dm.engine.downstream.meta_definitions import TABLES
 from airflow_provider_dm.engine.meta import tables as metadata_db
-from airflow_provider_dm.engine.target import dm_checkpoint, meta_tables
-from airflow_provider_dm.engine.target.meta_definitions import TABLES
 from tests.reference.markdown import cell, head, page, table
 
 ABOUT: Final = """\

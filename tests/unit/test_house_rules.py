@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("sync", "merge", "copy", "target")
+ROOMS = ("sync", "merge", "copy", "downstream")
 MOST_PARAMETERS, MOST_BOOLEANS, MOST_LINES = 9, 2, 500
 
 

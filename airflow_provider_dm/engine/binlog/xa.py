@@ -11,7 +11,7 @@ prepared at the same time. An epoch includes the bytes of a prepared group at th
     ranges        200..300, 100..200 (as of 400), 400..550
 
 Transactions that are still prepared at the end of an epoch are part of it (`planned.Epoch.prepared`), and are durable
-in the target before any of the epoch is applied (target/prepared_xa.py).
+in the target before any of the epoch is applied (downstream/prepared_xa.py).
 """
 
 from __future__ import annotations

@@ -28,6 +28,20 @@ from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import TargetTableGone, design
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
+from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
+from airflow_provider_dm.engine.downstream.copy_progress import insert_chunks, load_chunks
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
+from airflow_provider_dm.engine.downstream.table_definitions import Definitions, begin_definitions
+from airflow_provider_dm.engine.downstream.table_schema import (
+    TableSchema,
+    load_feeders,
+    load_table_schemas,
+    save_table_schemas,
+)
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_if_shown
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
@@ -42,20 +56,6 @@ from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, sur
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, existing, list_views, schema_collations
-from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
-from airflow_provider_dm.engine.target.prepared_xa import read_prepared
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    load_feeders,
-    load_table_schemas,
-    save_table_schemas,
-)
 
 log = logging.getLogger(__name__)
 

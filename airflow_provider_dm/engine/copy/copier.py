@@ -18,15 +18,15 @@ from airflow_provider_dm.engine.copy.keyless import Snapshot, write_in_pages, wr
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.copy.writing import write_rows_of
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunk
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
+from airflow_provider_dm.engine.downstream.statements import Dialect, Literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_error
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
-from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
-from airflow_provider_dm.engine.target.statements import Dialect, Literals
 
 
 def copy_chunk(

@@ -14,13 +14,13 @@ import pymysql
 from pymysql.constants import ER
 
 from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, create_schema_like
+from airflow_provider_dm.engine.downstream.errors import translate
+from airflow_provider_dm.engine.downstream.keyless import check_keyless, key_demanded
+from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey
-from airflow_provider_dm.engine.target.errors import translate
-from airflow_provider_dm.engine.target.keyless import check_keyless, key_demanded
-from airflow_provider_dm.engine.target.session import fresh_target
 
 log = logging.getLogger(__name__)
 

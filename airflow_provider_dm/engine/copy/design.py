@@ -15,6 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
+from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
@@ -24,7 +25,6 @@ from airflow_provider_dm.engine.rules.row_filter import check_merged, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.statements import Verb
 
 MOST_ROWS: Final = 500_000
 """Maximum estimated rows of a table without paging, in one transaction, if the target table has other rows as well."""

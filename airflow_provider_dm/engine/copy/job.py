@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, Access, OwnerWriter
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.target.contested_row import RowOwner
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.statements import Verb
 
 
 @dataclass(frozen=True)

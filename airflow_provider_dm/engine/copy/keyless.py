@@ -24,6 +24,17 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
 from airflow_provider_dm.engine.copy.writing import write_rows_of
+from airflow_provider_dm.engine.downstream.copy_progress import (
+    ChunkProgress,
+    advance_chunk,
+    count_chunk_rows,
+    load_chunks,
+)
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
+from airflow_provider_dm.engine.downstream.statements import Dialect
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas, lock_feeders
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -32,12 +43,6 @@ from airflow_provider_dm.engine.reading.births import check_born_so
 from airflow_provider_dm.engine.reading.blocks import blocks
 from airflow_provider_dm.engine.reading.source_session import source_error
 from airflow_provider_dm.engine.schema.codec import row_literals, row_reader
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunks
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.shard_groups import merged_targets
-from airflow_provider_dm.engine.target.statements import Dialect
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas, lock_feeders
 
 PAGE_ROWS: Final = 10_000
 _REMOVED_AT_ONCE: Final = 10_000

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.target.identity import Fence
 
 
 @dataclass(frozen=True)

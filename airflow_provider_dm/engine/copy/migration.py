@@ -19,6 +19,10 @@ from airflow_provider_dm.engine.copy.begin import Begun, begin, finished, log_ne
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.downstream.contested_row import Waiting, waiting
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING
@@ -30,10 +34,6 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.sharing import contests_of, servers_of
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.session import close_target, run_transaction
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.blocks import Block, blocks
 from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key, write_key
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 
 FIRST_ROWS: Final = 1_000
 MOST_ROWS: Final = 20_000

@@ -12,6 +12,9 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import design
 from airflow_provider_dm.engine.copy.loading import Source
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -19,9 +22,6 @@ from airflow_provider_dm.engine.reading.survey import survey_source, survey_targ
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import begun_subtasks
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 log = logging.getLogger(__name__)
 

@@ -27,6 +27,12 @@ from airflow_provider_dm.engine.copy.job import ChunkJob, ReaderResult
 from airflow_provider_dm.engine.copy.page import PageSizes
 from airflow_provider_dm.engine.copy.reader import SnapshotLost, SnapshotReader, snapshot_reader
 from airflow_provider_dm.engine.copy.writing import sibling_names
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
+from airflow_provider_dm.engine.downstream.statements import Verb
+from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -40,12 +46,6 @@ from airflow_provider_dm.engine.reading.source_session import (
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.shard_groups import merged_targets
-from airflow_provider_dm.engine.target.statements import Verb
-from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 

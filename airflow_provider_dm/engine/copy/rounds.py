@@ -10,9 +10,9 @@ beginning no key is covered, at the end all are.
          round 1: snapshots, pages, close  └─────────────┘  round 2     └─ …
 
 A round: the readers' tasks are started and open their snapshots under one momentary lock (gather.py), the log is
-applied up to L in this process (the readers use the slots), the round is opened (target/rounds.py), pages are copied,
-the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if its
-birth is the same before and after the lock, and it has the columns and the key at L by which its log is read.
+applied up to L in this process (the readers use the slots), the round is opened (downstream/rounds.py), pages are
+copied, the round is closed. A load that takes less time than ROUND_SECONDS is one round. A table is read in a round if
+its birth is the same before and after the lock, and it has the columns and the key at L by which its log is read.
 
 Without a log (task-mode full) F is set to L: rows that were copied in an earlier round are then older, which is
 reported.
@@ -35,6 +35,14 @@ from airflow_provider_dm.engine.copy.keyless import remove_leftovers
 from airflow_provider_dm.engine.copy.loading import Loading
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader import SnapshotLost
+from airflow_provider_dm.engine.downstream.contested_row import waiting
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.downstream.frontier import Act, Step, extent, fenced_transaction, read_whole_frontier
+from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.shard_groups import held_tables
+from airflow_provider_dm.engine.downstream.subtask import BUCKETS, complete_load, note_location
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.contests import Contests, Spares, WrittenToMeanwhile, spare_none
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
@@ -51,14 +59,6 @@ from airflow_provider_dm.engine.schema.catalogue import existing, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.log.locations import GoalLost, in_relay
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.frontier import Act, Step, extent, fenced_transaction, read_whole_frontier
-from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.shard_groups import held_tables
-from airflow_provider_dm.engine.target.subtask import BUCKETS, complete_load, note_location
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 log = logging.getLogger(__name__)
 

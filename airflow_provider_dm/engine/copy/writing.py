@@ -5,7 +5,7 @@ can only meet the row of another source table, or one that the task has not writ
 another one waits (merge/writer.py), elsewhere that is an error. Where the user lets rows overwrite each other
 (`on-duplicate-logical: replace`), they replace what is there.
 
-Where the target allows it, a page is one LOAD; what that does not write exactly, INSERTs write (target/loads.py).
+Where the target allows it, a page is one LOAD; what that does not write exactly, INSERTs write (downstream/loads.py).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.downstream.contested_row import contested_keys
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, Statement, Verb
+from airflow_provider_dm.engine.downstream.tuples import write_cells
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.target.contested_row import contested_keys
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.loads import load_of, run_load
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement, Verb
-from airflow_provider_dm.engine.target.tuples import write_cells
 
 ROWS_OF_A_STATEMENT = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -23,8 +25,6 @@ from airflow_provider_dm.engine.reading.text_rows import Cells
 from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signature
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow
-from airflow_provider_dm.engine.target.table_schema import Feeder
 
 LONGEST_VALUE: Final = 60
 """Maximum characters of a key value in a message."""

@@ -28,6 +28,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias
 
+from airflow_provider_dm.engine.downstream.contested_row import (
+    ContestedRow,
+    forget_image,
+    lock_rows,
+    oldest_rows,
+    waiting,
+)
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetBusy
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import (
     Answers,
@@ -46,18 +58,6 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import keys_stay
-from airflow_provider_dm.engine.target.contested_row import (
-    ContestedRow,
-    forget_image,
-    lock_rows,
-    oldest_rows,
-    waiting,
-)
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.shard_groups import HeldShard
-from airflow_provider_dm.engine.target.table_schema import Feeder
 
 log = logging.getLogger(__name__)
 

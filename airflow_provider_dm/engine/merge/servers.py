@@ -11,6 +11,13 @@ from functools import partial
 import pymysql
 from pymysql.constants import ER
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection, target_dialect
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard, applied_form, held_shards, is_releasing
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
+from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.collision import ColumnDropped, Holder, Values, condition, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
@@ -25,13 +32,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
-from airflow_provider_dm.engine.target.shard_groups import HeldShard, applied_form, held_shards, is_releasing
-from airflow_provider_dm.engine.target.subtask import read_subtask
-from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,16 @@ from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.downstream.contested_row import (
+    ContestedRow,
+    RowOwner,
+    ids_behind,
+    lock_rows,
+    remove_rows,
+)
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.statements import UNKNOWN, Literals
 from airflow_provider_dm.engine.merge.writer import Access, OwnerWriter
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -22,10 +32,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, RowOwner, ids_behind, lock_rows, remove_rows
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
 
 ROWS_OF_A_TRANSACTION: Final = 100
 MOST: Final = 1_000

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query
-from airflow_provider_dm.engine.reading.text_rows import Cells, rows
-from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.model import Index
-from airflow_provider_dm.engine.target.contested_row import (
+from airflow_provider_dm.engine.downstream.contested_row import (
     RowOwner,
     change_contested,
     contest,
@@ -27,10 +21,10 @@ from airflow_provider_dm.engine.target.contested_row import (
     withdraw,
     withdraw_without_image,
 )
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.session import count, execute
-from airflow_provider_dm.engine.target.statements import (
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.row_key import row_key
+from airflow_provider_dm.engine.downstream.session import count, execute
+from airflow_provider_dm.engine.downstream.statements import (
     Dialect,
     Literals,
     Statement,
@@ -39,6 +33,12 @@ from airflow_provider_dm.engine.target.statements import (
     delete_rows,
     write_rows,
 )
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.reading.text_rows import Cells, rows
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Index
 
 ROWS_OF_A_STATEMENT: Final = 1_000
 MOST_WHILE_COPYING: Final = 1_000

@@ -9,6 +9,12 @@ from pathlib import Path
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
+from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups
+from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings, current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -20,12 +26,6 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import existing, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import read_groups
-from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks, noted_place
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 
 @dataclass

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 
 SMALLEST_CHUNK_ROWS: Final = 25_000
 CHUNKS_PER_SLOT: Final = 4

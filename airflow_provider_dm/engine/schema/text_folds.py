@@ -1,8 +1,8 @@
 r"""A coarse form of text for hashing rows to buckets: two texts that a collation treats as equal have the same form.
 
 Only the server's tables know which texts a collation treats as equal: 'é' may equal 'e', 'ß' may equal 'ss', a
-zero-width space may equal nothing. So the weights of the characters are read from the target (`target/weights.py`), and
-a fold is computed from them:
+zero-width space may equal nothing. So the weights of the characters are read from the target (`downstream/weights.py`),
+and a fold is computed from them:
 
     a weight            the result of WEIGHT_STRING, in units of the length of the weight of 'a'
     its letters         the units that are the whole weight of a character of the alphabet, each written as the first

@@ -27,7 +27,7 @@ later. So a source that was not waited for passes this number only with a settle
 
 Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock serves the agreement and
 people. The target records that a DDL has been executed, and which texts that settles: a lost or restored metadata DB
-can delay a DDL and never cause a second execution (target/shard_groups.py).
+can delay a DDL and never cause a second execution (downstream/shard_groups.py).
 """
 
 from __future__ import annotations

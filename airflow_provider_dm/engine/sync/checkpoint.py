@@ -28,14 +28,8 @@ from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, server_of
 from airflow_provider_dm.engine.ddl.table_info import NotMapped
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
-from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
-from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.claim import check_still_has
-from airflow_provider_dm.engine.target.dm_checkpoint import (
+from airflow_provider_dm.engine.downstream.claim import check_still_has
+from airflow_provider_dm.engine.downstream.dm_checkpoint import (
     LAST_POSITION,
     create_checkpoint_table,
     delete_table_points,
@@ -45,12 +39,22 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
     put_table_points,
     why_not_writable,
 )
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import TargetWentBack
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import read_subtask
-from airflow_provider_dm.engine.target.table_definitions import explicit_sql, load_definitions, load_schema_collations
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.identity import TargetWentBack
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
+from airflow_provider_dm.engine.downstream.table_definitions import (
+    explicit_sql,
+    load_definitions,
+    load_schema_collations,
+)
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.sync.source import SyncSource
 
 log = logging.getLogger(__name__)
 

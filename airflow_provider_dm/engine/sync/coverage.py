@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -29,7 +30,6 @@ from airflow_provider_dm.engine.reading.key_comparison import KEYS_OF_A_STATEMEN
 from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 
 
 class Whole(Enum):

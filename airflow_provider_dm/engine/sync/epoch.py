@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.downstream.errors import RowStatementError
+from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.write.tasks import (
@@ -21,8 +23,6 @@ from airflow_provider_dm.engine.sync.write.tasks import (
     FoldRange,
 )
 from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, Applied
-from airflow_provider_dm.engine.target.errors import RowStatementError
-from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
 LARGEST_RANGE: Final = 8 * MIB

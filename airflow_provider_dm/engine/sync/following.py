@@ -29,6 +29,39 @@ from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.zones import AT_ITS_SECOND
+from airflow_provider_dm.engine.downstream.contested_row import give_to_dropped
+from airflow_provider_dm.engine.downstream.copy_progress import add_chunks, forget_chunks, load_chunks
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execute_ddl
+from airflow_provider_dm.engine.downstream.ddl_journal import (
+    COMMITTED,
+    IN_FRONT,
+    INJECTED,
+    Entry,
+    forget_entries,
+    note_intent,
+    read_entries,
+)
+from airflow_provider_dm.engine.downstream.frontier import Act, fenced_transaction
+from airflow_provider_dm.engine.downstream.left_behind import left_behind, tables_with_rows
+from airflow_provider_dm.engine.downstream.online_ddl_memory import load as load_online_ddls
+from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import merged_targets, unfinished_targets
+from airflow_provider_dm.engine.downstream.subtask import note_plan
+from airflow_provider_dm.engine.downstream.table_definitions import (
+    delete_definitions,
+    save_definitions,
+    save_schema_collations,
+    save_views,
+)
+from airflow_provider_dm.engine.downstream.table_schema import (
+    TableSchema,
+    forget_table_schemas,
+    load_feeders,
+    load_table_schemas,
+    put_table_schemas,
+    rename_tables,
+)
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -60,39 +93,6 @@ from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
-from airflow_provider_dm.engine.target.contested_row import give_to_dropped
-from airflow_provider_dm.engine.target.copy_progress import add_chunks, forget_chunks, load_chunks
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
-from airflow_provider_dm.engine.target.ddl_journal import (
-    COMMITTED,
-    IN_FRONT,
-    INJECTED,
-    Entry,
-    forget_entries,
-    note_intent,
-    read_entries,
-)
-from airflow_provider_dm.engine.target.frontier import Act, fenced_transaction
-from airflow_provider_dm.engine.target.left_behind import left_behind, tables_with_rows
-from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
-from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import merged_targets, unfinished_targets
-from airflow_provider_dm.engine.target.subtask import note_plan
-from airflow_provider_dm.engine.target.table_definitions import (
-    delete_definitions,
-    save_definitions,
-    save_schema_collations,
-    save_views,
-)
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    forget_table_schemas,
-    load_feeders,
-    load_table_schemas,
-    put_table_schemas,
-    rename_tables,
-)
 
 log = logging.getLogger(__name__)
 

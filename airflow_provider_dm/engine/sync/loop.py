@@ -1,7 +1,7 @@
 """The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a request.
 
 A short conductor. What to apply next is planning.py's, how is epoch.py's, whether it counts is the frontier's
-(target/frontier), what is reported is noting.py's. Here is only what ties them: the position, which moves when an
+(downstream/frontier), what is reported is noting.py's. Here is only what ties them: the position, which moves when an
 epoch is applied everywhere. A failed epoch is tried again with the same bounds, never another way.
 """
 
@@ -19,6 +19,9 @@ from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.subtask import note_plan
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Operator, Stage
@@ -58,9 +61,6 @@ from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, Wave
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOtherwise
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
 

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.subtask import note_location
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -14,8 +16,6 @@ from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.standing import Standing
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.subtask import note_location
 
 log = logging.getLogger(__name__)
 

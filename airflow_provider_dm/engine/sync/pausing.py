@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -22,7 +23,6 @@ from airflow_provider_dm.engine.sync.gate import LOOK_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.session import close_target
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
 from airflow_provider_dm.engine.ddl.statements import Statement
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
 class SourceLog(Protocol):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared
 from airflow_provider_dm.engine.sync.standing import Standing, after
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.prepared_xa import forget_ended, note_prepared
 
 
 def note_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> None:

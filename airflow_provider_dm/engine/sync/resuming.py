@@ -24,6 +24,10 @@ import pymysql
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.downstream.claim import check_still_has
+from airflow_provider_dm.engine.downstream.errors import TargetUnreachable, translate
+from airflow_provider_dm.engine.downstream.session import close_target, target_connection
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS
@@ -35,10 +39,6 @@ from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.claim import check_still_has
-from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
-from airflow_provider_dm.engine.target.session import close_target, target_connection
-from airflow_provider_dm.engine.target.subtask import read_subtask
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 A task is a picklable callable (a frozen dataclass with `__call__` from a module, never a lambda over the driver's
 objects). Its error comes back as a value, `Failed`, so the driver raises the very DmError that the executor met; only
 a process that dies is the runner's to retry. A task may therefore run twice, even twice at once: what it writes must be
-fenced (target/frontier.py).
+fenced (downstream/frontier.py).
 
 `run` is one job. `exchange` is two: every item is turned into one blob for each group, and every group then sees its
 blobs in the order of the items. A group never sees fewer: a missing piece of log would be lost for good.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import Servers
@@ -28,7 +29,6 @@ from airflow_provider_dm.engine.sync.safe_mode.last_wins import (
 )
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
 @dataclass

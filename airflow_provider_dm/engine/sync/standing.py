@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.identity import Fence
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard, held_shards, merged_targets
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import has_table
 from airflow_provider_dm.engine.shard.lock import lock_id
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import HeldShard, held_shards, merged_targets
 
 Json = dict[str, Any]
 

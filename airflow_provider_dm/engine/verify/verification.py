@@ -18,6 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.session import target_connection, target_dialect
+from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
@@ -35,11 +40,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMi
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.session import target_connection, target_dialect
-from airflow_provider_dm.engine.target.subtask import begun_subtasks
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
 from airflow_provider_dm.engine.verify.held_back import HeldBack, attributed, read_held_back
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, SumPieces, TablePiece

@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.copy import begin, page, reader, rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.rounds import SourceLoad
+from airflow_provider_dm.engine.downstream.rounds import close_round
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.rounds import close_round
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration

@@ -8,13 +8,13 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, migrate
+from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied, check_beforehand
+from airflow_provider_dm.engine.downstream.table_schema import RouteChanged
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
-from airflow_provider_dm.engine.target.table_schema import RouteChanged
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, endpoint

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from airflow_provider_dm.engine.copy import design
+from airflow_provider_dm.engine.downstream.errors import ComputedDiffers, TargetRefused
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.target.errors import ComputedDiffers, TargetRefused
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences

@@ -8,10 +8,10 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
+from airflow_provider_dm.engine.downstream.errors import TargetRefused
+from airflow_provider_dm.engine.downstream.keyless import KeyDemanded
 from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
-from airflow_provider_dm.engine.target.errors import TargetRefused
-from airflow_provider_dm.engine.target.keyless import KeyDemanded
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint

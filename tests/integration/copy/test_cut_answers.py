@@ -7,6 +7,10 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, page
+from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
+from airflow_provider_dm.engine.downstream.frontier import Step, read_frontier
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -14,10 +18,6 @@ from airflow_provider_dm.engine.reading.blocks import Block, blocks
 from airflow_provider_dm.engine.reading.text_rows import packed_rows
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.frontier import Step, read_frontier
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from airflow_provider_dm.engine.verify import piece
 from testbed import Server
 from tests.conftest import FreshSchema

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_dm.engine.downstream import ddl_execution
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -17,9 +20,6 @@ from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.ddl.definitions import DefinitionUnusable
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.target import ddl_execution
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.table_definitions import Definition, save_definitions
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.altering import MOMENTS, Kit

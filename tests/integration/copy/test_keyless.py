@@ -8,11 +8,11 @@ import pytest
 
 from airflow_provider_dm.engine.copy import keyless
 from airflow_provider_dm.engine.copy.migration import Finished
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunks
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.runner import TaskBug
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunks
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import run_transaction
 from tests.integration.copy.altering import Kit
 from tests.integration.sync.conftest import rows_of
 

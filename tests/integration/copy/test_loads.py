@@ -9,15 +9,15 @@ import pytest
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.copy import writing
+from airflow_provider_dm.engine.downstream.loads import load_of, run_load
+from airflow_provider_dm.engine.downstream.session import close_target, target_connection, target_dialect
+from airflow_provider_dm.engine.downstream.statements import Dialect
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.target.loads import load_of, run_load
-from airflow_provider_dm.engine.target.session import close_target, target_connection, target_dialect
-from airflow_provider_dm.engine.target.statements import Dialect
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint

@@ -17,13 +17,13 @@ from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Stopped
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
+from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
+from airflow_provider_dm.engine.downstream.identity import Fenced
+from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.identity import Fenced
-from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint

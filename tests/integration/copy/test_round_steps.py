@@ -8,13 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from airflow_provider_dm.engine.errors import InvariantBroken
-from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.copy_progress import (
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
     advance_chunk,
     forget_chunks,
@@ -22,12 +17,12 @@ from airflow_provider_dm.engine.target.copy_progress import (
     load_chunk,
     load_chunks,
 )
-from airflow_provider_dm.engine.target.frontier import Act, Step, move
-from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
-from airflow_provider_dm.engine.target.session import close_target, run_transaction
-from airflow_provider_dm.engine.target.subtask import (
+from airflow_provider_dm.engine.downstream.frontier import Act, Step, move
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
+from airflow_provider_dm.engine.downstream.session import close_target, run_transaction
+from airflow_provider_dm.engine.downstream.subtask import (
     BUCKETS,
     UNIT_LOAD,
     UNIT_SYNC,
@@ -35,6 +30,11 @@ from airflow_provider_dm.engine.target.subtask import (
     complete_load,
     read_subtask,
 )
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server
 from tests.integration.copy.migrations import endpoint
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.errors import TargetRefused, WarningsHidden
 from airflow_provider_dm.engine.mysql.pinned import SessionConflict
-from airflow_provider_dm.engine.target.errors import TargetRefused, WarningsHidden
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences

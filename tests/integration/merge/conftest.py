@@ -18,6 +18,9 @@ from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.copy import rounds
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Finished, Outcome
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.rounds import close_round
+from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -34,9 +37,6 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.rounds import close_round
-from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from testbed.equality import Report
 from tests.conftest import FreshSchema

@@ -10,6 +10,8 @@ import pytest
 
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import load_progress
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.merge import servers
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted, WrittenToMeanwhile
@@ -17,8 +19,6 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.session import run_transaction
 from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 

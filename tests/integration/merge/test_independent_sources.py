@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_of
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
 from spark_apps.app import App, Outcome
 from spark_apps.incremental_sync import work
 from tests.chaos.plain_sync import PlainApp

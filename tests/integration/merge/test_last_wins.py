@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Wave
-from airflow_provider_dm.engine.target.frontier import Act
 from tests.chaos.colliding import play
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.sharding import PESSIMISTIC

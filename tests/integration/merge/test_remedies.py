@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.removal import SharedProgress, remove_progress
 from airflow_provider_dm.engine.sync.start.opening import ShardLeftOut
-from airflow_provider_dm.engine.target.removal import SharedProgress, remove_progress
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import Shops

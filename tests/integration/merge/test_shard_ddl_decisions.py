@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.ddl_execution import end_earlier_ddl
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.shard_groups import ddl_lane
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -12,9 +15,6 @@ from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, Phase, ShardDdlConflict, ShardDdlRunWithoutSource
 from airflow_provider_dm.engine.sync.shard_ddl import shards
 from airflow_provider_dm.engine.sync.shard_ddl.shards import ShardDdlRefused
-from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.shard_groups import ddl_lane
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
 from airflow_provider_dm.launch.ddl_state import Differs, ddl_state_in
 from tests.integration.merge.conftest import Shops

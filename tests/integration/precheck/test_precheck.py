@@ -10,6 +10,11 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask, note_location
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
@@ -17,11 +22,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask, note_location
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 

@@ -17,17 +17,17 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, schema_of
 from airflow_provider_dm.engine.audit.pieces import RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, put_table_schemas
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, put_table_schemas
 from spark_apps.relay_source import OptionRefused, RelaySource, TableUndefined
 from spark_apps.runner import SparkRunner
 from testbed import Server

@@ -16,6 +16,11 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import close_target, execute, target_connection
+from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -33,11 +38,6 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.write import apply
-from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import close_target, execute, target_connection
-from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.far_away import port_to

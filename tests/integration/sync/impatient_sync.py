@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
-from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.downstream.session import run_transaction
 
 SECONDS: Final = 5.0
 APP: Final = "incremental_sync"

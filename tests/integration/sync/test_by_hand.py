@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_dm.engine.downstream import ddl_execution
+from airflow_provider_dm.engine.downstream.schema_by_hand import change_definition, definition_of
 from airflow_provider_dm.engine.meta.model import Holder, Operator, OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.target import ddl_execution
-from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.errors import ComputedDiffers
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.target.errors import ComputedDiffers
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit, rows_of
 from tests.integration.sync.test_sync import SMALL

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.copy.page import PageReader
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -20,7 +21,6 @@ from airflow_provider_dm.engine.reading.text_rows import Cells
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter, Part, coverages
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint

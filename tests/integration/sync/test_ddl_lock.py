@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import pymysql
 import pytest
 
+from airflow_provider_dm.engine.downstream import ddl_execution
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.ddl_execution import DdlUnderWay, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.downstream.ddl_journal import note_intent
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import close_target, fresh_target, run_transaction
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target import ddl_execution
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.ddl_execution import DdlUnderWay, TargetDdl, execute_ddl
-from airflow_provider_dm.engine.target.ddl_journal import note_intent
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import close_target, fresh_target, run_transaction
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint

@@ -12,6 +12,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.downstream import removal
+from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.downstream.removal import remove_progress
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import SubtaskMissing, begin_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Stage
@@ -22,12 +28,6 @@ from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import begin
-from airflow_provider_dm.engine.target import removal
-from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
-from airflow_provider_dm.engine.target.removal import remove_progress
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import SubtaskMissing, begin_subtask
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of

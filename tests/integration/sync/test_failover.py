@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.applied import HistoryDiverged
 from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
+from airflow_provider_dm.engine.downstream.session import close_target
 from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -24,7 +25,6 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.locations import RelayMadeAnew
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.binlog.walking import end_xa

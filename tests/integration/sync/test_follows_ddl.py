@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
-from airflow_provider_dm.engine.target.ddl_execution import DdlRefused
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit, rows_of
 
@@ -247,8 +247,8 @@ class _Death(BaseException):
 
 
 def _dies(kit: SyncKit, monkeypatch: pytest.MonkeyPatch, name: str, *, before: bool) -> bool:
+    from airflow_provider_dm.engine.downstream import ddl_execution
     from airflow_provider_dm.engine.sync import following
-    from airflow_provider_dm.engine.target import ddl_execution
 
     module = ddl_execution if hasattr(ddl_execution, name) else following
     real = getattr(module, name)

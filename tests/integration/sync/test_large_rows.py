@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_dm.engine.target.errors import RowTooLarge
+from airflow_provider_dm.engine.downstream.errors import RowTooLarge
 from tests.integration.sync.conftest import SyncKit
 
 LIMIT = 256 << 10

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.schema.catalogue import NamesAreOne
-from airflow_provider_dm.engine.target.schema_by_hand import definition_at
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, differences

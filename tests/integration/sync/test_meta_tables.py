@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_dm.engine.target.meta_definitions import TABLES
-from airflow_provider_dm.engine.target.meta_tables import VERSION, MetaTablesOfAnotherRelease, ensure_meta_tables
-from airflow_provider_dm.engine.target.session import close_target
+from airflow_provider_dm.engine.downstream.meta_definitions import TABLES
+from airflow_provider_dm.engine.downstream.meta_tables import VERSION, MetaTablesOfAnotherRelease, ensure_meta_tables
+from airflow_provider_dm.engine.downstream.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Statement, Verb
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Statement, Verb
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
 MODES: dict[str, dict[str, Any]] = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.target.ddl_execution import DdlRefused
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit
 from tests.integration.sync.test_follows_ddl import begin, check_equal

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import SyncKit, random_transactions
 

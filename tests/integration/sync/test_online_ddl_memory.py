@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.downstream.online_ddl_memory import load, save
+from airflow_provider_dm.engine.downstream.session import close_target, run_transaction, target_connection
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.online_ddl_memory import load, save
-from airflow_provider_dm.engine.target.session import close_target, run_transaction, target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint

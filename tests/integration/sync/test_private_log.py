@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.write import apply
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.binlog.walking import end_xa

@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
+from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -20,10 +24,6 @@ from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.claim import claim_generation, current_generation
-from airflow_provider_dm.engine.target.errors import TargetUnreachable
-from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
-from airflow_provider_dm.engine.target.session import target_connection
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.app_process import until as app_until
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of

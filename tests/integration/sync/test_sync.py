@@ -8,6 +8,11 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -22,11 +27,6 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.opening import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.sync.write import apply
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.identity import Fence, Fenced
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Statement
 from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 
 WGS_84 = (

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
+from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared, read_prepared
+from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.sync import prepared as module
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.target.prepared_xa import forget_ended, note_prepared, read_prepared
-from airflow_provider_dm.engine.target.session import target_connection
 from tests.integration.binlog.walking import end_xa
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 from tests.integration.sync.tail_kit import wait_for

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.downstream.subtask import Subtask
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
@@ -16,7 +17,6 @@ from airflow_provider_dm.engine.sync.log.locations import (
     location_at,
     numbered,
 )
-from airflow_provider_dm.engine.target.subtask import Subtask
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])

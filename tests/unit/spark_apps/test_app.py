@@ -12,10 +12,10 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, result_in
-from airflow_provider_dm.engine.target.errors import TargetUnreachable
 from spark_apps.app import App, Outcome, _finish, main
 
 NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")

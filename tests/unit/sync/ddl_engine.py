@@ -24,6 +24,8 @@ from airflow_provider_dm.engine.ddl.resolve import Context
 from airflow_provider_dm.engine.ddl.statements import Spec, TableDefinition
 from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.downstream import ddl_execution, session, table_schema
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -32,8 +34,6 @@ from airflow_provider_dm.engine.sync.ddl import by_hand, definitions
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start import opening as start
-from airflow_provider_dm.engine.target import ddl_execution, session, table_schema
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from tests.unit.sync.ddl_changes import MERGED
 from tests.unit.sync.ddl_history import SCHEMA, TASK
 from tests.unit.sync.ddl_ways import MODES

@@ -26,11 +26,11 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.statements import Dialect, Verb
+from airflow_provider_dm.engine.downstream.statements import Statement as RowStatement
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.statements import Dialect, Verb
-from airflow_provider_dm.engine.target.statements import Statement as RowStatement
 from tests.unit.sync.ddl_tables import Row, Tables
 from tests.unit.sync.sqlite_target import META, META_TABLES
 

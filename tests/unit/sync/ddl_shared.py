@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
+from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.merge.collision import Holder, Values, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access
@@ -22,11 +27,6 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.contested_row import ContestedRow
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import HeldShard
-from airflow_provider_dm.engine.target.subtask import read_subtask
-from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 from tests.unit.sync.ddl_history import History, place_of
 from tests.unit.sync.ddl_ways import Way
 

@@ -16,6 +16,11 @@ from typing import Any, Final, Protocol
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.safe_mode_window import Window, load_window
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import note_location, read_subtask
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -39,11 +44,6 @@ from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import Writing, spreads
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier
-from airflow_provider_dm.engine.target.safe_mode_window import Window, load_window
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of
 

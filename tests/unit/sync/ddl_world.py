@@ -26,6 +26,14 @@ from greenlet import getcurrent, greenlet
 
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
+from airflow_provider_dm.engine.downstream import session
+from airflow_provider_dm.engine.downstream.claim import claim_generation
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.statements import Dialect
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
+from airflow_provider_dm.engine.downstream.table_definitions import Definitions, begin_definitions
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
@@ -39,14 +47,6 @@ from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target import session
-from airflow_provider_dm.engine.target.claim import claim_generation
-from airflow_provider_dm.engine.target.contested_row import RowOwner
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.statements import Dialect
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
-from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
-from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.ddl_changes import MERGED, is_shard
 from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
 from tests.unit.sync.ddl_filling import Filling

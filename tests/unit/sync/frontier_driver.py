@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_dm.engine.downstream.frontier import read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask, read_subtask
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.frontier import read_whole_frontier
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.frontier_epochs import BUCKETS, Epochs
 from tests.unit.sync.frontier_surroundings import TASK, Surroundings, place_of
 from tests.unit.sync.histories import TARGETS, Logged, Place
@@ -67,7 +67,7 @@ class Driver:
             self._claim()
 
     def _claim(self) -> None:
-        """Claim as target/claim.py does, but for its connections."""
+        """Claim as downstream/claim.py does, but for its connections."""
         self.generation += 1
         database = self.world.database.sqlite
         if self.generation == 1:

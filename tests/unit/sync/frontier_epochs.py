@@ -9,6 +9,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.subtask import note_location, read_subtask
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -23,10 +27,6 @@ from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import spreads
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier
-from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 from tests.unit.sync.frontier_surroundings import key_of, place_of
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.sqlite_target import META, Died

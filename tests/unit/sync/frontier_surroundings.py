@@ -6,22 +6,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
+from airflow_provider_dm.engine.downstream.subtask import (
+    read_subtask,
+)
+from airflow_provider_dm.engine.downstream.table_schema import (
+    Feeder,
+    load_feeders,
+)
 from airflow_provider_dm.engine.merge.collision import Holder, Values, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.shard_groups import HeldShard
-from airflow_provider_dm.engine.target.subtask import (
-    read_subtask,
-)
-from airflow_provider_dm.engine.target.table_schema import (
-    Feeder,
-    load_feeders,
-)
 from tests.unit.sync.histories import TARGETS, Place
 from tests.unit.sync.sqlite_target import META
 

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
-from airflow_provider_dm.engine.target.statements import Verb, write_rows
 from tests.unit.sync.frontier_driver import Driver
 from tests.unit.sync.histories import TARGETS, History, Layout
 from tests.unit.sync.sqlite_target import Database, Died, Moment

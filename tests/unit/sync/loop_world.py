@@ -18,6 +18,9 @@ from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl.statements import Statement
+from airflow_provider_dm.engine.downstream.frontier import read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.servers import Servers
@@ -50,9 +53,6 @@ from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from airflow_provider_dm.engine.target.frontier import read_whole_frontier
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.sqlite_target import META, Database
 

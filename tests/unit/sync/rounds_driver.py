@@ -11,6 +11,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.downstream.copy_progress import (
+    ChunkProgress,
+    add_chunks,
+    forget_chunks,
+    insert_chunks,
+    load_chunks,
+    rename_chunks,
+)
+from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier, whole_transaction
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
+from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, begin_subtask, complete_load
+from airflow_provider_dm.engine.downstream.table_schema import (
+    TableSchema,
+    load_table_schemas,
+    save_table_schemas,
+)
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -33,23 +50,6 @@ from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
-from airflow_provider_dm.engine.target.copy_progress import (
-    ChunkProgress,
-    add_chunks,
-    forget_chunks,
-    insert_chunks,
-    load_chunks,
-    rename_chunks,
-)
-from airflow_provider_dm.engine.target.frontier import Step, extent, read_whole_frontier, whole_transaction
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.rounds import Round, close_round, open_round
-from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, begin_subtask, complete_load
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    load_table_schemas,
-    save_table_schemas,
-)
 from tests.unit.sync.frontier_surroundings import key_of, place_of
 from tests.unit.sync.rounds_history import MERGED, NUMBERS, TEXT, Ddl, Source, Transaction, target_of
 from tests.unit.sync.rounds_reader import Reader
@@ -175,7 +175,7 @@ class Driver:
             yield
 
     def _claim(self) -> None:
-        """Claim as target/claim.py does, but for its connections."""
+        """Claim as downstream/claim.py does, but for its connections."""
         self.generation += 1
         database = self.world.database.sqlite
         if self.generation == 1:

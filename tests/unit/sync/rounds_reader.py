@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk, load_chunk
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
-from airflow_provider_dm.engine.target.contested_row import RowOwner, contested_keys
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.statements import Verb, write_rows
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from tests.unit.sync.rounds_history import MERGED, is_shard, ordered
 from tests.unit.sync.sqlite_target import META
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from airflow_provider_dm.engine.downstream.row_key import decode_row
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.row_key import decode_row
 from tests.unit.sync.rounds_history import MERGED, Held, State, ordered
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
 

@@ -15,10 +15,10 @@ from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.statements import Dialect, Statement, Verb
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.statements import Dialect, Statement, Verb
 from tests.unit.sync.histories import TARGETS, Rows
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ META_TABLES = {
     "dm_contested_row": """id INTEGER PRIMARY KEY, task, source, table_schema, table_name, target_schema, target_name,
         row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
 }
-"""As in target/meta_definitions.py; SQLite needs no types."""
+"""As in downstream/meta_definitions.py; SQLite needs no types."""
 TABLES: Final = (*(f'shop."{one.name.table}"' for one in TARGETS), *(f"{META}.{name}" for name in META_TABLES))
 
 

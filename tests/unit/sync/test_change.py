@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -26,7 +27,6 @@ from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 RULES = SubtaskRules(
     BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta"), Router((), ())

@@ -2,6 +2,13 @@
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.dm_checkpoint import (
+    CheckpointUnusable,
+    DmCheckpoint,
+    Point,
+    TablePoint,
+    checkpoint_of,
+)
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -10,13 +17,6 @@ from airflow_provider_dm.engine.shard.group import Group, Item, Member, Piece, R
 from airflow_provider_dm.engine.sync.checkpoint import Points
 from airflow_provider_dm.engine.sync.start.dm_import import DmStart, source_name
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead
-from airflow_provider_dm.engine.target.dm_checkpoint import (
-    CheckpointUnusable,
-    DmCheckpoint,
-    Point,
-    TablePoint,
-    checkpoint_of,
-)
 
 SHARD, OTHER = TableName("shop", "t1"), TableName("shop", "t2")
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow, RowOwner, contest
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.row_key import row_key
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import Holder, RowsCollide, Values
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests, RowBehindHeldOne
@@ -16,12 +22,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Item, Member
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, RowOwner, contest
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.shard_groups import HeldShard
-from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Layout, Place
 from tests.unit.sync.sqlite_target import META, Database
 

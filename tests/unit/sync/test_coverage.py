@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.config.rule_models import FilterRule
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.reading.keyset import write_key
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
@@ -24,8 +26,6 @@ from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, RULES, fold, plan_of, table
 from tests.unit.sync.test_inserts import ONE, TABLES, log_of
 

@@ -15,6 +15,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.ddl import target_statements
+from airflow_provider_dm.engine.downstream import ddl_execution, frontier
+from airflow_provider_dm.engine.downstream.ddl_journal import note_intent, read_entries
+from airflow_provider_dm.engine.downstream.frontier import Act, Step
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
+from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync import following
@@ -25,12 +31,6 @@ from airflow_provider_dm.engine.sync.safe_mode import overwriting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.write import causality, dependence
-from airflow_provider_dm.engine.target import ddl_execution, frontier
-from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
-from airflow_provider_dm.engine.target.frontier import Act, Step
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.meta_rows import MetaRows
-from airflow_provider_dm.engine.target.session import run_transaction
 from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_sync import Quirks

@@ -8,6 +8,9 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.downstream.errors import TargetBusy, TargetDenied
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.identity import Fenced
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
@@ -18,9 +21,6 @@ from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, Task
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter, _batches
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.writing import Writing, most_held
-from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.identity import Fenced
 from tests.unit.sync.loop_world import PLAN
 
 WARM = EpochSize(warm=True)

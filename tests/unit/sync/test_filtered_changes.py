@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.config.rule_models import FilterRule
+from airflow_provider_dm.engine.downstream.statements import Dialect, Literals, Statement
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -29,8 +31,6 @@ from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.dependence import Kind
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder, runs
-from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table
 
 UNIQUE = table("item", ("id", "v"), PRIMARY, Index("v", ("v",), prefixes=(None,)))

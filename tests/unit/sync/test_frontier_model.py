@@ -1,6 +1,7 @@
 """The exactly-once protocol survives what can happen, and each of its rules is needed.
 
-The protocol is the engine's own code (target/frontier.py, sync/write/apply.py, …) in the world of frontier_world.py."""
+The protocol is the engine's own code (downstream/frontier.py, sync/write/apply.py, …) in the world of
+frontier_world.py."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream import contested_row, frontier
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge import settling
 from airflow_provider_dm.engine.merge.collision import RowsCollide
@@ -19,7 +21,6 @@ from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.write import apply, causality, dependence, transactional
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
-from airflow_provider_dm.engine.target import contested_row, frontier
 from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, MODES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died

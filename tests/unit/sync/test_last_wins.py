@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contest
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.row_key import row_key
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests as contests_module
 from airflow_provider_dm.engine.merge.contests import Contests
@@ -27,11 +32,6 @@ from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import spreads
-from airflow_provider_dm.engine.target.contested_row import RowOwner, contest
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
-from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.loop_world import BUCKETS, FENCE, LO, RULES, Around
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment

@@ -10,6 +10,8 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Planned, UpToDate
+from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, IN_FRONT
+from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState
@@ -24,8 +26,6 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, IN_FRONT
-from airflow_provider_dm.engine.target.subtask import read_subtask
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META

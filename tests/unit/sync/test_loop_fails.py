@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetBusy, TargetDenied
+from airflow_provider_dm.engine.downstream.identity import Fenced, SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
@@ -16,9 +19,6 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from airflow_provider_dm.engine.sync.write.transactional import CutOtherwise
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
-from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.errors import TargetUnreachable
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -18,7 +19,6 @@ from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.errors import TargetUnreachable
 from tests.unit.sync.loop_world import FENCE, NOWHERE
 
 LOST = TargetUnreachable("target", "gone")

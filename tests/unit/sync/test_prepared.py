@@ -6,10 +6,10 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
+from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared, restore_prepared
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
 from airflow_provider_dm.engine.sync.standing import Standing
-from airflow_provider_dm.engine.target.identity import Fence, Fenced
-from airflow_provider_dm.engine.target.prepared_xa import read_prepared, restore_prepared
 from tests.unit.sync.loop_world import FENCE, LO, World, epoch
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.downstream.errors import TargetBusy, TargetUnreachable
+from airflow_provider_dm.engine.downstream.identity import Fenced
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
 from airflow_provider_dm.engine.sync.log.fallback import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, Life, passes
-from airflow_provider_dm.engine.target.errors import TargetBusy, TargetUnreachable
-from airflow_provider_dm.engine.target.identity import Fenced
 
 PLAIN = CheckerConfig(backoff_jitter=False)
 DEAD, WELL = Life(seconds=0.1, worked=False), Life(seconds=10.0, worked=True)

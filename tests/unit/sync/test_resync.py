@@ -11,6 +11,10 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
+from airflow_provider_dm.engine.downstream.errors import TargetDenied
+from airflow_provider_dm.engine.downstream.frontier import begin_frontier
+from airflow_provider_dm.engine.downstream.shard_groups import read_groups
+from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -20,10 +24,6 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane
 from airflow_provider_dm.engine.sync.start.opening import PlanChanged
-from airflow_provider_dm.engine.target.errors import TargetDenied
-from airflow_provider_dm.engine.target.frontier import begin_frontier
-from airflow_provider_dm.engine.target.shard_groups import read_groups
-from airflow_provider_dm.engine.target.subtask import BUCKETS
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
 from tests.unit.sync.sqlite_target import META

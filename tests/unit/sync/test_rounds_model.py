@@ -15,6 +15,11 @@ from unittest.mock import patch
 import pytest
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
+from airflow_provider_dm.engine.downstream import rounds
+from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
+from airflow_provider_dm.engine.downstream.statements import Verb, write_rows
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
 from airflow_provider_dm.engine.reading import key_comparison
@@ -22,11 +27,6 @@ from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.ddl import chunks_behind
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.target import rounds
-from airflow_provider_dm.engine.target.copy_progress import CHUNKS
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.meta_rows import MetaRows
-from airflow_provider_dm.engine.target.statements import Verb, write_rows
 from tests.unit.sync import rounds_driver, rounds_reader
 from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
 

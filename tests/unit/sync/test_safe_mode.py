@@ -11,6 +11,10 @@ import pytest
 from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.safe_mode_window import Window, begin_window, load_window
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -29,10 +33,6 @@ from airflow_provider_dm.engine.sync.safe_mode.states import (
 from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.safe_mode_window import Window, begin_window, load_window
-from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.binlog.building import Log, order
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, LO, PLAN, World, ddl, epoch

@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, Filt
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -30,7 +31,6 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     Surroundings,
     ValuesDiffer,
 )
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 MYSQL = Server(Flavour.MYSQL, (9, 7, 0))
 MARIADB = Server(Flavour.MARIADB, (10, 11, 0))

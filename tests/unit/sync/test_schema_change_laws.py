@@ -29,6 +29,8 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameTables,
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -37,8 +39,6 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.schema_change import change_of
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.integration.ddl.random_ddl import RandomDdl
 
 SERVERS = {Flavour.MYSQL: Server(Flavour.MYSQL, (9, 7, 0)), Flavour.MARIADB: Server(Flavour.MARIADB, (11, 8, 0))}

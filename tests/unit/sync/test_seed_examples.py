@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.statements import Statement
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.statements import Statement
 from tests.unit.sync.histories import Logged
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database

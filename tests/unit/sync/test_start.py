@@ -7,6 +7,12 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, TablePattern
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contest
+from airflow_provider_dm.engine.downstream.frontier import FrontierRow
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.row_key import row_key
+from airflow_provider_dm.engine.downstream.subtask import HASH_VERSION, UNIT_SYNC, Subtask
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -27,12 +33,6 @@ from airflow_provider_dm.engine.sync.start.opening import (
     plan_to_begin_with,
     shared_targets,
 )
-from airflow_provider_dm.engine.target.contested_row import RowOwner, contest
-from airflow_provider_dm.engine.target.frontier import FrontierRow
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.row_key import row_key
-from airflow_provider_dm.engine.target.subtask import HASH_VERSION, UNIT_SYNC, Subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.sqlite_target import META, Database
 

@@ -13,6 +13,10 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.downstream.errors import TargetRefused
+from airflow_provider_dm.engine.downstream.frontier import FrontierRow, Step, common_position
+from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef, TargetWentBack
+from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
@@ -27,10 +31,6 @@ from airflow_provider_dm.engine.sync.write.transactional import (
     Unit,
     units_of,
 )
-from airflow_provider_dm.engine.target.errors import TargetRefused
-from airflow_provider_dm.engine.target.frontier import FrontierRow, Step, common_position
-from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef, TargetWentBack
-from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 

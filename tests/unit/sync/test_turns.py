@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
@@ -22,7 +23,6 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
 from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob
-from airflow_provider_dm.engine.target.frontier import Act
 from tests.unit.sync.test_change import NOWHERE, PRIMARY, Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"

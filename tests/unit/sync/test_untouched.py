@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.downstream.ddl_journal import IN_FRONT, Entry
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.following import untouched
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.target.ddl_journal import IN_FRONT, Entry
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import PLAN
 

@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.collision import Collides, Holder, Values, Verdict, verdict_on
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.contested_row import ContestedRow
-from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Layout, Place
 
 TARGET: Final = TARGETS[1]

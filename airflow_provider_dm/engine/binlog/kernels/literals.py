@@ -127,7 +127,7 @@ def _write_literal(style: int, name: int, name_size: int, source: int, size: int
     if style == _HEX:
         return _write_hexadecimal(source, size, out)
     if style == _ENUM:
-        # Index 0 is for a statement of its own (target/statements.py).
+        # Index 0 is for a statement of its own (downstream/statements.py).
         return -1 if size == 1 and load1(source) == _INVALID_MEMBER else _write_text(source, size, out)
     if style == _BITS:
         return write_unsigned(big(source, size), out)

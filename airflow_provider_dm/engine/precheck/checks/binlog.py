@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_provider_dm.engine.downstream.subtask import noted_place
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import query, text
@@ -11,7 +12,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.facts import SourceFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
 from airflow_provider_dm.engine.relay.held_start import start_without_effect
-from airflow_provider_dm.engine.target.subtask import noted_place
 
 
 def check_enabled(facts: SourceFacts) -> Findings:

@@ -9,6 +9,7 @@ from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.downstream.keyless import KeyDemanded, check_keyless
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -24,7 +25,6 @@ from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, names_fold, stored_names
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
 
 _ALTERED_SINCE: Final = (
     "If the source's table was altered since the start (`meta`), leave the target's table as it was at the start: the "

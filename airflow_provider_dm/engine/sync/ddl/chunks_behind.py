@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import INTEGERS, KeyOrder
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, Coverage, coverages
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 
 
 @dataclass(frozen=True)

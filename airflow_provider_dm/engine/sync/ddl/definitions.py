@@ -12,6 +12,17 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.table_definitions import (
+    Definition,
+    explicit_sql,
+    load_definitions,
+    load_schema_collations,
+    load_views,
+    save_definitions,
+)
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas, put_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -20,17 +31,6 @@ from airflow_provider_dm.engine.sync.coverage import Part, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_behind import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.table_definitions import (
-    Definition,
-    explicit_sql,
-    load_definitions,
-    load_schema_collations,
-    load_views,
-    save_definitions,
-)
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, put_table_schemas
 
 log = logging.getLogger(__name__)
 

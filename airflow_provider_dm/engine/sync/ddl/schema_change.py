@@ -66,6 +66,8 @@ from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed, need_of_create
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
@@ -92,8 +94,6 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     SubtaskTables,
     Surroundings,
 )
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:

@@ -9,13 +9,13 @@ from typing import ClassVar
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.zones import NO_ZONE, ZoneNeed
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOOD, OF_DEFINITION, OF_VALUES
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
 class CannotFollow(Exception):

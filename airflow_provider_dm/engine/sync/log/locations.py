@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
+from airflow_provider_dm.engine.downstream.subtask import Subtask
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, server_info
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.target.subtask import Subtask
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.downstream.ddl_journal import statements_under_way
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.sync.log.locations import location_at
-from airflow_provider_dm.engine.target.ddl_journal import statements_under_way
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 
 def read_open_places(

@@ -2,7 +2,7 @@
 
 A bucket is xxhash64 of the table's name and the key forms of its hashed columns (`plan.TargetPart`), modulo the number
 of buckets. Each value is preceded by its place in the key and its length, so that ("a", "bc") and ("ab", "c") differ.
-The hash is part of what dm_frontier means: it changes only together with HASH_VERSION in target/subtask.py.
+The hash is part of what dm_frontier means: it changes only together with HASH_VERSION in downstream/subtask.py.
 """
 
 from __future__ import annotations

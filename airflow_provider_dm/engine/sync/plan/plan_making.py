@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import check_same_columns, map_table, value_signature
@@ -19,7 +20,6 @@ from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, Coverage
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart, target_part
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 
 class TargetTableMissing(DmError):

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.downstream.frontier import Transactions
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.safe_mode_window import Window, note_window
+from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import (
@@ -18,10 +22,6 @@ from airflow_provider_dm.engine.sync.safe_mode.states import (
     Why,
     state_at,
 )
-from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.safe_mode_window import Window, note_window
-from airflow_provider_dm.engine.target.table_schema import Feeder
 
 log = logging.getLogger(__name__)
 

@@ -32,6 +32,15 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from airflow_provider_dm.engine.downstream.contested_row import (
+    ContestedRow,
+    forget_without_image,
+    lock_rows,
+    oldest_rows,
+    remove_rows,
+)
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
@@ -42,15 +51,6 @@ from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_ta
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision, OverWrites
-from airflow_provider_dm.engine.target.contested_row import (
-    ContestedRow,
-    forget_without_image,
-    lock_rows,
-    oldest_rows,
-    remove_rows,
-)
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
 ROWS_OF_A_TRANSACTION: Final = 100
 

@@ -31,20 +31,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.statements import (
+    Literals,
+    Statement,
+    Verb,
+    delete_holders,
+)
+from airflow_provider_dm.engine.downstream.table_schema import load_feeders
 from airflow_provider_dm.engine.merge.overwritable import has_own_columns
 from airflow_provider_dm.engine.merge.writer import Access, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.statements import (
-    Literals,
-    Statement,
-    Verb,
-    delete_holders,
-)
-from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.downstream.safe_mode_window import Window
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
-from airflow_provider_dm.engine.target.safe_mode_window import Window
 
 
 class Why(StrEnum):

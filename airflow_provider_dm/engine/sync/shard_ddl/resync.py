@@ -27,6 +27,12 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.downstream.frontier import extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import note_resync
+from airflow_provider_dm.engine.downstream.subtask import Subtask, read_subtask
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -48,12 +54,6 @@ from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.frontier import extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import note_resync
-from airflow_provider_dm.engine.target.subtask import Subtask, read_subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
 

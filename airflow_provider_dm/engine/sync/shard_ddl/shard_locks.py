@@ -12,6 +12,12 @@ from typing import Any, TypeAlias
 
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import AlterTable, ChangeColumn, SetDefault
+from airflow_provider_dm.engine.downstream.contested_row import waiting
+from airflow_provider_dm.engine.downstream.ddl_execution import sql_mode_of
+from airflow_provider_dm.engine.downstream.session import target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import decided_ddls, held_shards, read_groups
+from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
+from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -22,12 +28,6 @@ from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.ddl_execution import sql_mode_of
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.shard_groups import decided_ddls, held_shards, read_groups
-from airflow_provider_dm.engine.target.subtask import begun_subtasks
-from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 

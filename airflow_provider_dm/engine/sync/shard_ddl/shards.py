@@ -34,6 +34,23 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
+from airflow_provider_dm.engine.downstream.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
+from airflow_provider_dm.engine.downstream.frontier import begin_frontier
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.left_behind import left_behind
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import (
+    ddl_lane,
+    ddl_place,
+    end_resync,
+    executed_ddls,
+    note_executed,
+    read_groups,
+    save_group,
+)
+from airflow_provider_dm.engine.downstream.subtask import note_plan
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_feeders
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -58,23 +75,6 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, Sch
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
-from airflow_provider_dm.engine.target.frontier import begin_frontier
-from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.left_behind import left_behind
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import (
-    ddl_lane,
-    ddl_place,
-    end_resync,
-    executed_ddls,
-    note_executed,
-    read_groups,
-    save_group,
-)
-from airflow_provider_dm.engine.target.subtask import note_plan
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders
 
 log = logging.getLogger(__name__)
 

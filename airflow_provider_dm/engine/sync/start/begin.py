@@ -28,6 +28,20 @@ from airflow_provider_dm.engine.binlog.planned import Planned
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
+from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
+from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
+from airflow_provider_dm.engine.downstream.dm_checkpoint import read_checkpoint, to_take_over
+from airflow_provider_dm.engine.downstream.frontier import FrontierRow, extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
+from airflow_provider_dm.engine.downstream.table_definitions import (
+    Definition,
+    Definitions,
+    begin_definitions,
+    load_definitions,
+)
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -55,20 +69,6 @@ from airflow_provider_dm.engine.sync.start.past import (
     read_log,
     tables_of_target,
 )
-from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
-from airflow_provider_dm.engine.target.frontier import FrontierRow, extent, read_whole_frontier
-from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_definitions import (
-    Definition,
-    Definitions,
-    begin_definitions,
-    load_definitions,
-)
-from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Taking over a task of DM: the start of a subtask by DM's checkpoint (target/dm_checkpoint.py).
+"""Taking over a task of DM: the start of a subtask by DM's checkpoint (downstream/dm_checkpoint.py).
 
     global point          the location from which the log is read. Position and GTID set have to agree; with
                           `enable-gtid` the set counts, and is used to find the location in another server's files
@@ -24,6 +24,14 @@ from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, TableDef
 from airflow_provider_dm.engine.ddl.table_info import NotMapped, definition_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import definition_sql
+from airflow_provider_dm.engine.downstream.dm_checkpoint import (
+    DmCheckpoint,
+    Point,
+    read_checkpoint,
+    seconds_since_written,
+)
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -35,9 +43,6 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
 from airflow_provider_dm.engine.sync.start.past import Known, Today, alike, first_statements
-from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint, seconds_since_written
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 

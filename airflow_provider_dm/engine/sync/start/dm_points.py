@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_provider_dm.engine.downstream.dm_checkpoint import DmCheckpoint, Point
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.places import find_place
-from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point
 
 
 def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:

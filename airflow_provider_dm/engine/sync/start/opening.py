@@ -15,6 +15,31 @@ from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
+from airflow_provider_dm.engine.downstream.contested_row import waiting
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.downstream.frontier import FrontierRow, extent, read_whole_frontier
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.prepared_xa import restore_prepared
+from airflow_provider_dm.engine.downstream.safe_mode_window import load_window
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.shard_groups import held_tables, read_groups
+from airflow_provider_dm.engine.downstream.subtask import (
+    HASH_VERSION,
+    UNIT_LOAD,
+    UNIT_SYNC,
+    Subtask,
+    SubtaskMissing,
+    note_plan,
+    read_subtask,
+)
+from airflow_provider_dm.engine.downstream.table_schema import (
+    TableSchema,
+    forget_table_schemas,
+    load_feeders,
+    load_table_schemas,
+)
+from airflow_provider_dm.engine.downstream.weights import read_folds
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -40,31 +65,6 @@ from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
-from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
-from airflow_provider_dm.engine.target.frontier import FrontierRow, extent, read_whole_frontier
-from airflow_provider_dm.engine.target.identity import SubtaskRef
-from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
-from airflow_provider_dm.engine.target.safe_mode_window import load_window
-from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.shard_groups import held_tables, read_groups
-from airflow_provider_dm.engine.target.subtask import (
-    HASH_VERSION,
-    UNIT_LOAD,
-    UNIT_SYNC,
-    Subtask,
-    SubtaskMissing,
-    note_plan,
-    read_subtask,
-)
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    forget_table_schemas,
-    load_feeders,
-    load_table_schemas,
-)
-from airflow_provider_dm.engine.target.weights import read_folds
 
 log = logging.getLogger(__name__)
 

@@ -34,6 +34,8 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.stored_names import as_stored, stored_name
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import create_table_sql
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
+from airflow_provider_dm.engine.downstream.table_definitions import explicit_sql
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -52,8 +54,6 @@ from airflow_provider_dm.engine.sync.start.before_ddl import (
     key_names,
     row_form,
 )
-from airflow_provider_dm.engine.target.schema_by_hand import definition_at
-from airflow_provider_dm.engine.target.table_definitions import explicit_sql
 
 
 class PastUnknown(DmError):

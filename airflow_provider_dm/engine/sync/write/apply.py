@@ -1,6 +1,6 @@
 """One wave of an epoch onto the target: batches of buckets, each one transaction behind the frontier.
 
-The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
+The transaction's first statement is the frontier's (downstream/frontier.py); then, per table, deletes before writes. In
 exact mode every count is verified: a missing row means that another program writes to the target or that the log does
 not belong to it, and stops the task instead of being overwritten. Merged tables have their own ways of writing
 (merged.py), and so have rows that may collide (sync/safe_mode/overwriting.py).
@@ -15,6 +15,20 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, RowStatementError
+from airflow_provider_dm.engine.downstream.frontier import Act, Step, Transactions, fenced_transaction
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.statements import (
+    UNKNOWN,
+    Literals,
+    Statement,
+    Verb,
+    count_rows,
+    delete_image,
+    delete_rows,
+    in_pieces,
+)
+from airflow_provider_dm.engine.downstream.tuples import write_cells, write_values
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import target_access
@@ -31,20 +45,6 @@ from airflow_provider_dm.engine.sync.write.compactor import Image
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.write.inserts import Inserts
 from airflow_provider_dm.engine.sync.write.merged import Check, MergedWrites, OwnerWork
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget, RowStatementError
-from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.statements import (
-    UNKNOWN,
-    Literals,
-    Statement,
-    Verb,
-    count_rows,
-    delete_image,
-    delete_rows,
-    in_pieces,
-)
-from airflow_provider_dm.engine.target.tuples import write_cells, write_values
 
 SMALL_BATCH: Final = 1_000
 BATCH_ROWS: Final = 20_000

@@ -15,6 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.downstream.statements import (
+    Literals,
+    Verb,
+    delete_image,
+)
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -22,11 +27,6 @@ from airflow_provider_dm.engine.sync.plan.bucket import forms_function
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.dependence import Kind
-from airflow_provider_dm.engine.target.statements import (
-    Literals,
-    Verb,
-    delete_image,
-)
 
 MOST_TOGETHER: Final = 500
 

@@ -10,6 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
+from airflow_provider_dm.engine.downstream.frontier import Step
+from airflow_provider_dm.engine.downstream.statements import (
+    Literals,
+    Statement,
+    Verb,
+    count_rows,
+    delete_rows,
+    write_rows,
+)
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access, OwnerWriter, Rows
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -17,9 +27,6 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
-from airflow_provider_dm.engine.target.contested_row import RowOwner, contested_keys
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb, count_rows, delete_rows, write_rows
 
 Check = Callable[[Statement, int], None]
 """The error for a statement that should have matched `statement.rows` rows, and the number that it matched."""

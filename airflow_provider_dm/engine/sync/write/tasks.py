@@ -21,6 +21,7 @@ from functools import partial
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
+from airflow_provider_dm.engine.downstream.frontier import Act, Step
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
@@ -35,7 +36,6 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.write.inserts import Inserting, may_stay_cells
 from airflow_provider_dm.engine.sync.write.transactional import Applied, TransactionalWriter, units_of
 from airflow_provider_dm.engine.sync.write.writing import Writing
-from airflow_provider_dm.engine.target.frontier import Act, Step
 
 
 @contextmanager

@@ -27,6 +27,8 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetRefused
+from airflow_provider_dm.engine.downstream.frontier import common_position, read_frontier, whole_transaction
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
@@ -35,8 +37,6 @@ from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, CountsDiffer, MissingRow, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
-from airflow_provider_dm.engine.target.frontier import common_position, read_frontier, whole_transaction
 
 Logged: TypeAlias = tuple[int, Row | None, Row | None]
 """A change: the index of its source table, the row before and after."""

@@ -1,0 +1,416 @@
+"""Execute each DDL statement exactly once in the target, even if the driver or the target crashes.
+
+    lock        GET_LOCK on the connection that will execute; another holder is killed
+    fence       the generation is checked while the lock is held
+    journal     the recorded entries decide what is left to do (ddl_journal.py)
+    execute     with the session variables of the source's statement
+
+A run that was replaced may still be about to send a statement, or the server may still execute one whose client is
+gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So the holder of the lock
+knows that no statement of another run is running, and that a later holder finds a newer generation and ends. For
+servers that do not show the holder of a lock (`names_lock_holders`), each connection is recorded before it requests the
+lock.
+
+If DDL is a job of the server (`ddl_jobs`), which outlives the connection and the server that accepted it, the outcome
+of a started statement is examined when no job of its tables is left.
+
+A table may already be in the state that the statement would make: a person, or another shard, has changed it before.
+Servers report this by the errors in `_ALREADY`. Then the parts of the statement are recorded and executed one by one,
+and a part that is refused with such an error counts as done; a column only if it is the same (already.py). The caller
+checks afterwards whether the table fits the source's rows.
+
+A final refusal of the target is recorded as refused: the statement had no effect, so a later change of the tables was
+made by a person to remove the cause. The same holds for an entry with other SQL than the statement's: a person has
+replaced the statement. A TRUNCATE is not visible in a table's definition: an entry of it that is not marked as done is
+executed again, which is harmless while the frontier is before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pymysql
+
+from airflow_provider_dm.engine.downstream.already import is_the_same_column
+from airflow_provider_dm.engine.downstream.ddl_journal import (
+    Entry,
+    Looks,
+    note_done,
+    note_holder,
+    note_intent,
+    read_entries,
+)
+from airflow_provider_dm.engine.downstream.errors import NOT_THERE, message_of, number_of, redacted, translate
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.keyless import check_keyless
+from airflow_provider_dm.engine.downstream.meta_rows import name_of
+from airflow_provider_dm.engine.downstream.session import (
+    fresh_target,
+    run_transaction,
+    target_connection,
+    target_dialect,
+)
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.pinning import set_all
+from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
+from airflow_provider_dm.engine.schema.catalogue import create_statement
+
+log = logging.getLogger(__name__)
+
+LOCK_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 2
+_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
+"""The object to create exists, or the object to drop does not: schema, table, column, key, partition, constraint.
+
+Not 1507, dropping a missing partition: if the target has other partitions, their rows would remain.
+"""
+_PATIENCE: Final = Setting("lock_wait_timeout", 60)
+"""Seconds that a statement waits for locks of other sessions on the table; then it is retried. The default is a year.
+"""
+_MISPLACED: Final = frozenset({1050, 1146})
+"""The new name of a RENAME exists, or its old name does not: both are possible without a rename."""
+_COLUMN_IS_THERE: Final = 1060
+_ANOTHER: Final = (
+    "the existing column of that name is different, and old rows would keep its values; rename or drop it there, "
+    "or, if it is meant to be this column, make it equal"
+)
+REFUSED: Final = "refused: "
+_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
+
+
+class DdlRefused(DmError):
+    """The target rejects a DDL statement."""
+
+    sql: str
+    number: int
+    reason: str
+
+    code = "DM-6033"
+    scope = Scope.DOWNSTREAM
+    what = "the target rejects {sql} ({number} {reason})."
+    hint = (
+        "Compare the table in the target with the source's (SHOW CREATE TABLE), remove the cause and run the task "
+        "again; or execute the change in the target in another way and run `dmctl binlog skip TASK -s SOURCE`; or "
+        'replace it: `dmctl binlog replace TASK -s SOURCE "…"`.'
+    )
+
+
+class DdlLocked(DmError):
+    """Another connection to the target holds the lock for this subtask's DDL and does not end."""
+
+    task: str
+    source: str
+    connection: int
+
+    code = "DM-6034"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = (
+        "task {task}, source {source}: connection {connection} of an earlier run is still altering a table in the "
+        "target."
+    )
+    hint = "Nothing is lost, and it is retried; KILL that connection if it hangs."
+
+
+class DdlUnderWay(DmError):
+    """The target still executes a DDL statement of an earlier run, as a job."""
+
+    table: str
+    job: int
+    kind: str
+    state: str
+    rows: int
+
+    code = "DM-6039"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "the target still executes {kind} on {table} of an earlier run: job {job} is {state}, {rows} rows done."
+    hint = (
+        "Nothing is lost, and the task waits; see `ADMIN SHOW DDL JOBS` in the target. If it is paused there, resume "
+        "it (`ADMIN RESUME DDL JOBS {job}`)."
+    )
+
+
+@dataclass(frozen=True)
+class TargetDdl:
+    """One statement for the target. `tables`: the target's tables that it changes.
+
+    `parts`: the same as several statements, each of which does one thing; only itself if it cannot be divided.
+    `keyless`: it creates a table without a primary key. `alike`: the text without what only some servers write, equal
+    for equal changes; empty: not compared. `divisible`: False if no order of its parts has the same effect. `renames`:
+    renamed tables, (old, new) in this order. `new`: what it creates, as (table, column) or (table, "").
+    """
+
+    sql: str
+    tables: tuple[TableName, ...]
+    parts: tuple[str, ...] = ()
+    keyless: bool = False
+    alike: str = ""
+    divisible: bool = True
+    renames: tuple[tuple[TableName, TableName], ...] = ()
+    new: tuple[tuple[TableName, str], ...] = ()
+
+    @property
+    def shows(self) -> bool:
+        """True if the tables' definitions show whether it was executed. A TRUNCATE is executed again instead."""
+        return not self.sql.startswith("TRUNCATE ")
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TargetDdl:
+        """Return the statement from the JSON of its `asdict`."""
+        return cls(
+            value["sql"],
+            tuple(TableName(*name) for name in value["tables"]),
+            tuple(value["parts"]),
+            value["keyless"],
+            value["alike"],
+            value["divisible"],
+            tuple((TableName(*old), TableName(*new)) for old, new in value["renames"]),
+            tuple((TableName(*table), column) for table, column in value.get("new", ())),  # missing in older entries
+        )
+
+
+def execute_ddl(
+    endpoint: Endpoint,
+    fence: Fence,
+    position: str,
+    statements: Sequence[TargetDdl],
+    session: Sequence[Setting],
+    *,
+    first: int = 0,
+) -> int:
+    """Execute the rest of these statements of the DDL at `position`. Return how many were executed now.
+
+    `session`: the session variables for them. `first`: the journal number of the first. Entries of executed statements
+    are kept until the frontier moves past the DDL. Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and
+    errors of connecting.
+    """
+    if not statements:
+        return 0
+    try:
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
+            noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
+            check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
+            if noted:
+                _wait_for_jobs(connection, {name for one in statements for name in one.tables})
+            set_all(connection, [*session, _PATIENCE], server=str(endpoint))
+            work = _Work(endpoint, connection, fence, position, sql_mode_of(session))
+            return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+
+
+def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
+    """Wait until no DDL of an earlier run of this subtask is running; later ones are fenced.
+
+    Raises DdlLocked (retry), Fenced, TargetWentBack, and errors of connecting.
+    """
+    try:
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
+            run_transaction(endpoint, fence.check)
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+
+
+def sql_mode_of(session: Sequence[Setting]) -> int:
+    """Return the bits of the sql_mode in the settings; 0 if it is not set."""
+    return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
+
+
+def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
+    fence.check(connection)
+    return read_entries(connection, fence.ref, position)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The DDL at one location of the log. `connection` holds the lock and has the statement's session variables."""
+
+    endpoint: Endpoint
+    connection: Connection
+    fence: Fence
+    position: str
+    sql_mode: int = 0
+
+    def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
+        """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
+        begun = None if entry is None else _begun_part(statement, entry)
+        noted = statement.alike or statement.sql  # another shard's source may continue
+        if entry is not None and not is_noted(statement, entry):
+            entry = None
+        if entry is not None and entry.done:
+            return 0
+        looks = self._looks(statement)
+        if entry is not None and begun is not None:
+            took_effect = entry.before != looks and not entry.sql.startswith(REFUSED)
+            self._do_parts(number, statement, begun + took_effect)
+            self._note_done(number)
+            return 1
+        if entry is not None and entry.before != looks and statement.shows:
+            self._note_done(number)
+            return 0
+        if not self._execute(number, statement, statement.sql, noted=noted, looks=looks):
+            self._do_parts(number, statement, 0)
+        self._note_done(number)
+        return 1
+
+    def _do_parts(self, number: int, statement: TargetDdl, first: int) -> None:
+        """Execute the parts one by one, from `first` on. Each is recorded, as its effect is visible on its own.
+
+        Otherwise a run that crashed between two of them would leave a changed table, which would count as complete.
+        """
+        for at, part in enumerate(_parts(statement)[first:], first):
+            if not self._execute(
+                number, statement, part, noted=_as_part(at, part), looks=self._looks(statement), at=at
+            ):
+                log.warning("the target already has the result of %s", part[:500])
+
+    def _execute(
+        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, at: int | None = None
+    ) -> bool:
+        """Record and execute the statement, or its part `at`; return True if it was executed. Raises DdlRefused."""
+        self._note_intent(number, noted, looks)
+        try:
+            refusal = _send(self.connection, sql)
+            if refusal is not None and not self._may_be_there(statement, refusal.number):
+                raise refusal
+            if refusal is not None and refusal.number == _COLUMN_IS_THERE and at is not None:
+                self._check_column(statement, sql, refusal)
+        except DdlRefused:
+            self._note_intent(number, REFUSED + noted, looks)
+            raise
+        return refusal is None
+
+    def _check_column(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
+        """Raise the refusal unless the existing column equals the one that the part would add."""
+        shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
+        if not is_the_same_column(part, self.sql_mode, shown):
+            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_ANOTHER}")
+
+    def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
+        """Return True if the error can mean that the target already has the result of the statement, or of a part."""
+        if not statement.divisible:
+            return False
+        if number not in _MISPLACED:
+            return True
+        there: dict[TableName, bool] = {}
+        for old, new in statement.renames:
+            there |= {old: False, new: True}
+        connection = target_connection(self.endpoint)
+        return all((look_of(connection, name) is not None) == expected for name, expected in there.items())
+
+    def _note_intent(self, number: int, sql: str, looks: Looks) -> None:
+        run_transaction(self.endpoint, lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
+
+    def _note_done(self, number: int) -> None:
+        run_transaction(self.endpoint, lambda tx: note_done(tx, self.fence, self.position, number))
+
+    def _looks(self, statement: TargetDdl) -> dict[TableName, str | None]:
+        """Return its tables' definitions in a session with the pinned sql_mode, as others change the notation."""
+        return {name: look_of(target_connection(self.endpoint), name) for name in statement.tables}
+
+
+def _parts(statement: TargetDdl) -> tuple[str, ...]:
+    return statement.parts or (statement.sql,)
+
+
+def _as_part(at: int, sql: str) -> str:
+    """Return the journal text of a part."""
+    return f"part {at + 1}: {sql}"
+
+
+def is_noted(statement: TargetDdl, entry: Entry) -> bool:
+    """Return True if the entry is about this statement, and it may have been executed."""
+    return _begun_part(statement, entry) is not None or entry.sql in (statement.alike or statement.sql, statement.sql)
+
+
+def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
+    """Return the number of the part that was started last; None if the statement was not divided."""
+    noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(REFUSED)
+    return noted.index(sql) if sql in noted else None
+
+
+def _send(connection: Connection, sql: str) -> DdlRefused | None:
+    """Execute a statement; return the refusal if it can mean that the target already has the result."""
+    log.info("DDL in the target: %s", sql[:500])
+    try:
+        query(connection, sql)
+    except pymysql.err.Error as error:
+        refusal = _refused(error, sql)
+        if isinstance(refusal, DdlRefused) and refusal.number in _ALREADY:
+            return refusal
+        raise refusal from None
+    return None
+
+
+def _refused(error: pymysql.err.Error, sql: str) -> DmError:
+    translated, number = translate(error), number_of(error)
+    if translated.reaction is Reaction.RETRY:
+        return translated
+    return DdlRefused(sql[:500], number, redacted(number, message_of(error)))
+
+
+def look_of(connection: Connection, name: TableName) -> str | None:
+    """Return the CREATE TABLE of a table in the target without its AUTO_INCREMENT; None if it does not exist."""
+    try:
+        return _COUNTER.sub("", create_statement(connection, name))
+    except pymysql.err.MySQLError as error:
+        if number_of(error) in NOT_THERE:
+            return None
+        raise
+
+
+@contextlib.contextmanager
+def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterator[None]:
+    """Hold the lock of this subtask's DDL. Another holder belongs to a run that was replaced, and is killed.
+
+    It could also be this run that was replaced, so the generation is checked before a connection is killed.
+    Raises DdlLocked, Fenced, TargetWentBack.
+    """
+    ref = fence.ref
+    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
+    deadline = time.monotonic() + LOCK_SECONDS
+    server = target_dialect(endpoint).server
+    holders: list[int] = []
+    if not server.names_lock_holders:
+        ((mine,),) = query(connection, "SELECT CONNECTION_ID()")
+        holders = run_transaction(endpoint, lambda tx: note_holder(tx, fence, int(mine)))
+    while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
+        if server.names_lock_holders:
+            ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
+            holders = [] if holder is None else [int(holder)]
+        if holders:
+            run_transaction(endpoint, fence.check)
+        for one in holders:
+            log.warning("killing connection %d of an earlier run, which may be altering a table", one)
+            with contextlib.suppress(pymysql.err.MySQLError):  # it may have ended, or belong to another account
+                query(connection, server.kill.format(one))
+        if time.monotonic() > deadline:
+            raise DdlLocked(*ref.key, (*holders, 0)[0])
+    yield  # the lock ends with the connection
+
+
+def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> None:
+    """Wait until the server executes no DDL of these tables, of any session. Raises DdlUnderWay."""
+    asked = server_info(connection).capabilities.ddl_jobs
+    if asked is None:
+        return
+    deadline = time.monotonic() + LOCK_SECONDS
+    while jobs := [one for one in query(connection, asked) if name_of(one[0], one[1]) in tables]:
+        schema, table, job, kind, state, rows = jobs[0]
+        under_way = DdlUnderWay(str(name_of(schema, table)), int(job), text(kind), text(state), int(rows or 0))
+        if time.monotonic() > deadline:
+            raise under_way
+        log.warning("%s", under_way)
+        time.sleep(_LOOK_SECONDS)

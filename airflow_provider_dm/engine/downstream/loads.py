@@ -1,0 +1,129 @@
+"""Rows of an INSERT as the file of one LOAD DATA LOCAL INFILE, from memory: the server parses no SQL text.
+
+With LOCAL a server takes what it cannot store for a warning, and leaves rows out whose key is there. So a LOAD counts
+only if it has written every row without a warning. Otherwise it is undone, and INSERTs write the same rows, as where a
+server does not allow a LOAD: what a row that is refused means is decided there alone.
+
+Values arrive as by INSERT (tests/exactness): text as UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
+not loaded if a column has text of another charset, computes its value, is a number in a column of another type (a LOAD
+has texts only), or takes no NULL that the source may have (of which a LOAD would make the time of now, without a
+warning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pymysql
+
+from airflow_provider_dm.engine.binlog.images import Buffer, Cells
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.downstream.errors import translate
+from airflow_provider_dm.engine.downstream.statements import Dialect, Loads
+from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Style, codec_for
+
+_AS_NUMBERS: Final = frozenset({Style.PLAIN, Style.FLOAT, Style.BITS})
+"""Styles whose literals are numbers."""
+_ROUND_A_CELL: Final = 32
+
+
+@dataclass(frozen=True)
+class Load:
+    sql: bytes
+    content: Buffer
+    rows: int
+    largest: int
+    """The most bytes that one row may take as a literal."""
+    table: TableName
+
+
+def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | None:
+    """Return the load of these rows; None if they have to be inserted."""
+    counted = any(column.counted for column in mapping.target.columns)
+    if dialect.loads is Loads.NONE or (counted and dialect.loads is Loads.UNCOUNTED) or not build.ready():
+        return None
+    described = _described(mapping, dialect.server.flavour)
+    if described is None:
+        return None
+    from airflow_provider_dm.engine.binlog.kernels.lines import MOST_OF_A_CELL, write_lines
+
+    sql, columns = described
+    text = np.frombuffer(cells.text, np.uint8)
+    text.flags.writeable = False
+    out = np.empty(2 * len(text) + MOST_OF_A_CELL * len(cells.ends), np.uint8)
+    size = write_lines(text, cells.ends, cells.columns, columns, out)
+    if size < 0:
+        return None
+    last = cells.ends[cells.columns - 1 :: cells.columns]
+    largest = 2 * int(np.diff(last ^ (last >> 63), prepend=0).max()) + _ROUND_A_CELL * cells.columns  # ~end if negative
+    return Load(sql, out[:size].data, len(cells), largest, mapping.target.name)
+
+
+def run_load(connection: Connection, load: Load) -> bool:
+    """Run it inside a transaction. Return False, without a trace of it, if it has not written every row as it is.
+
+    Raises the errors of `translate` that may pass.
+    """
+    assert isinstance(connection, GuardedConnection)
+    if load.largest + len(load.sql) >= connection.most_bytes:
+        return False  # a row that is too large for an INSERT is named, as it would be later on
+    query(connection, "SAVEPOINT load_data")
+    try:
+        if connection.load(load.sql, load.content) == (load.rows, 0):
+            return True
+    except pymysql.err.Error as error:
+        found = translate(error, table=str(load.table), statement=f"LOAD of {load.rows} rows")
+        if found.reaction is Reaction.RETRY:
+            raise found from None
+    query(connection, "ROLLBACK TO SAVEPOINT load_data")
+    return False
+
+
+@lru_cache(maxsize=1024)
+def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | None:
+    """Return the statement, and the columns as `write_lines` wants them; None: the table is not loaded."""
+    from airflow_provider_dm.engine.binlog.kernels.lines import DIGITS, ESCAPED, MEMBER, NUMBER, RAW
+
+    ways: dict[Style, tuple[int, Callable[[str], str] | None]] = {
+        Style.PLAIN: (RAW, None),
+        Style.FLOAT: (RAW, None),
+        Style.QUOTED: (RAW, None),
+        Style.TEXT: (ESCAPED, None),
+        Style.ENUM: (MEMBER, None),
+        Style.HEX: (DIGITS, "UNHEX({})".format),
+        Style.BITS: (NUMBER, "CAST({} AS UNSIGNED)".format),
+    }
+    if not CAPABILITIES[target].json_keeps_decimals:
+        ways[Style.JSON] = (ESCAPED, None)
+    places: list[str] = []
+    computed: list[str] = []
+    columns: list[tuple[int, int]] = []
+    for index, (ours, theirs) in enumerate(zip(mapping.source.columns, mapping.target_columns, strict=True)):
+        style = codec_for(mapping.source.name, ours).style
+        as_other = style in _AS_NUMBERS and ours.data_type != theirs.data_type
+        if style not in ways or as_other or theirs.generated or (ours.nullable and not theirs.nullable):
+            return None
+        way, convert = ways[style]
+        columns.append((index, way))
+        places.append(f"@v{index}" if convert else quote(theirs.name))
+        if convert:
+            computed.append(f"{quote(theirs.name)} = {convert(f'@v{index}')}")
+    sql = (
+        f"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {mapping.target.name.quoted()} CHARACTER SET utf8mb4 "
+        r"FIELDS TERMINATED BY '\t' ENCLOSED BY '' ESCAPED BY '\\' LINES STARTING BY '' TERMINATED BY '\n' "
+        f"({', '.join(places)})"
+    )
+    if computed:
+        sql += f" SET {', '.join(computed)}"
+    return sql.encode(), np.array(columns, np.int64).reshape(-1, 2)

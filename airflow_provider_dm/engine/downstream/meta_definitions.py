@@ -1,0 +1,124 @@
+"""The columns of the tables that `meta_tables` lists.
+
+A changed definition requires a new `meta_tables.VERSION`: targets with tables of another version are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+OPTIONS: Final = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+_POSITION: Final = "varchar(48) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
+_SUBTASK: Final = "task varchar(255) NOT NULL, source varchar(64) NOT NULL"
+_OF_TABLE: Final = f"{_SUBTASK}, table_schema varchar(64) NOT NULL, table_name varchar(64) NOT NULL"
+_TARGET: Final = "target_schema varchar(64) NOT NULL, target_name varchar(64) NOT NULL"
+
+TABLES: Final[Mapping[str, str]] = {
+    "dm_subtask": f"""
+        {_SUBTASK},
+        generation bigint NOT NULL COMMENT 'fencing token: writers with another one are refused',
+        claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'which claim set the generation',
+        unit varchar(16) NOT NULL,
+        buckets int NOT NULL,
+        hash_version int NOT NULL,
+        plan varchar(64) CHARACTER SET ascii NOT NULL DEFAULT '' COMMENT 'fingerprint of tables and keys in use',
+        start_location text NULL COMMENT 'JSON: where reading the log began, taken before the first chunk',
+        overwrite_until text NULL COMMENT 'JSON: of a start in a past that is not exact: rows may collide up to here',
+        location text NULL COMMENT 'JSON: everything before is applied; exact only with dm_frontier',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source)""",
+    "dm_frontier": f"""
+        {_SUBTASK},
+        bucket int NOT NULL,
+        position {_POSITION} COMMENT 'all changes of this bucket up to here are applied',
+        released {_POSITION} DEFAULT '' COMMENT 'the epoch ending here has done its wave 1 in this bucket',
+        generation bigint NOT NULL,
+        PRIMARY KEY (task, source, bucket)""",
+    "dm_copy_chunk": f"""
+        {_SUBTASK},
+        chunk bigint NOT NULL,
+        source_schema varchar(64) NOT NULL,
+        source_table varchar(64) NOT NULL,
+        low mediumblob NULL,
+        high mediumblob NULL,
+        last_key mediumblob NULL,
+        done tinyint NOT NULL DEFAULT 0,
+        rows_copied bigint NOT NULL DEFAULT 0,
+        round bigint NOT NULL DEFAULT 0 COMMENT 'the round in which pages may be written; 0: none is open',
+        birth varchar(255) NOT NULL DEFAULT '' COMMENT 'reading/births.py: its table in that round',
+        generation bigint NOT NULL,
+        PRIMARY KEY (task, source, chunk)""",
+    "dm_table_schema": f"""
+        {_OF_TABLE},
+        target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
+        target_name varchar(64) NOT NULL,
+        skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are applied already, as DM has noted',
+        definition mediumtext NOT NULL COMMENT 'JSON of schema.model.Table',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_version": """
+        one tinyint NOT NULL PRIMARY KEY COMMENT 'there is one row',
+        version int NOT NULL,
+        updated_at datetime(6) NOT NULL""",
+    "dm_contested_row": f"""
+        id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        {_OF_TABLE},
+        {_TARGET},
+        row_key varbinary(65) NOT NULL COMMENT 'downstream/row_key.py',
+        image longblob NOT NULL COMMENT 'the row in the column order of its source table',
+        since datetime(6) NOT NULL,
+        UNIQUE KEY row_of_owner (task, source, table_schema, table_name, row_key)""",
+    "dm_table_definition": f"""
+        {_SUBTASK},
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
+        create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
+        collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
+        by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_ddl": f"""
+        {_SUBTASK},
+        position {_POSITION} COMMENT 'where the statement ends in the log',
+        number int NOT NULL COMMENT 'of the statements for the target that it becomes',
+        statement mediumtext NOT NULL,
+        looks mediumtext NOT NULL COMMENT 'JSON: the CREATE TABLE of its tables in the target before it',
+        done tinyint NOT NULL,
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, position, number)""",
+    "dm_online_ddl": f"""
+        {_SUBTASK},
+        ghost_schema varchar(64) NOT NULL,
+        ghost_table varchar(64) NOT NULL COMMENT 'or the name under which a table of the task lies for the moment',
+        statements longtext NOT NULL COMMENT 'JSON: downstream/online_ddl_memory.py',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
+    "dm_xa": f"""
+        {_SUBTASK},
+        prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
+        ended_at {_POSITION} DEFAULT '' COMMENT 'and no longer here; empty: its end has not come',
+        xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
+        log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
+        PRIMARY KEY (task, source, prepared_at)""",
+    "dm_shard_group": f"""
+        {_SUBTASK},
+        {_TARGET},
+        resolved bigint NOT NULL COMMENT 'DDL of the merged table that this source has behind it',
+        resync longtext NOT NULL COMMENT 'JSON of shard.group.Resync: rows that are being applied; empty: none',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, target_schema, target_name)""",
+    "dm_shard_member": f"""
+        {_OF_TABLE},
+        {_TARGET},
+        base mediumtext NOT NULL COMMENT 'JSON of schema.model.Table: as its applied rows are',
+        items longtext NOT NULL COMMENT 'JSON: DDL that it has made and that is not resolved (shard/group.py)',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_safe_mode": f"""
+        {_SUBTASK},
+        seconds bigint NOT NULL COMMENT 'of log time',
+        ends_at bigint NULL COMMENT 'commit time, in seconds since 1970; NULL: no transaction was seen yet',
+        exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source)""",
+}
+"""The columns and keys by table; a table name is the same in every schema."""

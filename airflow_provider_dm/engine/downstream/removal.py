@@ -1,0 +1,141 @@
+"""Removal of a task's state, as by DM's `start-task --remove-meta`: the next start begins from nothing.
+
+Rows of the target's tables are not changed; removed are the progress, the owners of rows, and DM's checkpoint. No run
+may be working: every source is claimed first (claim.py), so a run with the lease causes a refusal, and a frozen run is
+fenced. The generation is kept, as it only grows.
+
+The metadata DB first removes what is applied: otherwise the target would look as if it had lost its commits (DM-6015).
+The task's needs of the log, and people's requests at places of it, are removed last: if the target fails, the task is
+unchanged and still has its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
+from airflow_provider_dm.engine.downstream.dm_checkpoint import columns_there, forget_checkpoint
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.meta.tables import metadata
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+
+_KEPT: Final = "dm_subtask"
+"""The table with the generation."""
+
+
+class SharedProgress(DmError):
+    """Sources of a task that share state with a source whose state is to be removed."""
+
+    task: str
+    sources: tuple[str, ...]
+    others: tuple[str, ...]
+
+    code = "DM-6084"
+    scope = Scope.DOWNSTREAM
+    what = (
+        "task {task}: the state of {sources} cannot be removed alone, as merged tables take rows of {others} as well, "
+        "which would continue."
+    )
+    hint = "Remove -s, so that all sources of the task start from the beginning."
+
+
+def remove_progress(
+    store: MetaStore,
+    target: Endpoint,
+    meta_schema: str,
+    task: str,
+    sources: Sequence[str],
+    *,
+    who: str,
+    withdraw: Callable[[MetaStore, str, str], None],
+) -> list[str]:
+    """Remove the state of these sources of a task, all or none. Return those that had any.
+
+    `withdraw`: withdraws a source's reports to DDL locks, which would otherwise never be resolved. Raises LeaseHeld
+    while a run is working, SharedProgress, Fenced, and the errors of a claim.
+    """
+    refs = [SubtaskRef(meta_schema, task, source) for source in sources]
+    connection = target_connection(target)
+    begun = known_subtasks(connection, meta_schema, task, sources)
+    known = [ref for ref in refs if ref.source in begun or columns_there(connection, ref)]
+    with ExitStack() as held:
+        fences = [held.enter_context(claimed_for_a_moment(store, target, ref, who=who)) for ref in known]
+        if known:
+            _check_alone(connection, known)
+        for fence in fences:
+            _forget_applied(store, fence.ref)
+        run_transaction(target, lambda tx: _remove_all(tx, fences))
+        for fence in fences:
+            withdraw(store, *fence.ref.key)
+            store.forget_subtask(*fence.ref.key)
+    return [ref.source for ref in known]
+
+
+def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
+    """Remove only what is applied from the metadata DB: until the target's state is removed, the log is needed."""
+    for one in store.list_subtasks(task=ref.task, source=ref.source):
+        store.put_subtask(*ref.key, unit=one.unit, stage=one.stage, needed=one.needed, applied=None)
+
+
+def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
+    """Check that no merged table has other sources that have started. Raises SharedProgress."""
+    one, mine = refs[0], {ref.source for ref in refs}
+    rows = query_whole(
+        connection,
+        "source, target_schema, target_name",
+        f"FROM {one.table('dm_table_schema')} WHERE task = %s",
+        (one.task,),
+    )
+    fed = {(text(schema), text(name)) for source, schema, name in rows if text(source) in mine}
+    others = sorted({text(source) for source, *name in rows if tuple(map(text, name)) in fed} - mine)
+    if others:
+        raise SharedProgress(one.task, tuple(sorted(mine)), tuple(others))
+
+
+def _remove_all(connection: Connection, fences: Sequence[Fence]) -> None:
+    for fence in fences:
+        fence.check(connection)
+    for fence in fences:
+        _remove(connection, fence)
+
+
+def _remove(connection: Connection, fence: Fence) -> None:
+    ref = fence.ref
+    for table in _tables_by_subtask(connection, ref.meta_schema):
+        query(
+            connection,
+            f"DELETE FROM {ref.table(table)} WHERE task = %s AND source IN (%s, %s)",
+            (*ref.key, resync_lane(ref.source)),
+        )
+    query(
+        connection,
+        f"UPDATE {ref.table(_KEPT)} SET unit = %s, buckets = 0, hash_version = 0, plan = '', start_location = NULL, "
+        "overwrite_until = NULL, location = NULL, updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
+        (UNIT_NEW, *ref.key),
+    )
+    if not any(one.start for one in list_subtasks(connection, ref.meta_schema, ref.task)):
+        # What is left of the task are lanes that its sources share: DDL of merged tables.
+        query(connection, f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s", (ref.task,))
+    forget_checkpoint(connection, ref)
+
+
+def _tables_by_subtask(connection: Connection, meta_schema: str) -> list[str]:
+    """Return the tables of the meta-schema whose rows belong to subtasks, of any release, except those of a metadata DB
+    in the same schema."""
+    rows = query_whole(
+        connection,
+        "table_name",
+        "FROM information_schema.columns WHERE table_schema = %s AND column_name = 'source' AND table_name IN "
+        "(SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'task')",
+        (meta_schema, meta_schema),
+    )
+    names = {text(name).lower() for (name,) in rows}
+    others = {_KEPT, *metadata.tables}
+    return sorted(name for name in names if name.startswith("dm_") and name not in others)

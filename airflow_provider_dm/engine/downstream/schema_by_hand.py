@@ -1,0 +1,180 @@
+"""Reading and changing, by hand, the definitions by which a task reads the source's log.
+
+    names and text ◀── dm_table_definition, and for a table without one dm_table_schema (only what rows need)
+    CREATE TABLE of a person, the source or the target ──▶ parsed completely ──▶ claim ──▶ dm_table_definition
+
+Changes are made only while no run is working, by a claim: later runs read the change.
+"""
+
+from __future__ import annotations
+
+import json
+
+from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import CreateTable
+from airflow_provider_dm.engine.downstream.claim import claimed_for_a_moment
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.subtask import SubtaskMissing, known_subtasks
+from airflow_provider_dm.engine.downstream.table_definitions import (
+    Definition,
+    delete_definitions,
+    load_definitions,
+    save_definitions,
+)
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, stored_names
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+
+class DefinitionRefused(DmError):
+    """A text that is not the requested CREATE TABLE."""
+
+    table: str
+    why: str
+
+    code = "DM-6075"
+    what = "the definition of {table} is refused: {why}."
+    hint = "Give one CREATE TABLE of that table, in the format of its server's SHOW CREATE TABLE."
+
+
+class TableNotKnown(DmError):
+    """The task has no such table on this source."""
+
+    table: str
+    task: str
+    source: str
+
+    code = "DM-6076"
+    scope = Scope.UPSTREAM
+    what = "task {task} has no table {table} of source {source}."
+    hint = "`dmctl binlog-schema list` shows its tables; the block-allow-list decides which tables it can have."
+
+
+def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
+    """Return the tables of a subtask by name.
+
+    Raises SubtaskMissing, AnswerCut.
+    """
+    if ref.source not in known_subtasks(connection, ref.meta_schema, ref.task, [ref.source]):
+        raise SubtaskMissing(*ref.key)
+    rows = query_whole(
+        connection,
+        "definition",
+        f"FROM {ref.table('dm_table_schema')} WHERE task = %s AND source = %s",
+        ref.key,
+    )
+    tables = (Table.from_json(json.loads(text(one))) for (one,) in rows)
+    found = {table.name: Definition(what_rows_need(table)) for table in tables}
+    return dict(sorted((found | load_definitions(connection, ref)).items()))
+
+
+def change_definition(
+    store: MetaStore, target: Endpoint, ref: SubtaskRef, name: TableName, new: Definition | None
+) -> None:
+    """Store a table's definition, or remove it (None), while no run is working.
+
+    Raises LeaseHeld, SubtaskMissing, TableNotKnown (a missing one is to be removed), and the errors of a claim.
+    """
+    with claimed_for_a_moment(store, target, ref, who="dmctl binlog-schema") as fence:
+
+        def body(connection: Connection) -> bool:
+            fence.check(connection)
+            if new is None:
+                return bool(delete_definitions(connection, ref, [name]))
+            old = load_definitions(connection, ref).get(name, Definition(""))
+            written = Definition(new.create_sql, new.collation or old.collation, by_hand=True)
+            save_definitions(connection, ref, {name: written})
+            return True
+
+        if not run_transaction(target, body):
+            raise TableNotKnown(str(name), *ref.key)
+
+
+def definition_of(sql: str, name: TableName, *, collation: str = "", called: TableName | None = None) -> Definition:
+    """Return a table's definition from a statement in which it is named `called` (None: by its own name).
+
+    `collation`: the table's, if the statement does not have it. Raises DefinitionRefused.
+    """
+    expected = called or name
+    try:
+        statement = parse(sql, 0, expected.schema)
+        renamed = _renamed(sql, name)
+        parse(renamed, 0, name.schema)
+    except Unreadable as error:
+        raise DefinitionRefused(str(name), str(error)) from None
+    if not isinstance(statement, CreateTable):
+        raise DefinitionRefused(str(name), "it is not a CREATE TABLE with columns")
+    if statement.table != expected:
+        raise DefinitionRefused(str(name), f"it is the definition of {statement.table}")
+    explicit = dict(statement.definition.options).get("COLLATE", "")
+    return Definition(renamed, explicit or collation)
+
+
+def definition_at(connection: Connection, name: TableName, *, place: TableName | None = None) -> Definition:
+    """Return a table's definition on a server, where it is named `place` (None: by its own name).
+
+    Raises TableNotFound, DefinitionRefused.
+    """
+    called = stored_names(connection, [place or name])[place or name]
+    rows = query(
+        connection,
+        "SELECT table_collation FROM information_schema.tables "
+        "WHERE table_schema = %s AND table_name = %s AND table_type = 'BASE TABLE'",
+        (*called,),
+    )
+    if not rows:
+        raise TableNotFound(str(called))
+    return definition_of(create_statement(connection, called), name, collation=text(rows[0][0]), called=called)
+
+
+def what_rows_need(table: Table) -> str:
+    """Return CREATE TABLE from the catalogue's description, which has no defaults, comments and plain keys.
+
+    >>> columns = (Column("id", 0, "int", "int(11)", False), Column("v", 1, "text", "text", True, "utf8mb4"))
+    >>> print(what_rows_need(Table(TableName("s", "t"), columns, (Index("PRIMARY", ("id",)),))))
+    CREATE TABLE `s`.`t` (
+      `id` int(11) NOT NULL,
+      `v` text CHARACTER SET utf8mb4,
+      PRIMARY KEY (`id`)
+    )
+    """
+    lines = [_column(column) for column in table.columns]
+    lines += [_key(key) for key in table.unique_keys if not key.expression]
+    return f"CREATE TABLE {table.name.quoted()} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+def _column(column: Column) -> str:
+    words = [quote(column.name), column.column_type]
+    words += ["CHARACTER SET", column.charset] if column.charset else []
+    words += ["COLLATE", column.collation] if column.collation else []
+    if column.generated:
+        words.append(f"GENERATED ALWAYS AS ({column.expression})")
+    words += ["NOT NULL"] * (not column.nullable)
+    return " ".join(words)
+
+
+def _key(key: Index) -> str:
+    prefixes = key.prefixes or (None,) * len(key.columns)
+    parts = (quote(one) + (f"({prefix})" if prefix else "") for one, prefix in zip(key.columns, prefixes, strict=True))
+    head = "PRIMARY KEY" if key.primary else f"UNIQUE KEY {quote(key.name)}"
+    return f"{head} ({', '.join(parts)})"
+
+
+def _renamed(sql: str, name: TableName) -> str:
+    """Return a CREATE TABLE statement with this full name instead of its own, and without a trailing semicolon."""
+    found = list(tokens(sql, 0))
+    words = [token.text for token in found]
+    if "TABLE" not in words:
+        return sql
+    first = words.index("TABLE") + 1
+    first += 3 * (words[first : first + 3] == ["IF", "NOT", "EXISTS"])
+    last = first + 2 * (words[first + 1 : first + 2] == ["."])
+    if last >= len(found):
+        return sql
+    return sql[: found[first].start] + name.quoted() + sql[found[last].end :].rstrip(" \t\r\n;")

@@ -1,0 +1,322 @@
+"""Connections to the target and the one way to run a transaction on it.
+
+A thread keeps its connection: a Spark task and the next one on the same worker find it open. It belongs to one process
+(a fork opens its own) and is pinged after it has been idle.
+
+Transactions run at READ COMMITTED, on TiDB in pessimistic mode. A transaction is a function, because the machine may
+have to run it again: after a deadlock, after a lost connection, and after a COMMIT whose answer was lost. In the last
+case nobody knows whether it took effect, so the first statement of every body must find that out (frontier, chunk
+progress, generation): it is lock, fence and memory in one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import pymysql
+from pymysql.constants import ER
+from pymysql.cursors import Cursor
+
+from airflow_provider_dm.engine.downstream.errors import (
+    ComputedDiffers,
+    RowTooLarge,
+    TargetBusy,
+    TargetUnreachable,
+    TargetWarned,
+    WarningsHidden,
+    clips_computed,
+    is_clipping,
+    redacted,
+    translate,
+    translate_connect,
+)
+from airflow_provider_dm.engine.downstream.statements import Computing, Dialect, Loads, Statement
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.connection import (
+    AccessDenied,
+    Connection,
+    ServerUnreachable,
+    connect,
+    query,
+    server_info,
+)
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
+from airflow_provider_dm.engine.mysql.pinned import WRITING
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 60.0
+"""How long one transaction is tried again. Then the loop (or the scheduler) decides whether to start over."""
+
+# Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592), a
+# literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
+_IGNORED_WARNINGS: Final = frozenset({1287, 1300, 1592, 3719, 3778})
+
+MOST_WARNINGS: Final = 65_535
+WARN_DATA_TRUNCATED: Final = 1265
+_TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
+"""Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
+
+_NO_COUNTER_LOCK: Final = 2
+"""innodb_autoinc_lock_mode without a lock for the length of a LOAD: MySQL's default; MariaDB's is 1."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Session:
+    connection: Connection
+    dialect: Dialect
+    pid: int
+    used_at: float = field(default_factory=time.monotonic)
+
+    def use(self) -> None:
+        """Record that the server has answered just now."""
+        self.used_at = time.monotonic()
+
+
+class _Cache(threading.local):
+    def __init__(self) -> None:
+        self.sessions: dict[Endpoint, _Session] = {}
+
+
+_cache: Final = _Cache()
+
+
+def target_connection(endpoint: Endpoint) -> Connection:
+    """Return this thread's connection, alive as far as is known. Raises TargetUnreachable (retry) or TargetDenied."""
+    return _session(endpoint).connection
+
+
+@contextmanager
+def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
+    """Open a connection for one block alone, under the server's settings of now. Raises as `target_connection`."""
+    connection = _open(endpoint).connection
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def target_dialect(endpoint: Endpoint) -> Dialect:
+    """Return how SQL for this target is written."""
+    return _session(endpoint).dialect
+
+
+def close_target(endpoint: Endpoint) -> None:
+    """Forget this thread's connection; the next use opens a fresh one."""
+    session = _cache.sessions.pop(endpoint, None)
+    if session is not None and session.pid == os.getpid():
+        with contextlib.suppress(pymysql.err.Error):
+            session.connection.close()
+
+
+def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retry_seconds: float = RETRY_SECONDS) -> T:
+    """Run BEGIN, `body(connection)`, COMMIT; again after anything that may pass. Body's first statement must decide.
+
+    Raises the body's own errors after a ROLLBACK; TargetBusy or TargetUnreachable when `retry_seconds` ran out.
+    """
+    deadline = time.monotonic() + retry_seconds
+    attempt = 0
+    while True:
+        try:
+            return _attempt(endpoint, body)
+        except (pymysql.err.Error, OSError, DmError) as raised:
+            error = _as_dm_error(raised, endpoint)
+            passes = isinstance(error, TargetBusy | TargetUnreachable)  # not: what the body found out about others
+            if not passes or time.monotonic() > deadline:
+                raise error from raised
+            attempt += 1
+            delay = min(2.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.0)
+            log.warning("transaction is tried again in %.2f s (attempt %d): %s", delay, attempt, error)
+            time.sleep(delay)
+
+
+def execute(connection: Connection, statement: Statement) -> int:
+    """Execute the statement. Return the rows affected, as the server counts them under FOUND_ROWS.
+
+    Raises the errors of `translate`, TargetWarned, WarningsHidden, RowTooLarge, ComputedDiffers.
+    """
+    table, computing = str(statement.table), statement.computing
+    try:
+        affected, clipped = _run(connection, statement)
+    except pymysql.err.Error as error:
+        refused = translate(error, table=table, statement=str(statement))
+        if computing is None or computing.lenient or not clips_computed(error, computing.columns):
+            raise refused from None  # None: the driver's text may quote row values
+        try:
+            return sum(execute(connection, one) for one in computing.leniently())
+        except TargetWarned:
+            raise refused from None  # another column does not take its value either
+    if computing is not None and (clipped or computing.lenient or computing.mapping.uncertain):
+        _check_computed(connection, computing)
+    return affected
+
+
+def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
+    """Run the statement. Return (rows affected, whether the server has warned of columns that it computes)."""
+    with connection.cursor() as cursor:
+        affected = _send(cursor, statement)
+        warned = cursor.warning_count
+    return affected, bool(warned or statement.invalid) and _check_warnings(connection, statement, warned)
+
+
+def _send(cursor: Cursor, statement: Statement) -> int:
+    try:
+        return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
+    except PacketTooLarge as error:
+        raise RowTooLarge(str(statement.table), error.bytes, error.limit, statement=str(statement)) from None
+
+
+def _check_computed(connection: Connection, computing: Computing) -> None:
+    """Check computed values. Raises ComputedDiffers where the target has computed something else than the source."""
+    if not any(count(connection, one) for one in computing.differing()):
+        return
+    mapping = computing.mapping
+    differing = [
+        mapping.target_columns[index].name
+        for index in mapping.computed
+        if any(count(connection, one) for one in computing.differing([index]))
+    ]
+    raise ComputedDiffers(str(mapping.target.name), tuple(differing))
+
+
+def count(connection: Connection, statement: Statement) -> int:
+    """Return the number that a `statements.count_rows` statement finds. Raises `translate`'s errors, RowTooLarge."""
+    with connection.cursor() as cursor:
+        try:
+            _send(cursor, statement)
+        except pymysql.err.Error as error:
+            raise translate(error, table=str(statement.table), statement=str(statement)) from None
+        ((number,),) = cursor.fetchall()
+    return int(number)
+
+
+def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
+    """Tell whether any warning is about a computed column.
+
+    Raises TargetWarned for others, but the harmless ones and those that the statement announces; WarningsHidden.
+    """
+    table = str(statement.table)
+    computed = statement.computing.columns if statement.computing else ()
+    met: set[tuple[str, int]] = set()
+    clipped = False
+    found = query(connection, "SHOW WARNINGS")
+    for _level, number, message in found:
+        text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+        place = _TRUNCATED.search(text) if int(number) == WARN_DATA_TRUNCATED else None
+        if place is not None and (place["column"], int(place["row"])) in statement.invalid:
+            met.add((place["column"], int(place["row"])))
+        elif computed and is_clipping(int(number), text, computed):
+            clipped = True
+        elif int(number) not in _IGNORED_WARNINGS:
+            raise TargetWarned(table, int(number), redacted(int(number), text), statement=str(statement))
+    if len(found) < warned:
+        raise WarningsHidden(table, warned, len(found))
+    if met != statement.invalid:
+        reason = "an ENUM's index 0 was written without the warning it brings"
+        raise TargetWarned(table, WARN_DATA_TRUNCATED, reason, statement=str(statement))
+    return clipped
+
+
+def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
+    connection = target_connection(endpoint)
+    try:
+        connection.begin()
+        result = body(connection)
+        connection.commit()
+    except DmError as error:
+        if error.reaction is Reaction.RETRY:
+            close_target(endpoint)
+        else:
+            _roll_back(endpoint, connection)
+        raise
+    except BaseException:
+        # Whatever state it is in, the server rolls back what a closed connection has begun.
+        close_target(endpoint)
+        raise
+    _cache.sessions[endpoint].use()
+    return result
+
+
+def _roll_back(endpoint: Endpoint, connection: Connection) -> None:
+    try:
+        connection.rollback()
+    except (pymysql.err.Error, OSError):
+        close_target(endpoint)
+
+
+def _as_dm_error(error: Exception, endpoint: Endpoint) -> DmError:
+    if isinstance(error, DmError):
+        return error
+    if isinstance(error, pymysql.err.Error):
+        return translate(error, server=str(endpoint))
+    return TargetUnreachable(str(endpoint), str(error))
+
+
+def _session(endpoint: Endpoint) -> _Session:
+    session = _cache.sessions.get(endpoint)
+    if session is not None and session.pid != os.getpid():
+        del _cache.sessions[endpoint]  # the parent's: not ours to use, nor to close
+        session = None
+    if session is not None and time.monotonic() - session.used_at > IDLE_SECONDS and not _answers(session):
+        close_target(endpoint)
+        session = None
+    if session is None:
+        session = _cache.sessions[endpoint] = _open(endpoint)
+    return session
+
+
+def _keep_all_warnings(connection: Connection) -> None:
+    """Ask MySQL to keep all warnings, which it lets only some accounts do. For others, warnings that are not kept are
+    counted (`_check_warnings`)."""
+    try:
+        query(connection, f"SET SESSION max_error_count = {MOST_WARNINGS}")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+
+
+def _loads(connection: Connection) -> Loads:
+    ((allowed, mode),) = query(connection, "SELECT @@local_infile, @@innodb_autoinc_lock_mode")
+    if not int(allowed):
+        return Loads.NONE
+    return Loads.ALL if int(mode) == _NO_COUNTER_LOCK else Loads.UNCOUNTED
+
+
+def _answers(session: _Session) -> bool:
+    try:
+        session.connection.ping(reconnect=False)
+    except (pymysql.err.Error, OSError):
+        return False
+    session.use()
+    return True
+
+
+def _open(endpoint: Endpoint) -> _Session:
+    try:
+        connection = connect(endpoint, isolation=WRITING, loads=True)
+        server = server_info(connection).capabilities
+        if server.writing_session is not None:
+            query(connection, server.writing_session)
+        if server.max_error_count_rises:
+            _keep_all_warnings(connection)
+        loads = _loads(connection) if server.loads else Loads.NONE
+    except (ServerUnreachable, AccessDenied) as error:
+        raise translate_connect(error) from error
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+    dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes, loads=loads)
+    return _Session(connection, dialect, os.getpid())

@@ -1,0 +1,189 @@
+"""dm_shard_group and dm_shard_member: merged tables whose shards have to agree on DDL, and the shards that are held.
+
+Both are written by the transaction that moves the frontier past a shard's DDL, or by a fenced one, so the held rows and
+the skipped part of the log are always consistent.
+
+The execution of a merged table's DDL in the target is recorded in dm_ddl, in a lane that all sources share: the entry
+COMMITTED at its number, with the DDL texts that it settles. It is written after the statements, by the source that has
+executed them. Another source that reaches the same number finds it there; after a crash in between, the statements' own
+entries exist (ddl_journal.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, JOURNAL, note_intent
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER, OF_TABLE, OF_TARGET, MetaRows, name_of
+from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.group import Group, Item, Member, Resync
+from airflow_provider_dm.engine.shard.lock import Ddls
+
+_GROUPS: Final = MetaRows("dm_shard_group")
+_MEMBERS: Final = MetaRows("dm_shard_member")
+_MEMBER: Final = "source, table_schema, table_name, target_schema, target_name, base, items"
+
+
+@dataclass(frozen=True)
+class HeldShard:
+    """A held shard of any source, and its merged table."""
+
+    source: str
+    target: TableName
+    member: Member
+
+    def is_of(self, source: str, table: TableName) -> bool:
+        return (self.source, self.member.table) == (source, table)
+
+
+def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
+    """Return the groups of a subtask. Raises AnswerCut."""
+    rows = _GROUPS.read(connection, ref, "target_schema, target_name, resolved, resync", tail="ORDER BY 1, 2")
+    held = _shards(_MEMBERS.read(connection, ref, _MEMBER)) if rows else []
+    found = []
+    for schema, name, resolved, resync in rows:
+        target = name_of(schema, name)
+        members = tuple(one.member for one in held if one.target == target)
+        left = Resync.from_json(json.loads(text(resync))) if text(resync) else None
+        found.append(Group(target, int(resolved), members, left))
+    return found
+
+
+def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
+    """Return the tables that have ever taken the rows of several source tables of the task, according to its syncs.
+    Raises AnswerCut.
+    """
+    rows = query_whole(
+        connection, "target_schema, target_name", f"FROM {ref.table(_GROUPS.table)} WHERE task = %s", (ref.task,)
+    )
+    return frozenset(name_of(schema, name) for schema, name in rows)
+
+
+def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> list[HeldShard]:
+    """Return the held shards of a merged table, of all sources of the task. Raises AnswerCut."""
+    rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s AND {OF_TARGET}"
+    return _shards(query_whole(connection, _MEMBER, rest, (ref.task, *target)))
+
+
+def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
+    found = []
+    for source, schema, name, to_schema, to_name, base, items in rows:
+        made = tuple(map(Item.from_json, json.loads(text(items))))
+        member = Member(name_of(schema, name), Table.from_json(json.loads(text(base))), made)
+        found.append(HeldShard(text(source), name_of(to_schema, to_name), member))
+    return sorted(found, key=lambda one: (one.source, one.member.table))
+
+
+def is_releasing(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
+    """Return True if held rows of a merged table, of any source, can be applied without a further DDL.
+
+    While this is False, and a row waits for its key in the table, only that row's own log ends the wait.
+    """
+    executed = executed_ddls(connection, ref, target)
+    holding = {one.source for one in held_shards(connection, ref, target)}
+    rest = f"FROM {ref.table(_GROUPS.table)} WHERE task = %s AND {OF_TARGET}"
+    groups = query_whole(connection, "source, resolved, resync", rest, (ref.task, *target))
+    return any(
+        text(resync) or (text(source) in holding and int(resolved) < executed) for source, resolved, resync in groups
+    )
+
+
+def unfinished_targets(connection: Connection, ref: SubtaskRef, shared: Collection[TableName]) -> frozenset[TableName]:
+    """Return merged tables with pending agreements, although only one source table may feed them by now: rows for them
+    are held, or other sources have executed DDL that this one has not reached. Raises AnswerCut."""
+    rest = f"FROM {ref.table(_MEMBERS.table)} WHERE task = %s"
+    held = frozenset(name_of(*row) for row in query_whole(connection, "target_schema, target_name", rest, (ref.task,)))
+    mine = (one for one in read_groups(connection, ref) if one.target not in held.union(shared))
+    return held.union(one.target for one in mine if one.resolved < executed_ddls(connection, ref, one.target))
+
+
+def held_tables(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
+    """Return the names of the held shards of this source. Raises AnswerCut."""
+    rows = _MEMBERS.read(connection, ref, "table_schema, table_name")
+    return frozenset(name_of(schema, name) for schema, name in rows)
+
+
+def applied_form(connection: Connection, ref: SubtaskRef, table: TableName) -> Table | None:
+    """Return the definition of a held shard's applied rows."""
+    rows = _MEMBERS.select(connection, ref, "base", OF_TABLE, table)
+    return Table.from_json(json.loads(text(rows[0][0]))) if rows else None
+
+
+def save_group(connection: Connection, ref: SubtaskRef, group: Group) -> None:
+    """Write a group and its held shards, in a transaction that has checked the generation."""
+    resync = "" if group.resync is None else _json(group.resync.to_json())
+    columns = "target_schema, target_name, resolved, resync"
+    _GROUPS.put(connection, ref, columns, [(*group.target, group.resolved, resync)], now="updated_at")
+    _MEMBERS.delete(connection, ref, OF_TARGET, group.target)
+    rows = [
+        (*one.table, *group.target, _json(one.base.to_json()), _json([item.to_json() for item in one.items]))
+        for one in group.members
+    ]
+    columns = "table_schema, table_name, target_schema, target_name, base, items"
+    _MEMBERS.put(connection, ref, columns, rows, now="updated_at", verb="INSERT")
+
+
+def forget_groups(connection: Connection, ref: SubtaskRef) -> None:
+    """Remove all rows of a subtask that starts from the beginning, inside the transaction that records the start."""
+    for rows in (_GROUPS, _MEMBERS):
+        rows.delete(connection, ref)
+    end_resync(connection, ref)
+
+
+def note_resync(connection: Connection, fence: Fence, target: TableName, resync: Resync) -> None:
+    """Record the progress of a group's re-sync, inside a transaction. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    _GROUPS.update(connection, fence.ref, "resync = %s", (_json(resync.to_json()),), OF_TARGET, target)
+
+
+def end_resync(connection: Connection, ref: SubtaskRef) -> None:
+    """Remove the frontier of the re-sync lane, in a transaction that has checked the generation."""
+    FRONTIER.delete(connection, ref.resync())
+
+
+# Executed DDL
+
+
+def ddl_lane(target: TableName) -> str:
+    """Return the lane of dm_ddl for the DDL of a merged table."""
+    return "shards " + hashlib.sha256(target.quoted().encode()).hexdigest()[:40]
+
+
+def ddl_place(number: int) -> str:
+    """Return the position of a DDL in that lane."""
+    return f"{number:020d}"
+
+
+def executed_ddls(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
+    """Return the number of DDL statements of a merged table that were executed, or count as executed, in the task."""
+    in_lane = ref.in_lane(ddl_lane(target))
+    ((place,),) = JOURNAL.select(connection, in_lane, "COALESCE(MAX(position), '')", "number = %s", (COMMITTED,))
+    return int(text(place)) + 1 if place else 0
+
+
+def decided_ddls(connection: Connection, ref: SubtaskRef, target: TableName, number: int) -> frozenset[Ddls] | None:
+    """Return the texts that the DDL of this number settles; None: it has not been executed."""
+    where = "number = %s AND position = %s"
+    found = JOURNAL.select(
+        connection, ref.in_lane(ddl_lane(target)), "statement", where, (COMMITTED, ddl_place(number))
+    )
+    return frozenset(map(tuple, json.loads(text(found[0][0])))) if found else None
+
+
+def note_executed(
+    connection: Connection, fence: Fence, target: TableName, number: int, settled: Collection[Ddls]
+) -> None:
+    """Record, in a transaction of its own, that a DDL was executed. `settled`: its texts, and those that a person has
+    accepted for it. Raises Fenced or TargetWentBack."""
+    note_intent(connection, fence.in_lane(ddl_lane(target)), ddl_place(number), COMMITTED, _json(sorted(settled)), {})
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

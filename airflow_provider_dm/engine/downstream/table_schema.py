@@ -1,0 +1,139 @@
+"""dm_table_schema: the tables by which rows of the source's log are decoded, and where the replay of each begins.
+
+The schema is that of the location at which reading the log begins, not the current one (invariant 6). All rows of a
+task together determine the merged target tables: those that take the rows of more than one source table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
+from airflow_provider_dm.engine.downstream.copy_progress import rename_chunks
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
+from airflow_provider_dm.engine.downstream.meta_rows import OF_TABLE, MetaRows, name_of
+from airflow_provider_dm.engine.downstream.table_definitions import delete_definitions
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
+
+
+class RouteChanged(DmError):
+    """The rows of a table would be routed to another target table than before."""
+
+    table: str
+    began: str
+    now: str
+
+    code = "DM-6045"
+    what = "the rows of {table} were routed to {began} so far, and the routes now name {now}."
+    hint = (
+        "Change the routes back, or migrate in full with another task (another name): rows in two places would both be "
+        "incomplete."
+    )
+
+
+_ROWS: Final = MetaRows("dm_table_schema")
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A source table and its target table. `skip_until` (`Location.sort_key`, "" for none): changes up to there are
+    already applied according to DM's checkpoint (sync/start/dm_import.py)."""
+
+    table: Table
+    target: TableName
+    skip_until: str = ""
+
+    def check_route(self, now: TableName) -> None:
+        """Check that `now` is the table to which the rows have been routed so far. Raises RouteChanged."""
+        if now != self.target:
+            raise RouteChanged(str(self.table.name), str(self.target), str(now))
+
+
+@dataclass(frozen=True)
+class Feeder:
+    """A source table of any source of the task, and its target table."""
+
+    source: str
+    table: TableName
+    target: TableName
+
+
+def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
+    """Replace all tables of the subtask, inside a transaction whose first statement has checked the generation."""
+    _ROWS.delete(connection, ref)
+    put_table_schemas(connection, ref, schemas)
+
+
+def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
+    """Store or replace these tables of the subtask, in a transaction that has checked the generation."""
+    columns = "table_schema, table_name, target_schema, target_name, skip_until, definition"
+    rows = [(*one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas]
+    _ROWS.put(connection, ref, columns, rows)
+
+
+def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple[TableName, TableName]]) -> None:
+    """Change the names of tables in all stored state, in a transaction that has checked the generation.
+
+    The pairs (old, new) are in the order of the renames, as a name may be used again.
+    """
+    for old, new in pairs:
+        for table in ("dm_table_schema", "dm_table_definition", "dm_contested_row"):
+            MetaRows(table).update(connection, ref, "table_schema = %s, table_name = %s", new, OF_TABLE, old)
+        rename_chunks(connection, ref, old, new)
+
+
+def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
+    """Return the source tables of all started sources of the task. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "source, table_schema, table_name, target_schema, target_name",
+        f"FROM {ref.table(_ROWS.table)} WHERE task = %s",
+        (ref.task,),
+        tail="ORDER BY 1, 2, 3",
+    )
+    return [
+        Feeder(text(source), name_of(schema, table), name_of(to, to_table))
+        for source, schema, table, to, to_table in rows
+    ]
+
+
+def lock_feeders(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
+    """Count the source tables of the task that are routed to a table, and block new ones until the transaction ends."""
+    sql = f"SELECT target_schema, target_name FROM {ref.table(_ROWS.table)} WHERE task = %s FOR UPDATE"
+    return sum(name_of(*row) == target for row in query(connection, sql, (ref.task,)))
+
+
+def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
+    """Remove, in a transaction that has checked the generation, tables that no longer belong to the task.
+
+    Their waiting rows (dm_contested_row) are removed, as no transaction would move them any more.
+    """
+    names = list(names)
+    withdraw_all(connection, ref, names)
+    delete_definitions(connection, ref, names)
+    for name in names:
+        _ROWS.delete(connection, ref, OF_TABLE, name)
+
+
+def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSchema]:
+    """Return the subtask's tables in the order of their names. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "definition, target_schema, target_name, skip_until",
+        f"FROM {ref.table(_ROWS.table)} WHERE task = %s AND source = %s",
+        ref.key,
+        tail="ORDER BY table_schema, table_name",
+    )
+    return [
+        TableSchema(Table.from_json(json.loads(text(one))), name_of(schema, table), text(skip))
+        for one, schema, table, skip in rows
+    ]
+
+
+def _json(table: Table) -> str:
+    return json.dumps(table.to_json(), ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""Rows of values as the statements that `statements.write_rows` makes of their literals, by a kernel.
+
+What the kernel does not write (documents for a server that keeps decimals in them, an ENUM's index 0, columns that the
+target computes, text that has to become UTF-8) is written row by row, as everything is where no kernel is ready.
+test_tuples holds the two to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.images import Buffer, Cells
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.downstream.statements import (
+    MAX_ROWS,
+    Dialect,
+    Literals,
+    Statement,
+    Verb,
+    around,
+    write_rows,
+)
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
+
+FEW: Final = 32
+"""So few rows are written before a kernel is called."""
+
+
+@dataclass(frozen=True)
+class _Tuples:
+    """Tuples one behind the other, with one byte between two: tuple i ends at ends[i] in `text`."""
+
+    text: Buffer
+    ends: Any
+
+    def pieces(self, most_rows: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
+        """Yield (text, number of tuples) of as many tuples at a time as there may be; one that is larger goes alone."""
+        first = start = 0
+        while first < len(self.ends):
+            fitting = int(np.searchsorted(self.ends, start + most_bytes, "right"))
+            behind = min(max(fitting, first + 1), first + most_rows)
+            end = int(self.ends[behind - 1])
+            yield bytes(self.text[start:end]), behind - first
+            first, start = behind, end + 1
+
+
+def write_values(
+    mapping: TableMapping,
+    rows: Sequence[Row],
+    verb: Verb,
+    literals: Callable[[Row], Literals],
+    *,
+    dialect: Dialect,
+    max_rows: int = MAX_ROWS,
+) -> Iterator[Statement]:
+    """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
+
+    `literals`: those of a row, for what the kernel does not write.
+    """
+    if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
+        return write_rows(mapping, map(literals, rows), verb, dialect=dialect, max_rows=max_rows)
+    numbers = np.arange(len(rows))
+    return write_cells(mapping, Cells.of(rows), numbers, verb, literals, dialect=dialect, max_rows=max_rows)
+
+
+def write_cells(
+    mapping: TableMapping,
+    cells: Cells,
+    numbers: Any,
+    verb: Verb,
+    literals: Callable[[Row], Literals],
+    *,
+    dialect: Dialect,
+    max_rows: int = MAX_ROWS,
+) -> Iterator[Statement]:
+    """Yield the same for those rows of `cells` that have these numbers (int64)."""
+    tuples = _tuples(cells, numbers, mapping, dialect.server.flavour)
+    if tuples is None:
+        yield from write_rows(
+            mapping, map(literals, cells.some_rows(numbers)), verb, dialect=dialect, max_rows=max_rows
+        )
+        return
+    head, tail = around(mapping, verb, dialect)
+    most_rows = min(max_rows, dialect.most_rows)
+    for text, rows in tuples.pieces(most_rows, dialect.most_bytes - len(head) - len(tail)):
+        yield Statement(head + text + tail, rows, mapping.target.name, verb)
+
+
+def _tuples(cells: Cells, numbers: Any, mapping: TableMapping, target: Flavour) -> _Tuples | None:
+    """Return these rows in parentheses; None where a kernel does not write them."""
+    described = _for_kernel(mapping, target)
+    if described is None:
+        return None
+    from airflow_provider_dm.engine.binlog.kernels.literals import FULL, MOST_OF_A_NUMBER, OTHER, write_tuples
+
+    columns, names = described
+    text, status = np.frombuffer(cells.text, np.uint8), np.zeros(2, np.int64)
+    text.setflags(write=False)
+    ends, done = np.empty(len(numbers), np.int64), 0
+    spare = (len(columns) + 1) * MOST_OF_A_NUMBER + len(names)
+    out = np.empty(len(numbers) * (spare + len(text) // max(len(cells), 1)) + len(text) // 8, np.uint8)
+    while True:
+        done = int(
+            write_tuples(
+                *(text, cells.ends, cells.columns, numbers, done, columns, names, out, int(status[1]), ends, status)
+            )
+        )
+        if status[0] == OTHER:
+            return None
+        if status[0] != FULL:
+            return _Tuples(out[: int(status[1])].data, ends)
+        larger = np.empty(2 * len(out) + 2 * len(text) // max(len(cells), 1) + spare, np.uint8)
+        larger[: status[1]] = out[: status[1]]
+        out = larger
+
+
+def _for_kernel(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
+    build.warm_in_background()
+    return _described(mapping, target) if build.ready() else None
+
+
+@lru_cache(maxsize=1024)
+def _described(mapping: TableMapping, target: Flavour) -> tuple[Any, Any] | None:
+    """Return the columns as `write_tuples` wants them, and the texts that they name; None: not a table for kernels."""
+    if mapping.computed:
+        return None
+    names, columns = b"", []
+    for index in mapping.written:
+        codec = codec_for(mapping.source.name, mapping.source.columns[index])
+        style = codec.style
+        if style is Style.JSON:
+            if CAPABILITIES[target].json_keeps_decimals:
+                return None
+            style = Style.TEXT
+        introduced = codec.introducer and not CAPABILITIES[target].text_is_utf8
+        name = b"_" + codec.introducer + b" " if introduced else b""
+        columns.append((index, int(style), len(names), len(name)))
+        names += name
+    return np.array(columns, np.int64).reshape(-1, 4), np.frombuffer(names + bytes(8), np.uint8)

@@ -1,0 +1,118 @@
+"""The lines of a LOAD are what the server reads as the cells that they were made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.downstream.loads import Load, load_of
+from airflow_provider_dm.engine.downstream.statements import Dialect, Loads
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
+from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
+from tests.unit.downstream.test_tuples import FLAVOURS, KINDS, mapping_of
+
+ALL = Dialect(loads=Loads.ALL)
+NOT_LOADED = {"char(40)", "varchar(40)", "tinytext"}
+"""Text of other charsets."""
+PLAIN = {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kernels() -> None:
+    build.warm()
+
+
+def loaded(mapping: TableMapping, rows: list[Row], dialect: Dialect = ALL) -> Load | None:
+    assert build.ready()
+    return load_of(mapping, Cells.of(rows), dialect)
+
+
+def read_back(content: bytes) -> list[list[bytes | None]]:
+    """The rows of the lines, as a server reads them."""
+    rows: list[list[bytes | None]] = [[]]
+    field, at, null = b"", 0, False
+    while at < len(content):
+        one = content[at : at + 1]
+        at += 1
+        if one == b"\\":
+            escaped = content[at : at + 1]
+            at += 1
+            null = escaped == b"N"
+            field += b"" if null else PLAIN[escaped]
+        elif one in (b"\t", b"\n"):
+            rows[-1].append(None if null else field)
+            field, null = b"", False
+            if one == b"\n":
+                rows.append([])
+        else:
+            field += one
+    assert rows.pop() == []
+    return rows
+
+
+def value_in_file(kind: str, value: bytes | None) -> bytes | None:
+    mapping = mapping_of(kind)
+    match codec_for(mapping.source.name, mapping.source.columns[0]).style:
+        case Style.HEX if value is not None:
+            return value.hex().encode()
+        case Style.BITS if value is not None:
+            return b"%d" % int.from_bytes(value, "big")
+    return value
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=str)
+@given(st.data())
+@settings(max_examples=300)
+def test_lines_hold_the_cells(flavour: Flavour, choose: st.DataObject) -> None:
+    there = sorted(set(KINDS) - NOT_LOADED - ({"json"} if flavour is Flavour.MYSQL else set()))
+    kinds = choose.draw(st.lists(st.sampled_from(there), min_size=1, max_size=8))
+    rows = choose.draw(st.lists(st.tuples(*[st.none() | KINDS[kind][2] for kind in kinds]), min_size=1, max_size=6))
+
+    load = loaded(mapping_of(*kinds), rows, Dialect(CAPABILITIES[flavour], loads=Loads.ALL))
+
+    assert load is not None
+    assert load.rows == len(rows)
+    expected = [[value_in_file(kind, value) for kind, value in zip(kinds, row, strict=True)] for row in rows]
+    assert read_back(bytes(load.content)) == expected
+
+
+def test_the_statement_names_the_columns_and_what_is_made_of_their_texts() -> None:
+    load = loaded(mapping_of("int", "varbinary(99)", "bit(64)", "point", "text"), [(b"1", b"\0", b"\1", b"g", b"t")])
+
+    assert load is not None
+    columns = b"(`c0`, @v1, @v2, @v3, `c4`) SET `c1` = UNHEX(@v1), `c2` = CAST(@v2 AS UNSIGNED), `c3` = UNHEX(@v3)"
+    assert load.sql.startswith(b"LOAD DATA LOCAL INFILE 'rows' INTO TABLE `shop`.`t` CHARACTER SET utf8mb4 FIELDS")
+    assert load.sql.endswith(columns)
+
+
+@pytest.mark.parametrize("kind", sorted(NOT_LOADED))
+def test_text_of_another_charset_is_inserted(kind: str) -> None:
+    assert loaded(mapping_of("int", kind), [(b"1", b"a")]) is None
+
+
+def test_what_only_an_insert_writes_or_refuses_is_inserted() -> None:
+    plain = mapping_of("int", "enum('a','it''s','')")
+    rows: list[Row] = [(b"1", b"a")]
+    first, second = plain.target.columns
+
+    def into(*columns: object) -> TableMapping:
+        return TableMapping(plain.source, replace(plain.target, columns=columns))  # type: ignore[arg-type]
+
+    assert loaded(plain, rows) is not None
+    assert loaded(plain, [*rows, (b"2", INVALID_MEMBER)]) is None
+    assert loaded(into(replace(first, data_type="varchar"), second), rows) is None
+    assert loaded(into(first, replace(second, nullable=False)), rows) is None
+    assert loaded(into(first, replace(second, generated=True)), rows) is None
+    assert loaded(plain, rows, replace(ALL, loads=Loads.NONE)) is None
+    counted = into(replace(first, counted=True), second)
+    assert loaded(counted, rows) is not None
+    assert loaded(counted, rows, replace(ALL, loads=Loads.UNCOUNTED)) is None
+    assert loaded(plain, rows, replace(ALL, loads=Loads.UNCOUNTED)) is not None

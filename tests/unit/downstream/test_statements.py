@@ -1,0 +1,193 @@
+"""The SQL text of the merger."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.downstream.statements import (
+    UNKNOWN,
+    Dialect,
+    Verb,
+    count_rows,
+    delete_image,
+    delete_rows,
+    differing_rows,
+    write_rows,
+)
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+
+def table(name: str, *key: str) -> Table:
+    columns = (
+        Column("id", 0, "bigint", "bigint", False),
+        Column("na`me", 1, "varchar", "varchar(9)", True, charset="utf8mb4", collation="utf8mb4_general_ci"),
+    )
+    return Table(TableName("shop", name), columns, (Index("PRIMARY", key, prefixes=(None,) * len(key)),) if key else ())
+
+
+ITEM = TableMapping(table("item_01", "id"), table("item", "id"))
+PAIR = TableMapping(table("pair", "na`me", "id"), table("pair", "na`me", "id"))
+LOG = TableMapping(table("log"), table("log"))
+ROWS = [(b"1", b"'a'"), (b"2", b"NULL")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "head", "tail"),
+    [
+        (Verb.INSERT, "INSERT", ""),
+        (Verb.REPLACE, "REPLACE", ""),
+        (Verb.UPSERT, "INSERT", " ON DUPLICATE KEY UPDATE `id` = VALUES(`id`), `na``me` = VALUES(`na``me`)"),
+    ],
+)
+def test_rows_of_one_table_are_one_statement(verb: Verb, head: str, tail: str) -> None:
+    (statement,) = write_rows(ITEM, ROWS, verb)
+
+    assert statement.sql.decode() == f"{head} INTO `shop`.`item` (`id`, `na``me`) VALUES (1,'a'),(2,NULL){tail}"
+    assert (statement.rows, statement.table) == (2, TableName("shop", "item"))
+
+
+def test_mysql_wants_an_alias_where_others_want_values() -> None:
+    (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(CAPABILITIES[Flavour.MYSQL]))
+
+    assert statement.sql.decode().endswith(
+        " AS _new ON DUPLICATE KEY UPDATE `id` = _new.`id`, `na``me` = _new.`na``me`"
+    )
+
+
+def test_keys_are_a_list_of_values_or_of_tuples() -> None:
+    (one,) = delete_rows(ITEM, [(b"1",), (b"2",)])
+    (two,) = delete_rows(PAIR, [(b"'a'", b"1")])
+    (counted,) = count_rows(ITEM, [(b"1",)])
+
+    assert one.sql == b"DELETE FROM `shop`.`item` WHERE `id` IN (1,2)"
+    assert two.sql == b"DELETE FROM `shop`.`pair` WHERE (`na``me`,`id`) IN (('a',1))"
+    assert counted.sql == b"SELECT COUNT(*) FROM `shop`.`item` WHERE `id` IN (1) FOR UPDATE"
+
+
+def test_a_table_without_a_key_has_no_delete_by_key() -> None:
+    with pytest.raises(ValueError, match="no key"):
+        list(delete_rows(LOG, [(b"1",)]))
+
+
+def test_an_image_is_compared_byte_by_byte_also_where_a_collation_is_not() -> None:
+    assert delete_image(LOG, (b"1", b"'a'"), 3).sql.decode() == (
+        "DELETE FROM `shop`.`log` WHERE `id` <=> 1 AND `na``me` <=> 'a' "
+        "AND CAST(`na``me` AS BINARY) <=> CAST(CONVERT('a' USING utf8mb4) AS BINARY) LIMIT 3"
+    )
+    assert delete_image(LOG, (b"1", b"NULL"), 1).sql.endswith(b"`na``me` IS NULL LIMIT 1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal", "condition"),
+    [
+        ("point", "x'00'", "`c` <=> x'00'"),
+        ("vector(1)", "x'00'", "CAST(`c` AS BINARY) <=> x'00'"),
+        ("enum('a')", "0", "`c` + 0 = 0"),
+        (
+            "json",
+            "'1'",
+            "CAST(CONVERT(`c` USING utf8mb4) AS BINARY) <=> CAST(CONVERT(CAST('1' AS JSON) USING utf8mb4) AS BINARY)",
+        ),
+    ],
+)
+def test_an_image_of_other_types(kind: str, literal: str, condition: str) -> None:
+    column = Column("c", 0, re.split(r"\W", kind)[0], kind, True, charset="latin1" if "enum" in kind else None)
+    one = Table(TableName("shop", "log"), (column,), ())
+    sql = delete_image(TableMapping(one, one), (literal.encode(),), 1).sql.decode()
+    assert sql == f"DELETE FROM `shop`.`log` WHERE {condition} LIMIT 1"
+
+
+COMPUTED = Table(
+    TableName("shop", "sums"),
+    (
+        Column("id", 0, "int", "int", False),
+        Column("twice", 1, "int", "int", True, generated=True),
+        Column("e", 2, "enum", "enum('a')", True, charset="latin1"),
+    ),
+    (Index("PRIMARY", ("id",), prefixes=(None,)),),
+)
+SUMS = TableMapping(COMPUTED, COMPUTED)
+
+
+def test_what_the_target_computes_is_left_out() -> None:
+    (statement,) = write_rows(SUMS, [(b"1", b"2", b"'a'"), (b"3", b"6", b"NULL")], Verb.UPSERT)
+    assert statement.sql == (
+        b"INSERT INTO `shop`.`sums` (`id`, `e`) VALUES (1,'a'),(3,NULL) "
+        b"ON DUPLICATE KEY UPDATE `id` = VALUES(`id`), `e` = VALUES(`e`)"
+    )
+    assert b"twice" not in delete_image(SUMS, (b"1", b"2", b"'a'"), 1).sql
+
+
+def test_what_the_target_computes_is_held_against_the_source_s_value() -> None:
+    rows = [(b"1", b"2", b"'a'"), (b"3", UNKNOWN, b"NULL"), (b"4", b"NULL", b"NULL")]
+    (statement,) = write_rows(SUMS, rows, Verb.INSERT)
+    assert statement.computing is not None
+    (look,) = statement.computing.differing()
+    assert look.sql == (
+        b"SELECT COUNT(*) FROM `shop`.`sums` WHERE (`id` = 1 AND (`twice` <=> 2) IS NOT TRUE) "
+        b"OR (`id` = 4 AND (`twice` IS NULL) IS NOT TRUE)"
+    )
+    keyless = replace(SUMS, source=replace(COMPUTED, unique_keys=()), target=replace(COMPUTED, unique_keys=()))
+    (look,) = differing_rows(keyless, rows[:1], keyless.computed)
+    assert b"WHERE (`id` <=> 1 AND `e` <=> 'a' AND " in look.sql
+    assert list(differing_rows(SUMS, rows[1:2], SUMS.computed)) == []
+    many = differing_rows(SUMS, [(b"%d" % n, b"0", b"NULL") for n in range(250)], SUMS.computed)
+    assert [one.rows for one in many] == [100, 100, 50]
+
+
+def test_rows_are_written_again_without_strict_mode() -> None:
+    (statement,) = write_rows(SUMS, [(b"%d" % n, b"0", b"NULL") for n in range(70)], Verb.INSERT)
+    assert statement.computing is not None
+    again = list(statement.computing.leniently())
+    assert [one.rows for one in again] == [30, 30, 10]
+    assert all(one.sql.startswith(b"SET STATEMENT sql_mode='ALLOW_INVALID_DATES") for one in again)
+    assert all(one.computing is not None and one.computing.lenient for one in again)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "head"),
+    [
+        (Flavour.MARIADB, "SET STATEMENT sql_mode='{}' FOR REPLACE INTO"),
+        (Flavour.MYSQL, "REPLACE /*+ SET_VAR(sql_mode='{}') */ INTO"),
+    ],
+)
+def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour, head: str) -> None:
+    rows = [(b"1", b"2", b"'a'"), (b"2", b"4", b"0"), (b"3", b"6", b"0"), (b"4", b"8", b"NULL")]
+
+    before, lenient, after = write_rows(SUMS, iter(rows), Verb.REPLACE, dialect=Dialect(CAPABILITIES[flavour]))
+
+    assert [one.rows for one in (before, lenient, after)] == [1, 2, 1]
+    assert before.invalid == after.invalid == frozenset()
+    assert lenient.invalid == {("e", 1), ("e", 2)}
+    mode = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+    assert lenient.sql.decode() == f"{head.format(mode)} `shop`.`sums` (`id`, `e`) VALUES (2,0),(3,0)"
+
+
+def test_rows_with_invalid_values_are_counted_in_each_statement() -> None:
+    rows = [(b"%d" % number, b"0", b"0") for number in range(5)]
+    statements = list(write_rows(SUMS, rows, Verb.INSERT, max_rows=2))
+    assert [one.invalid for one in statements] == [{("e", 1), ("e", 2)}, {("e", 1), ("e", 2)}, {("e", 1)}]
+
+
+def test_statements_end_at_rows_or_bytes() -> None:
+    rows = [(b"%d" % number, b"'" + b"x" * 100 + b"'") for number in range(10)]
+
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_rows=4)] == [4, 4, 2]
+    assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=400)))
+
+
+def test_a_row_larger_than_the_limit_goes_alone() -> None:
+    rows = [(b"1", b"'a'"), (b"2", b"'" + b"x" * 500 + b"'"), (b"3", b"'c'")]
+
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=200))] == [1, 1, 1]
+
+
+def test_no_rows_are_no_statement() -> None:
+    assert list(write_rows(ITEM, [], Verb.INSERT)) == []
