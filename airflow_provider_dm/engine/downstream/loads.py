@@ -60,7 +60,7 @@ def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | Non
 
     sql, columns = described
     text = np.frombuffer(cells.text, np.uint8)
-    text.flags.writeable = False
+    text.setflags(write=False)
     out = np.empty(2 * len(text) + MOST_OF_A_CELL * len(cells.ends), np.uint8)
     size = write_lines(text, cells.ends, cells.columns, columns, out)
     if size < 0:

@@ -211,7 +211,7 @@ RULES = [
          first=15),
     # A table that has changed stands for the whole statement, and the rest of it is never executed.
     Rule("what is executed in parts is noted so", _off(ddl_execution._Work, "_do_parts", _unnoted), often="ahead"),
-    Rule("a swap is done in steps that show", _off(target_statements, "_in_steps_that_show", lambda pairs: [pairs]),
+    Rule("a swap is done in steps that show", _off(target_statements, "_in_visible_steps", lambda pairs: [pairs]),
          often="swap"),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
     Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
