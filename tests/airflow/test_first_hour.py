@@ -122,7 +122,7 @@ def test_a_new_user_follows_the_pages(
 
     reader.printed += "".join(capsys.readouterr())
     assert [secret for secret in SECRETS if secret in reader.printed] == []
-    written_by_hand = {"mysql-01.yaml", "orders.yaml", "target.json", "meta.json"}
+    written_by_hand = {"mysql-01.yaml", "orders.yaml", "target.json", "meta.json", "of-dm.yaml"}
     leaks = {
         file.name
         for file in tmp_path.rglob("*")
@@ -223,5 +223,6 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
 
     exported = reader.home / "configs" / "sources"
     exported.mkdir(parents=True)
-    (exported / "mysql-01.yaml").symlink_to(reader.home / "mysql-01.yaml")
+    of_dm = (reader.home / "mysql-01.yaml").read_text().replace("source-id: mysql-01", "source-id: of-dm")
+    (exported / "of-dm.yaml").write_text(of_dm)
     reader.run(Block(ROOT, "bash", "", "dmctl config import --dir configs"))  # it starts a program of Airflow
