@@ -134,6 +134,6 @@ def test_one_that_hangs_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -
 
 def test_one_that_keeps_dying_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
-    with pytest.raises(RelayKeepsDying, match="died 2 times") as raised:
+    with pytest.raises(RelayKeepsDying, match="crashed 2 times") as raised:
         kit.relay(environment={"PYTHONHOME": "/not/there"}).ensure()
     assert "/not/there" in raised.value.tail  # what Python said

@@ -259,10 +259,10 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
     second = incremental(own, target, schema, meta)
 
     assert (first.state, without.state) == (State.OK, State.OK)
-    assert f"goes on from {there}" in first.message
+    assert f"continues at {there}" in first.message
     assert (moved.state, followed.state) == (State.FAIL, State.OK)
     assert second.state is State.WARN
-    assert f"goes on from {there}, which the source has purged" in second.message
+    assert f"continues at {there}, which the source has purged" in second.message
 
 
 def checkpoint(target: Server, schema: str, start: Location, here: Location) -> None:
@@ -360,7 +360,7 @@ def test_shards_that_do_not_begin_alike(
     held = check(
         mariadb_source, mysql_target, [schema], task={**safe, **PESSIMISTIC, "mysql-instances": safe["mysql-instances"]}
     )
-    assert "rows of the same key" in result(held, "shard_tables", "target", State.WARN).message
+    assert "rows with the same key" in result(held, "shard_tables", "target", State.WARN).message
     of_one = {**both, "mysql-instances": [both["mysql-instances"][0] | {"syncer": {"safe-mode": True}}, two]}
     mixed = check(mariadb_source, mysql_target, [schema], task=of_one, more=more)
     assert "for some of the sources of" in result(mixed, "shard_tables", "target", State.FAIL).message

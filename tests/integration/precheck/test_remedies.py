@@ -190,7 +190,7 @@ def test_a_target_table_that_is_gone_is_not_promised_again(one_kit: SyncKit) -> 
 
     (failure,) = precheck(one_kit).failures
 
-    assert "is gone" in failure.message
+    assert "no longer exists" in failure.message
     assert "another task" in failure.remedy
 
 
