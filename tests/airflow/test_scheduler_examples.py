@@ -65,27 +65,27 @@ def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Serve
     file, api = task_file(airflow), airflow.api
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1)")
     migrated = trigger(page, airflow, "dm_one_source", task=file, target="examples_target")
-    assert api.wait_for_run("dm_one_source", migrated, seconds=240) == "success"
+    assert api.wait_for_run("dm_one_source", migrated, seconds=400) == "success"
     assert {one.task_id for one in api.tasks("dm_one_source", migrated) if one.state == "success"} == MIGRATION
 
     batch = trigger(page, airflow, "dm_micro_batches", task=file, target="examples_target")
-    assert api.wait_for_run("dm_micro_batches", batch, seconds=120) == "success"
+    assert api.wait_for_run("dm_micro_batches", batch, seconds=400) == "success"
     assert api.xcom("dm_micro_batches", batch, "incremental_sync")["status"] == "finished"
     api.pause("dm_micro_batches")  # the next one would hold up the sync
 
     sync = trigger(page, airflow, "dm_continuous_sync", task=file, target="examples_target")
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (2), (3)")
-    wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=180)
+    wait_for(lambda: target.sql(f"SELECT COUNT(*) FROM {SCHEMA}.t")[0] == (3,), seconds=400)
     assert airflow.api.task("dm_continuous_sync", sync, "incremental_sync").state == "deferred"
 
     care = trigger(page, airflow, "dm_relay_maintenance", task=file)
     run = trigger(page, airflow, "dm_cut_over", task=file, target="examples_target")
     approve(airflow, run, "writes_stopped")
-    assert airflow.api.wait_for_run("dm_relay_maintenance", care, seconds=120) == "success"
+    assert airflow.api.wait_for_run("dm_relay_maintenance", care, seconds=400) == "success"
     approve(airflow, run, "switched")
 
-    assert airflow.api.wait_for_run("dm_cut_over", run, seconds=120) == "success"
+    assert airflow.api.wait_for_run("dm_cut_over", run, seconds=400) == "success"
     assert {one.task_id for one in airflow.api.tasks("dm_cut_over", run) if one.state == "success"} == CUT_OVER
-    wait_for(lambda: not running(airflow, b"launch.detached"), seconds=60)
-    assert airflow.api.wait_for_run("dm_continuous_sync", sync, seconds=60) == "failed"
+    wait_for(lambda: not running(airflow, b"launch.detached"), seconds=400)
+    assert airflow.api.wait_for_run("dm_continuous_sync", sync, seconds=400) == "failed"
     assert "DM-9064" in airflow.api.log("dm_continuous_sync", sync, "incremental_sync")
