@@ -26,7 +26,7 @@ def test_the_api_tests_connections_of_our_types(airflow: Airflow, account: Serve
     assert "denies access" in said
     ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY, extra={"flavour": "tidb"})
     assert not ok
-    assert "says that it is tidb" in said
+    assert "has the flavour tidb" in said
     ok, said = airflow.api.test_connection(conn_type="dm_meta", schema=str(airflow.home / "meta.db"))
     assert ok, said
     ok, said = airflow.api.test_connection(conn_type="dm_meta", **where, password="wrong", schema="x")
