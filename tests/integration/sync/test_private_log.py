@@ -80,7 +80,9 @@ def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
         result = kit.sync()
     assert result.finished
     assert kit.differences() == []
-    assert most[0] < 7 * MIB, "the limit, the file that is being read, what one receive brings, and what waits for a purge"
+    assert most[0] < 7 * MIB, (
+        "the limit, the file that is being read, what one receive brings, and what waits for a purge"
+    )
     wait_for(lambda: len(kit.held()) <= 2)
 
 
