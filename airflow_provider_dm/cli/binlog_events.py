@@ -11,7 +11,6 @@ shown. `next` in the answer is the `--from` of the next page.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,7 @@ def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     from airflow_provider_dm.engine.mysql.binlog_status import current_location
     from airflow_provider_dm.engine.mysql.connection import connected
 
-    endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
+    endpoint = source_endpoint(config, named_variables(arguments.password_env))
     with connected(endpoint) as connection:
         end = current_location(connection)
     return server_page(endpoint, _wanted(arguments, arguments.begin or Location(end.file, BINLOG_HEADER_SIZE)))

@@ -13,7 +13,6 @@ and `get` also work during a run; the other actions claim the task for a moment,
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +163,7 @@ def _source_endpoints(given: Given) -> dict[str, Endpoint]:
         config = load_source(file)
         if config.source_id not in given.sources:
             raise OtherSource(" or ".join(given.sources), str(file), config.source_id)
-        found[config.source_id] = source_endpoint(config, given.passwords, os.environ)
+        found[config.source_id] = source_endpoint(config, given.passwords)
     if missing := [source for source in given.sources if source not in found]:
         raise DefinitionNotGiven(f"--source-file of {', '.join(missing)} is missing")
     return found
@@ -193,8 +192,8 @@ class Given:
         sources = tuple(dict.fromkeys(arguments.sources)) or task.source_ids
         for source in sources:
             task.instance(source)
-        passwords = named_variables(arguments.password_env, os.environ)
-        tables = TableSchemas(task, target_endpoint(task, passwords, os.environ))
+        passwords = named_variables(arguments.password_env)
+        tables = TableSchemas(task, target_endpoint(task, passwords))
         return cls(arguments, tables, sources, passwords)
 
     @property

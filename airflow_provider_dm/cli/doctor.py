@@ -9,7 +9,6 @@ doctor TASK.yaml -s SOURCE.yaml …   also the whole precheck of the task, and i
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -63,7 +62,7 @@ def _of_files(arguments: argparse.Namespace, root: Path) -> Iterator[CheckResult
         if config.enable_relay:
             yield checked("relay_disk", config.source_id, partial(_check_relay_disk, config, root))
         if arguments.task is None:
-            endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
+            endpoint = source_endpoint(config, named_variables(arguments.password_env))
             yield from check_source(config, endpoint)
     if arguments.task is not None:
         inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)

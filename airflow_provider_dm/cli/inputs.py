@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import re
 import stat
 from collections import Counter
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.database import DatabaseConfig
+from airflow_provider_dm.engine.config.secrets import taken
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
@@ -81,7 +81,6 @@ def read_inputs(
     task_file: Path,
     source_files: Sequence[Path],
     password_variables: Sequence[str] = (),
-    environ: Mapping[str, str] = os.environ,
 ) -> Inputs:
     """Read everything that a task needs, in the order of its mysql-instances.
 
@@ -98,9 +97,9 @@ def read_inputs(
         *zip(source_files, (s.from_ for s in found), strict=True),
     ):
         _warn_of_open_password(file, database)
-    named = named_variables(password_variables, environ)
-    endpoints = tuple(source_endpoint(source, named, environ) for source in sources)
-    return Inputs(task, sources, endpoints, target_endpoint(task, named, environ))
+    named = named_variables(password_variables)
+    endpoints = tuple(source_endpoint(source, named) for source in sources)
+    return Inputs(task, sources, endpoints, target_endpoint(task, named))
 
 
 def load_source_of(file: Path, source: str | None) -> SourceConfig:
@@ -111,30 +110,30 @@ def load_source_of(file: Path, source: str | None) -> SourceConfig:
     return config
 
 
-def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+def source_endpoint(source: SourceConfig, named: Mapping[str, Secret]) -> Endpoint:
     """Return the endpoint of a source. Raises LoginMissing, PasswordUnreadable."""
     if source.from_ is None:
         raise LoginMissing(f"source {source.source_id}", "from")
-    return _endpoint(source.from_, source.source_id, named, environ)
+    return _endpoint(source.from_, source.source_id, named)
 
 
-def target_endpoint(task: TaskConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+def target_endpoint(task: TaskConfig, named: Mapping[str, Secret]) -> Endpoint:
     """Return the endpoint of a task's target. Raises LoginMissing, PasswordUnreadable."""
     if task.target_database is None:
         raise LoginMissing(f"task {task.name}", "target-database")
-    return _endpoint(task.target_database, TARGET, named, environ)
+    return _endpoint(task.target_database, TARGET, named)
 
 
-def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, Secret]:
+def named_variables(arguments: Sequence[str]) -> dict[str, Secret]:
     """Return `NAME=VARIABLE` arguments as NAME -> password. Raises PasswordVariableUnset."""
     named = {}
     for argument in arguments:
         name, equals, variable = argument.partition("=")
         if not (name and equals and variable):
             raise PasswordVariableUnset(argument, "it is not NAME=VARIABLE")
-        if variable not in environ:
+        if (password := taken(variable)) is None:
             raise PasswordVariableUnset(argument, f"the variable {variable} is not set")
-        named[name] = Secret(environ[variable])
+        named[name] = Secret(password)
     return named
 
 
@@ -147,12 +146,12 @@ def default_variable(name: str) -> str:
     return "DM_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
-def _endpoint(database: DatabaseConfig, name: str, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+def _endpoint(database: DatabaseConfig, name: str, named: Mapping[str, Secret]) -> Endpoint:
     plain = database.password.get_secret_value() if database.password else ""
     if name not in named and (plain or database.password_env or database.password_file):
-        return database.endpoint(name, environ)
-    password = named.get(name) or Secret(environ.get(default_variable(name), ""))
-    return replace(database.model_copy(update=_NO_PASSWORD).endpoint(name, environ), password=password)
+        return database.endpoint(name)
+    password = named.get(name) or Secret(taken(default_variable(name)) or "")
+    return replace(database.model_copy(update=_NO_PASSWORD).endpoint(name), password=password)
 
 
 _NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": None}

@@ -7,21 +7,18 @@ dmctl meta check        check whether they are those of this release
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.workdir import work_root
 
 VARIABLE: Final = "DM_META_URL"
-FROM_STDIN: Final = "-"
-"""Value of `--meta-url`: the URL is read from stdin."""
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -49,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--meta-url",
         metavar="URL",
-        help=f"SQLAlchemy URL of the metadata DB, `-`: from stdin (or set {VARIABLE}, as arguments are visible); "
+        help=f"SQLAlchemy URL of the metadata DB (or set {VARIABLE}, as arguments are visible); "
         "default: a SQLite file in the work directory, created and migrated automatically",
     )
     parser.add_argument(
@@ -78,9 +75,7 @@ def open_store(arguments: argparse.Namespace) -> MetaStore:
 
 
 def _named(arguments: argparse.Namespace) -> str | None:
-    if arguments.meta_url == FROM_STDIN:
-        arguments.meta_url = sys.stdin.read()
-    named: str | None = arguments.meta_url or os.environ.get(VARIABLE)
+    named: str | None = arguments.meta_url or known.get(VARIABLE)
     return named
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,11 +70,11 @@ def _written(
     sources: list[SourceConfig], arguments: argparse.Namespace, verb: str, *, overwrite: bool
 ) -> list[dict[str, Any]]:
     """Write the connections of sources; return DM's answer for each. Errors are raised before anything is written."""
-    passwords = named_variables(arguments.password_env, os.environ)
+    passwords = named_variables(arguments.password_env)
     connections = {}
     for source in sources:
         source.require_supported()
-        connections[source.source_id] = connection_of(source, source_endpoint(source, passwords, os.environ))
+        connections[source.source_id] = connection_of(source, source_endpoint(source, passwords))
     troubles = write_connections(connections, verb, overwrite=overwrite)
     return [source_answer(name, "", trouble) for name, trouble in troubles.items()]
 

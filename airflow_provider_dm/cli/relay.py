@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import socket
 import time
 from collections.abc import Sequence
@@ -97,7 +96,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
         return output.sources(None, [source_answer(config.source_id, here, trouble)], trouble)
     root = meta.root_of(arguments)
     directory = shared_relay(root, config.source_id, config.relay_dir)
-    endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
+    endpoint = source_endpoint(config, named_variables(arguments.password_env))
     upstream = Upstream(config, endpoint, directory)
     with meta.open_store(arguments) as store:
         log_dir = private_directory(root / "logs")

@@ -23,11 +23,13 @@ from airflow_provider_dm.cli.inputs import read_inputs
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.run import add_run_arguments
+from airflow_provider_dm.engine.config.secrets import filled_pipe, receive, received
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.removal import remove_progress
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.ddl_locks import withdraw
+from airflow_provider_dm.launch.secrets import inherited
 from airflow_provider_dm.launch.status import host_of
 from airflow_provider_dm.launch.task_control import live_run, operate, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
@@ -100,22 +102,18 @@ class _Child:
 
     @classmethod
     def start(cls, arguments: argparse.Namespace, directory: TaskDir) -> _Child:
-        """Start the process in its own session. It inherits the credentials in the environment and in files; the URL of
-        the metadata DB is passed by a pipe.
-        """
+        """Start the process in its own session; passwords and the metadata DB's URL reach it by a pipe."""
         log_path, answer_path = directory.path / LOG, directory.path / ANSWER
-        with _private(log_path) as log, _private(answer_path) as answer:
+        pipe = filled_pipe({**received(), meta.VARIABLE: meta.url_of(arguments).reveal()})
+        with _private(log_path) as log, _private(answer_path) as answer, os.fdopen(pipe) as secrets:
             process = subprocess.Popen(
-                [sys.executable, "-m", "airflow_provider_dm.cli.main", *_words(arguments, directory)],
-                stdin=subprocess.PIPE,
+                [sys.executable, "-m", __name__, *_words(arguments, directory)],
+                stdin=secrets,
                 stdout=answer,
                 stderr=log,
-                env={name: value for name, value in os.environ.items() if name != meta.VARIABLE},
+                env=inherited(),
                 start_new_session=True,
             )
-        assert process.stdin is not None
-        with process.stdin as pipe:
-            pipe.write(meta.url_of(arguments).reveal().encode())
         return cls(process, log_path, answer_path)
 
     def first_words(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
@@ -143,9 +141,8 @@ class _Child:
 
 
 def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
-    """Return the arguments of `dmctl run`. The metadata DB's URL, which may contain a password, is passed by stdin."""
+    """Return the arguments of `dmctl run`."""
     words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
-    words += ["--meta-url", meta.FROM_STDIN]
     for file in arguments.sources:
         words += ["--source", str(file.absolute())]
     for pair in arguments.password_env:
@@ -162,3 +159,10 @@ def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
 def _private(path: Path) -> IO[bytes]:
     """Create or truncate a file that only its owner can read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+if __name__ == "__main__":  # the process that `start-task` starts
+    from airflow_provider_dm.cli.main import main
+
+    receive(0)
+    sys.exit(main())

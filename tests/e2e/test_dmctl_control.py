@@ -48,6 +48,16 @@ def kill_all_of(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def processes_with(secret: str) -> list[bytes]:
+    """Return the arguments of processes in whose environment or arguments a secret is."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if secret.encode() in (entry / "environ").read_bytes() + (arguments := (entry / "cmdline").read_bytes()):
+                found.append(arguments)
+    return found
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -62,7 +72,9 @@ def test_a_task_from_its_start_to_its_stop(
         server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
     ((gtids,),) = mysql_source.sql("SELECT @@gtid_executed")
     mysql_source.sql("INSERT INTO t VALUES (1, 1)", database=schema)
-    dmctl, metrics = Dmctl(tmp_path / "work"), f"127.0.0.1:{free_port()}"
+    canary = "c4nary-in-a-variable"
+    mysql_source.create_user("by_variable", canary)
+    dmctl, metrics = Dmctl(tmp_path / "work", {"MINE": canary}), f"127.0.0.1:{free_port()}"
     files = write_files(
         tmp_path,
         target=mariadb_target,
@@ -70,8 +82,10 @@ def test_a_task_from_its_start_to_its_stop(
         schemas=[schema],
         name=schema,
         extra=f"metrics-addr: {metrics}",
+        login={"user": "by_variable"},
     )
     incremental(files, f"{{binlog-gtid: '{gtids}'}}")
+    start = ("start-task", *files.arguments, "--password-env", f"{SOURCE}=MINE")
 
     def ask(*words: object, code: int = 0) -> dict[str, Any]:
         ended: Ended = dmctl(*words, "--json")
@@ -96,11 +110,12 @@ def test_a_task_from_its_start_to_its_stop(
         with MetaStore.open(f"sqlite:///{dmctl.work / 'meta.db'}") as store:
             return [(one.unit, one.stage) for one in store.list_subtasks(task=schema)]
 
-    assert ask("start-task", *files.arguments)["result"] is True
+    assert ask(*start)["result"] is True
     try:
         until(lambda: known() == [(Unit.SYNC, Stage.RUNNING)], dmctl, schema)
+        assert processes_with(canary) == []
         assert stage() == "Sync Running"
-        assert "is running already" in ask("start-task", *files.arguments, code=1)["msg"]
+        assert "is running already" in ask(*start, code=1)["msg"]
 
         (paused,) = ask("pause-task", schema)["sources"]
         assert (paused["source"], paused["msg"]) == (SOURCE, "")
@@ -114,13 +129,13 @@ def test_a_task_from_its_start_to_its_stop(
         until(lambda: equal() and state() == "2", dmctl, schema)
         ask("pause-task", "-s", SOURCE)
         mysql_source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
-        assert ask("start-task", *files.arguments)["result"] is True
+        assert ask(*start)["result"] is True
         until(equal, dmctl, schema)
 
         kill_all_of(tmp_path)
         mysql_source.sql("INSERT INTO t VALUES (4, 4)", database=schema)
         assert stage() == "Sync Stopped"
-        assert ask("start-task", *files.arguments)["result"] is True  # at once: no heartbeat has to grow old
+        assert ask(*start)["result"] is True  # at once: no heartbeat has to grow old
         until(equal, dmctl, schema)
     finally:
         stopped = dmctl("stop-task", schema, "--json")

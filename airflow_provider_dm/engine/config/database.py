@@ -7,7 +7,7 @@ stored, logged and shipped. Besides DM's `password`, plain or as `dmctl encrypt`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr
 
 from airflow_provider_dm.engine.config.base import DmModel, Names
 from airflow_provider_dm.engine.config.dm_encryption import CannotDecrypt, decrypted, looks_encrypted
+from airflow_provider_dm.engine.config.secrets import taken
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
@@ -86,26 +87,26 @@ class DatabaseConfig(DmModel):
     security: Security | None = None
     """TLS; without it, TLS is used where the server offers it."""
 
-    def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
+    def secret(self) -> Secret:
         """Return the password; empty if none is given. Raises PasswordUnreadable."""
         if self.password_env:
-            if self.password_env not in environ:
+            if (found := taken(self.password_env)) is None:
                 raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
-            return Secret(environ[self.password_env])
+            return Secret(found)
         if self.password_file:
             return _read_password(self.password_file)
         plain = self.password.get_secret_value() if self.password else ""
         if looks_encrypted(plain):
             try:
-                plain = decrypted(plain, environ)
+                plain = decrypted(plain, os.environ)
             except CannotDecrypt as error:
                 raise PasswordUnreadable(f"the encrypted form of {self.user}@{self.host}", str(error)) from None
         return Secret(plain)
 
-    def endpoint(self, name: str, environ: Mapping[str, str] = os.environ) -> Endpoint:
+    def endpoint(self, name: str) -> Endpoint:
         """Return this server as an Endpoint; `name` identifies it in messages. Raises as `secret` does."""
         tls = self.security.tls() if self.security else None
-        return Endpoint(name, self.host, self.port, self.user, self.secret(environ), tls, tuple(self.session.items()))
+        return Endpoint(name, self.host, self.port, self.user, self.secret(), tls, tuple(self.session.items()))
 
     def unsupported(self, where: str) -> Iterator[NotSupportedYet]:
         """Yield the settings that this release does not support. `where`: the server's name in messages."""

@@ -1,7 +1,8 @@
 """How secrets reach a process: by a pipe that its launcher fills before it starts it.
 
 A process's environment can be read in /proc, and its children inherit it, so nothing is put there. What a process has
-received is in `known` from then on. Variables that people set themselves are found there as well.
+received is in `known` from then on. A password that a person has put into a variable is taken out of the environment
+when it is read, and is in `known` like the others.
 
     a direct child           its stdin is the pipe
     below a spark-submit     a named pipe beside the job file: the JVM passes no descriptor on
@@ -58,6 +59,18 @@ def receive(source: int | Path) -> dict[str, str]:
             source.unlink(missing_ok=True)
     keep(found)
     return found
+
+
+def taken(variable: str) -> str | None:
+    """Return the secret in an environment variable, which no child inherits from then on; None if it is not set."""
+    if variable in os.environ:
+        _received[variable] = os.environ.pop(variable)
+    return _received.get(variable)
+
+
+def received() -> dict[str, str]:
+    """Return the secrets that this process has received or taken, for a child that reads the same files."""
+    return dict(_received)
 
 
 def keep(secrets: Mapping[str, str]) -> None:

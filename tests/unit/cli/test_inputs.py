@@ -1,6 +1,7 @@
 """Files and passwords into values: where a password comes from, and what is said when something does not fit."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_provider_dm.cli.inputs import (
     default_variable,
     read_inputs,
 )
+from airflow_provider_dm.engine.config import secrets
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
@@ -40,21 +42,34 @@ def task(tmp_path: Path) -> Path:
     return write(tmp_path, "task.yaml", TASK)
 
 
-def test_sources_come_in_the_tasks_order_with_their_passwords(task: Path, tmp_path: Path) -> None:
-    files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
-    environ = {"DM_PASSWORD_TWO": "by-default", "MINE": "by-option"}
+@pytest.fixture(autouse=True)
+def nothing_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_received", {})
 
-    inputs = read_inputs(task, files, ["target=MINE"], environ)
+
+def test_sources_come_in_the_tasks_order_with_their_passwords(
+    task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
+    monkeypatch.setenv("DM_PASSWORD_TWO", "by-default")
+    monkeypatch.setenv("MINE", "by-option")
+
+    inputs = read_inputs(task, files, ["target=MINE"])
 
     assert [config.source_id for config in inputs.sources] == ["one", "two"]
     assert [endpoint.password.reveal() for endpoint in inputs.source_endpoints] == ["plain", "by-default"]
     assert inputs.target.password.reveal() == "by-option"
+    assert {"DM_PASSWORD_TWO", "MINE"} & os.environ.keys() == set()  # no child inherits them
+    assert read_inputs(task, files, ["target=MINE"]) == inputs
 
 
-def test_the_option_wins_over_the_file(task: Path, tmp_path: Path) -> None:
+def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
 
-    inputs = read_inputs(task, files, ["one=MINE"], {"MINE": "by-option", "DM_PASSWORD_ONE": "by-default"})
+    monkeypatch.setenv("DM_PASSWORD_ONE", "by-default")
+    monkeypatch.setenv("MINE", "by-option")
+
+    inputs = read_inputs(task, files, ["one=MINE"])
 
     assert inputs.source_endpoints[0].password.reveal() == "by-option"
 
@@ -62,19 +77,19 @@ def test_the_option_wins_over_the_file(task: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
 def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Path, tmp_path: Path) -> None:
     with pytest.raises(PasswordVariableUnset, match="SOURCE-ID=VARIABLE"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument], {})
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument])
 
 
 def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceFilesDiffer, match=r"no --source file for two; files of sources that .* not name: three"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")], (), {})
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")])
 
 
 def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
     one = source(tmp_path, "one")
 
     with pytest.raises(SourceFilesDiffer) as refused:
-        read_inputs(task, [one, one, source(tmp_path, "two")], (), {})
+        read_inputs(task, [one, one, source(tmp_path, "two")])
 
     assert refused.value.happened() == "task shop: more than one file for one."
 
@@ -83,14 +98,14 @@ def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path:
     without = write(tmp_path, "two.yaml", "source-id: two\n")
 
     with pytest.raises(LoginMissing, match="source two: the file has no `from`"):
-        read_inputs(task, [source(tmp_path, "one"), without], (), {})
+        read_inputs(task, [source(tmp_path, "one"), without])
 
 
 def test_what_is_not_there_yet_is_said_before_anything_is_connected(tmp_path: Path) -> None:
     task = write(tmp_path, "task.yaml", TASK.replace("task-mode: all", "task-mode: all\nshard-mode: optimistic"))
 
     with pytest.raises(NotSupportedYet, match="optimistic"):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], (), {})
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")])
 
 
 def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_it(
@@ -99,7 +114,7 @@ def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_i
     task = write(tmp_path, "task.yaml", TASK, mode=0o644)
 
     with caplog.at_level(logging.WARNING):
-        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], (), {})
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")])
 
     assert "readable by others" in caplog.text
     assert "from-file" not in caplog.text

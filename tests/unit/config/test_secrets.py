@@ -102,18 +102,21 @@ def test_a_password_is_in_no_validation_error_of_a_model() -> None:
     assert CANARY not in str(refusal.value)
 
 
-def test_a_password_by_reference(tmp_path: Path) -> None:
+def test_a_password_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_received", {})
+    monkeypatch.setenv("DM_PASSWORD", CANARY)
     (tmp_path / "secret").write_text(f"{CANARY}\n")
     by_file = DatabaseConfig(host="h", password_file=str(tmp_path / "secret"))
     by_env = DatabaseConfig(host="h", password_env="DM_PASSWORD")
     assert by_file.secret().reveal() == CANARY
-    assert by_env.secret({"DM_PASSWORD": CANARY}).reveal() == CANARY
+    assert by_env.secret().reveal() == CANARY
     assert DatabaseConfig.model_validate_json(by_env.model_dump_json()) == by_env
 
 
-def test_a_reference_that_leads_nowhere_is_named() -> None:
+def test_a_reference_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_received", {})
     with pytest.raises(PasswordUnreadable, match="the environment variable DM_PASSWORD: it is not set"):
-        DatabaseConfig(host="h", password_env="DM_PASSWORD").secret({})
+        DatabaseConfig(host="h", password_env="DM_PASSWORD").secret()
     with pytest.raises(PasswordUnreadable, match="/nowhere: FileNotFoundError"):
         DatabaseConfig(host="h", password_file="/nowhere").secret()
 
@@ -127,7 +130,9 @@ def dms_form(password: str, key: str) -> str:
 
 
 def secret_of(password: str, environ: dict[str, str]) -> str:
-    return DatabaseConfig.model_validate({"host": "h", "password": password}).secret(environ).reveal()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "environ", environ)
+        return DatabaseConfig.model_validate({"host": "h", "password": password}).secret().reveal()
 
 
 def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_path: Path) -> None:
