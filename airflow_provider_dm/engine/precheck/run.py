@@ -46,6 +46,11 @@ class Check(Generic[FactsT]):
 
 _follows: Final = attrgetter("follows")
 
+
+def _loads(facts: TargetFacts) -> bool:
+    return facts.info.capabilities.loads and any(source.copies for source in facts.sources)
+
+
 SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("version", "version", server.check_source_flavour),
     Check("server_id", "server_id", server.check_server_id, _follows),
@@ -72,6 +77,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("version", "downstream_version", server.check_version),
     Check("target_privilege", "target_privilege", privileges.check_target),
     Check("conn_number", "conn_number", server.check_target_connections),
+    Check("load_data", "load_data", server.check_loading, _loads),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),
     Check("table_creation", "table_schema", tables.check_creation),
