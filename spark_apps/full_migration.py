@@ -68,7 +68,7 @@ def work(app: App) -> Outcome:
             case Finished(result):
                 return Outcome(result)
             case Stopped(result):
-                _say_paused(app)
+                _report_paused(app)
                 if not app.wait_while_paused():
                     return Outcome(result, finished=False)
 
@@ -82,7 +82,7 @@ def _is_loaded_by_dm(app: App) -> bool:
     return any(to_take_over(connection, ref, task.task_mode, known.get(ref.source)) for ref in refs)
 
 
-def _say_paused(app: App) -> None:
+def _report_paused(app: App) -> None:
     """Say so of the sources that are being loaded, and not of those that were before."""
     task, sources = app.spec.task.name, set(app.gates)
     try:

@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.sync.pausing import run_sync_pausing, say_stopped, wait_for_resumption
+from airflow_provider_dm.engine.sync.pausing import report_stopped, run_sync_pausing, wait_for_resumption
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
@@ -107,7 +107,7 @@ class Peers:
         name = source.config.source_id
         if self.app.gates[name].wish is not Stage.STOPPED or self.app.stop.is_set():
             return False
-        say_stopped(source, self.app.store)
+        report_stopped(source, self.app.store)
         with self._lock:
             del self.failures[name]
         return True

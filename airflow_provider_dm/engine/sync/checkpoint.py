@@ -1,16 +1,16 @@
-"""DM's checkpoint table, written beside a sync: for people, for tools, and for the way back to DM.
+"""DM's checkpoint table, written during a sync for people, for tools, and for a return to DM.
 
-Every `checkpoint-flush-interval`, at stops and behind DDL, in a transaction of its own, and never for an epoch: what
-decides is dm_frontier, and this says no more than that. Each write checks the generation, and reads the position of
-the lowest bucket again, so that no checkpoint is ahead of its rows after a run was replaced or a target was restored.
+The sync itself restarts from dm_frontier and never reads this table. It is written every `checkpoint-flush-interval`,
+at stops and after DDL, in its own transaction. Each write checks the generation and reads the position of the lowest
+bucket again, so that no checkpoint is ahead of its rows after a run was replaced or a target was restored.
 
-    global point    all is applied up to there. In front of DDL that shards have yet to agree on, and of XA transactions
-                    that are prepared: a sync that starts from there reads it again
-    exit point      up to there some of it may be applied. None while a sync runs; at its end, where it came to
-    table point     where the table's definition was written; of tables whose shards wait, what it was before
+    global point    everything before it is applied. It is before shard DDL that is not agreed yet and before prepared
+                    XA transactions, so a sync that starts from it reads these again
+    exit point      changes up to it may be applied. NULL while a sync runs; written when it ends
+    table point     the location at which the table's definition was written; unchanged for tables with held-back rows
 
-What DM's form has no room for (positions beyond 4 GiB, ids of more than 32 characters) is not written, and the point
-before stays: it is behind, and never wrong.
+A location that DM's columns cannot store (a position beyond 4 GiB, an id of more than 32 characters) is not written;
+the previous point stays, which is older but right.
 """
 
 from __future__ import annotations
@@ -63,9 +63,12 @@ NEVER: Final = float("-inf")
 
 @dataclass(frozen=True)
 class Points:
-    """The places that a checkpoint has of a subtask. `again`: from where on the log has to be read again, for rows
-    that are held back or prepared; `held`: tables of which rows are held back. `moves_tables`: all other tables have
-    all rows up to `at`. `uncertain`: up to there rows may collide, as the past is not exact; None: they may not."""
+    """The locations that a checkpoint records for a subtask, whose changes are applied up to `at`.
+
+    `again`: the location from which the log must be read again for rows that are held back or prepared.
+    `held`: the tables that have held-back rows. `moves_tables`: all other tables have all rows up to `at`.
+    `uncertain`: the location up to which rows may collide after an inexact start; None: they cannot collide.
+    """
 
     at: Location
     again: Location
@@ -77,8 +80,8 @@ class Points:
     def of(
         cls, at: Location, prepared: Location, groups: Iterable[Group], *, uncertain: Location | None = None
     ) -> Points:
-        """Return it for a sync at position `at`. `prepared`: the place of the oldest XA transaction prepared there,
-        or `at`."""
+        """Return the points of a sync at `at`. `prepared`: the location of the oldest XA transaction that is prepared
+        there, or `at`."""
         groups = list(groups)
         places, held = [at, prepared], set[TableName]()
         for group in groups:
@@ -92,8 +95,10 @@ class Points:
         return cls(at, again, frozenset(held), moves_tables=reached(prepared, at), uncertain=uncertain)
 
     def exit_point(self, furthest: Location | None) -> Location | None:
-        """Return up to where changes behind the global point may be applied. `furthest`: where the sync ends, having
-        begun all before it; None: it goes on."""
+        """Return the location up to which changes after the global point may be applied; None: no change is.
+
+        `furthest`: the end of the log that the ending sync has begun to apply; None: the sync continues.
+        """
         places = [place for place in (furthest, self.uncertain) if place is not None]
         if places or self.again.sort_key < self.at.sort_key:
             places.append(self.at)
@@ -102,10 +107,7 @@ class Points:
 
 @dataclass
 class TableInfos:
-    """What DM's checkpoint says of tables' definitions, with the CREATE TABLE that each was made of.
-
-    It is kept from one DDL statement to the next: most are the same then.
-    """
+    """A cache of the TableInfo documents in DM's checkpoint, with the CREATE TABLE text from which each was made."""
 
     _collations: Mapping[str, str] = field(default_factory=dict, init=False)
     _known: Mapping[TableName, tuple[str, str | None]] = field(default_factory=dict, init=False)
@@ -113,9 +115,9 @@ class TableInfos:
     def of(
         self, server: Server, definitions: Mapping[TableName, str], collations: Mapping[str, str]
     ) -> dict[TableName, str | None]:
-        """Return the TableInfo of each of these tables as JSON; None: TiDB has no such.
+        """Return the TableInfo of each table as JSON; None: TiDB cannot represent the table.
 
-        `collations`: the default of each schema. `server`: always the same.
+        `definitions`: CREATE TABLE texts. `collations`: the default of each schema. `server`: the same in each call.
         """
         known = self._known if collations == self._collations else {}
         found: dict[TableName, tuple[str, str | None]] = {}
@@ -131,7 +133,7 @@ def _table_info(server: Server, name: TableName, sql: str, collations: Mapping[s
         tracker = Tracker.of(server, {name: sql}, collations)
         return json.dumps(table_info(name, tracker.definition(name)), ensure_ascii=False)
     except (CannotTrack, NotMapped) as error:
-        log.debug("DM's checkpoint does not say what %s is: %s", name, error)
+        log.debug("DM's checkpoint has no definition of %s: %s", name, error)
         return None
 
 
@@ -144,22 +146,22 @@ class DmPoints:
     _written_at: float = field(default=NEVER, init=False)
     _tables_due: bool = field(default=True, init=False)
     _begun: bool = field(default=False, init=False)
-    """Whether anything may have been applied by this run."""
+    """True if this run may have applied changes."""
     _why_not: str | None = field(default=None, init=False)
-    """Why nothing can be written; "": it can; None: not checked yet."""
+    """Why the table cannot be written; "": it can; None: not checked yet."""
     _server: Server | None = field(default=None, init=False)
     _infos: TableInfos = field(default_factory=TableInfos, init=False)
 
     def tables_changed(self) -> None:
-        """Write definitions with the next point, which is due now."""
+        """Make a write due now, with the table definitions."""
         self._tables_due, self._written_at = True, NEVER
 
     def is_due(self) -> bool:
-        """Tell whether the flush interval is over."""
+        """Return True if the flush interval has elapsed."""
         return time.monotonic() - self._written_at >= self.source.config.syncer.checkpoint_flush_interval
 
     def begins(self) -> None:
-        """Take back what the table says of a stop in peace: changes are about to be applied. Raises Fenced,
+        """Delete the exit point of the last clean stop: changes are about to be applied. Raises Fenced,
         TargetWentBack."""
         if not self._begun and self._is_writable():
             self._try(self._forget_exit)
@@ -174,19 +176,22 @@ class DmPoints:
             return
         try:
             written = self._try(lambda connection: self._write(connection, applied, exit_point))
-        except ServerUnreachable as error:  # the source: what is held of its log is applied without it
-            log.info("DM's checkpoint waits for the definitions of %s: %s", self.source.fence.ref.source, error)
+        except ServerUnreachable as error:  # the source is down, while its relay log is still applied
+            log.info("DM's checkpoint of %s waits until the source answers: %s", self.source.fence.ref.source, error)
             written = False
         self._tables_due = self._tables_due and not written
 
     def _try(self, write: Callable[[Connection], bool]) -> bool:
-        """Write in a transaction, if the target takes it. Tell whether it did. Raises Fenced, TargetWentBack."""
+        """Run `write` in a transaction. Return its result, or False after an error of the target, which is logged.
+
+        Raises Fenced, TargetWentBack.
+        """
         try:
             return self.transactions(write)
         except DmError as error:
             if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
                 raise
-            # The table was dropped or changed, or a GTID set is too long for it: rows are applied without it.
+            # The table was dropped or altered, or a GTID set is too long for it. That must not stop the sync.
             log.warning("DM's checkpoint of %s is not written: %s", self.source.fence.ref.source, error)
             self._why_not = None
             return False
@@ -197,8 +202,10 @@ class DmPoints:
         return True
 
     def _write(self, connection: Connection, applied: Points, exit_point: Location | None) -> bool:
-        """Write it. While nothing is applied, the position that DM has left says where the task begins, and only the
-        exit point is written. Return True if the table points were written, if they were due."""
+        """Write the points. Return True if the table points were written or are not due.
+
+        Until changes are applied, DM's own global point stays (the task began there); only the exit point is written.
+        """
         fence = self.source.fence
         fence.check(connection)
         subtask = read_subtask(connection, fence.ref)
@@ -214,14 +221,15 @@ class DmPoints:
         if self._tables_due:
             tables = [one.table.name for one in load_table_schemas(connection, fence.ref)]
             delete_table_points(connection, fence.ref, tables)
-            put_table_points(connection, fence.ref, applied.at, self._told(connection, set(tables) - applied.held))
+            infos = self._table_infos(connection, set(tables) - applied.held)
+            put_table_points(connection, fence.ref, applied.at, infos)
         elif applied.again.sort_key < applied.at.sort_key and applied.moves_tables:
             move_table_points(connection, fence.ref, applied.at, applied.held)
         put_global_point(connection, fence.ref, applied.again, exit_point)
         return True
 
-    def _told(self, connection: Connection, tables: Collection[TableName]) -> dict[TableName, str | None]:
-        """Return the TableInfo of each of the tables, as they are at the frontier; None: TiDB has no such table."""
+    def _table_infos(self, connection: Connection, tables: Collection[TableName]) -> dict[TableName, str | None]:
+        """Return the TableInfo of each table at the frontier; None: TiDB cannot represent the table."""
         ref = self.source.fence.ref
         known, collations = load_definitions(connection, ref), load_schema_collations(connection, ref)
         if self._server is None:
@@ -233,14 +241,14 @@ class DmPoints:
         return {name: infos.get(name) for name in sorted(tables)}
 
     def _is_writable(self) -> bool:
-        """Look once whether the table is there, or can be made, and has room for this subtask."""
+        """Check once that the table exists or can be created, and that it can store this subtask's ids."""
         if self._why_not is None:
             connection, ref = target_connection(self.source.target), self.source.fence.ref
             self._why_not = why_not_writable(connection, ref)
             if not self._why_not:
                 try:
                     create_checkpoint_table(connection, ref)
-                except pymysql.err.MySQLError as error:  # such as a name with characters that no table's may have
+                except pymysql.err.MySQLError as error:  # for example, the table name has invalid characters
                     self._why_not = str(error)
             if self._why_not:
                 log.warning("DM's checkpoint of %s on %s is not written: %s", ref.task, ref.source, self._why_not)

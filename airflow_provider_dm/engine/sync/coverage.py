@@ -1,13 +1,13 @@
-"""The keys of a source table whose rows the target has, and the filter that leaves out the changes of all others.
+"""Coverage: the keys of a source table that the load has copied, and the filter that removes changes of other keys.
 
-    NONE   no key: the table is skipped by name, as tables that shard DDL holds back
+    NONE   no key: all changes of the table are skipped, as for a table whose rows are held back
     Part   the keys of some chunks, each up to the last key that a page has copied
-    ALL    every key: what the log has of the table counts
+    ALL    every key: all changes are applied
 
-The filter sets a change's `before` to None if the key of `before` is not covered, and `after` likewise; a change that
-has neither is left out. So an UPDATE that moves a key across the border is a DELETE or an INSERT, and each key's
-history is kept or left out as a whole. It comes behind the filters of events and rows, which see each change as the
-source logged it, and in front of every fold.
+The filter sets a change's `before` to None if the key of `before` is not covered, and `after` likewise; a change with
+neither is removed. So an UPDATE that moves a key across the border becomes a DELETE or an INSERT, and the history of a
+key is kept or removed as a whole. The filter runs after the event and row filters, which see each change as the source
+logged it, and before every fold.
 
 Coverage does not change while the frontier moves, so an epoch that is repeated is filtered in the same way.
 """
@@ -45,7 +45,7 @@ ALL: Final = Whole.ALL
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Keys whose first column is in `low`..`high`, inclusive, and that are not behind `upto`. None: without a limit."""
+    """Keys whose first column is in `low`..`high`, inclusive, and that are not greater than `upto`. None: no limit."""
 
     low: int | None
     high: int | None
@@ -63,7 +63,7 @@ Coverage: TypeAlias = Whole | Part
 
 
 def coverages(chunks: Iterable[ChunkProgress]) -> dict[TableName, Coverage]:
-    """Return the coverage of each table that has chunks. A table that has none came with the log: it is ALL."""
+    """Return the coverage of each table that has chunks. A table without chunks was created in the log: it is ALL."""
     by_table: dict[TableName, list[ChunkProgress]] = {}
     for chunk in chunks:
         by_table.setdefault(chunk.table, []).append(chunk)
@@ -80,7 +80,7 @@ def _coverage(chunks: list[ChunkProgress]) -> Coverage:
 
 @dataclass(frozen=True)
 class _Border:
-    """The decision about keys of one table. `lows`: those of `part.ranges`, but for the first one if it is open."""
+    """Decides which keys of one table are covered. `lows`: the lower limits in `part.ranges`, without an open one."""
 
     part: Part
     comparison: KeyComparison
@@ -98,7 +98,7 @@ class _Border:
         return cls(part, KeyComparison.of(order), order.positions, lows)
 
     def covered(self, row: Row | None, answers: Answers) -> Row | None:
-        """Return the row if its key is covered, as far as that is answered; else None."""
+        """Return the row if its key is covered according to `answers`, else None."""
         if row is None:
             return None
         key = tuple([row[position] or b"" for position in self.positions])  # key columns are not null
@@ -111,7 +111,7 @@ class _Border:
         """Return the range in which the key's first column is."""
         ranges = self.part.ranges
         if not self.lows and ranges[0].high is None:
-            return ranges[0]  # whatever the column's type is
+            return ranges[0]  # one range without limits: the column may be of any type
         first = int(key[0])
         number = bisect_right(self.lows, first) + len(ranges) - len(self.lows) - 1
         if number < 0:
@@ -128,7 +128,7 @@ class CoverageFilter:
         self._source = source
 
     def covered(self, changes: Iterable[RowChange]) -> Iterator[RowChange]:
-        """Yield what the changes are for the keys that are covered. Raises what `source_session.read` does."""
+        """Yield the changes, restricted to covered keys. Raises what `source_session.read` does."""
         changes = iter(changes)
         while piece := list(islice(changes, KEYS_OF_A_STATEMENT)):
             answers = Answers()

@@ -1,8 +1,8 @@
-"""How one epoch is applied: which tasks, in which order, and how big the next one should be.
+"""Applying one epoch: its tasks, their order, and the size of the next epoch.
 
-Small epochs are one task, as an exchange would cost more than it saves. Large ones fold range by range and write by
-group of buckets; where a table has further unique keys, wave 1 is a job of its own and its end is the barrier. On one
-machine every epoch is one task: an exchange there brings no further machine, only files to write and read again.
+A small epoch is one task, because an exchange would cost more than it saves. A large epoch is folded by range and
+written by group of buckets; if a table has several unique keys, wave 1 is a separate job, so that it ends before wave 2
+begins. On one machine every epoch is one task: an exchange would only write and read files.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ MIB: Final = 1 << 20
 LARGEST_RANGE: Final = 8 * MIB
 TARGET_SECONDS: Final = 1.0
 SPREAD: Final = 2
-"""The largest of an epoch's buckets has at most about so many times the average number of rows."""
+"""The largest bucket of an epoch has at most about this many times the average number of rows."""
 LONGEST_SECONDS: Final = 10.0
-"""What an epoch of the usual size may take before epochs become smaller than that."""
+"""If an epoch of the usual size takes longer, epochs become smaller than the usual size."""
 
 
 def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
-    """Apply all of it, by as many tasks as the job says.
+    """Apply all of an epoch, in `job.writing.tasks` tasks.
 
-    Raises what the tasks raise; then some buckets may be done, and the same epoch may be repeated.
+    `ship`: send the bytes of the log with the tasks, for executors without access to the relay directory.
 
-    `ship`: send the bytes along, for executors that do not see the relay directory.
+    Raises what the tasks raise. Then some buckets may have applied the epoch; repeating it is safe.
     """
     try:
         return _applied(runner, job, epoch, ship=ship)
@@ -76,53 +76,51 @@ def with_data(one: ByteRange) -> ByteRange:
 
 @dataclass(frozen=True)
 class EpochSize:
-    """The size in bytes that the next epoch may have: so many that applying them takes about TARGET_SECONDS.
+    """The size limit of the next epoch, chosen so that applying it takes about TARGET_SECONDS. Sizes are in bytes.
 
-    What an epoch costs whatever its size does not shrink with it, so epochs of less than `usual` bytes come only of a
-    target that takes longer than LONGEST_SECONDS for those. The first epoch tells nothing: it waits for workers to
-    start, to import and to load their kernels.
+    Each epoch has a fixed cost, so the limit falls below `usual` only if an epoch of that size takes longer than
+    LONGEST_SECONDS. The first epoch is not measured: it includes the start of the workers and the loading of kernels.
     """
 
     limit: int = 8 * MIB
     one_task: int | None = 4 * MIB
-    """Up to here an epoch is one task. None: of any size, as the transaction that crosses `limit` is in it."""
+    """An epoch of up to this size is one task. None: every epoch is one task (a transaction may exceed `limit`)."""
     smallest: int = MIB
     usual: int = 8 * MIB
     largest: int = 64 * MIB
-    """What the folded rows of an epoch need in memory is a small multiple of this."""
+    """The folded rows of an epoch need a small multiple of this in memory."""
     warm: bool = False
-    """An epoch was applied before."""
+    """True if an epoch was applied before."""
     most_changes: int | None = None
-    """The changes that an epoch may hold, estimated from the epoch before."""
+    """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
-    """The rows that the largest bucket of an epoch may have, estimated likewise: a transaction takes whole buckets."""
+    """Limit for the rows in the largest bucket of an epoch, estimated likewise: a transaction writes whole buckets."""
     cut: int = LARGEST_RANGE
-    """The bytes behind which a range ends with the next transaction, or statement of a large one."""
+    """A range ends after this many bytes, with the next transaction or, in a large transaction, statement."""
 
     @classmethod
     def on_one_machine(cls) -> EpochSize:
-        """Return where a local Spark begins."""
+        """Return the initial size for a local Spark."""
         return cls(one_task=None, largest=32 * MIB)
 
     def tasks(self, epoch_bytes: int, slots: int) -> int:
-        """Return by how many tasks an epoch is written, of a cluster with so many slots."""
+        """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
         return 1 if self.one_task is None or epoch_bytes <= self.one_task else slots
 
     def range_bytes(self, slots: int) -> int:
-        """Return the size of a range: two for each slot, if they are not too small to be worth a task or too large to
-        be held."""
+        """Return the size of a range: two ranges for each slot, within the limits for one task."""
         return min(self.cut, max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots))))
 
     def keeping(self) -> EpochSize:
-        """Return the size where each change is held, with the values that it depends on others by."""
+        """Return the size for epochs that keep every change in memory, with the values for its dependences."""
         return replace(self, largest=self.usual, limit=min(self.limit, self.usual))
 
     def is_backlog(self, size: int) -> bool:
-        """Tell whether the limit cut an epoch of `size` bytes, and not (as far as one can tell) the log's end."""
+        """Return True if an epoch of `size` bytes was probably ended by the limit, not by the end of the log."""
         return size >= self.limit // 2
 
     def holding(self, most_changes: int | None) -> EpochSize:
-        """Return the size for epochs of so many changes at most; the first one is small, as nothing is known yet."""
+        """Return the size for epochs of at most `most_changes` changes; the first is small, without an estimate."""
         return self if most_changes is None else replace(self, limit=self.smallest, most_changes=most_changes)
 
     def with_batch(self, rows: int | None, buckets: int) -> EpochSize:
@@ -133,8 +131,11 @@ class EpochSize:
         return replace(self, limit=min(self.limit, first), smallest=min(self.smallest, first), most_rows=rows)
 
     def after(self, size: int, seconds: float, changes: int = 0, largest: int = 0) -> EpochSize:
-        """Return the size that follows from what an epoch of `size` bytes took. One smaller than the limit was cut by
-        the log: it says nothing of larger ones, unless it was slow."""
+        """Return the size of the next epoch, after an epoch of `size` bytes took `seconds`. A fast epoch below the
+        limit changes nothing: it was ended by the log.
+
+        `changes`: of the whole epoch. `largest`: the rows of its largest bucket.
+        """
         return self._as_time_says(size, seconds)._capped(size, changes, largest)
 
     def _capped(self, size: int, changes: int, largest: int) -> EpochSize:

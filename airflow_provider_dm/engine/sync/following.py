@@ -1,15 +1,15 @@
-"""How the sync of one source follows the DDL of its log: the statement's meaning, the target's tables, a new plan.
+"""Following the DDL in the log of one source: interpret the statement, change the target's tables, make a new plan.
 
-    schema_change.change_of     what it means                       (pure)
-    ddl_execution.execute_ddl   the target's tables, each once      (journaled)
-    commit                      one fenced transaction: the frontier moves over the statement, the subtask's tables and
-                                the fingerprint of its plan become the new ones, the journal is emptied
+    schema_change.change_of     interpret the statement                              (pure)
+    ddl_execution.execute_ddl   execute each statement in the target exactly once    (journaled)
+    commit                      one fenced transaction: move the frontier past the statement, save the subtask's new
+                                tables and the fingerprint of its new plan, empty the journal
 
-A crash in front of the commit leaves the frontier before the statement, and what it executed in the journal. Where the
-statement's transaction has rows as well (CREATE TABLE … SELECT) they move the frontier; then the commit leaves a note
-that says it has been made.
+After a crash before the commit, the frontier is before the statement and the journal has what was executed. If the
+statement's transaction has rows as well (CREATE TABLE … SELECT), the rows move the frontier; the commit then records in
+the journal that it was made (COMMITTED).
 
-The tables are read from the target when the first DDL comes, as most runs meet none.
+The tables are read from the target at the first DDL, as most runs have none.
 """
 
 from __future__ import annotations
@@ -99,13 +99,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Meaning:
-    """The meaning of one statement of the log to the task."""
+    """The meaning of one statement of the log for the task."""
 
     ddl: DdlStatement
     outcome: PassOver | Concerns | Apply
     before: OnlineDdls
+    """The state of online DDL before the statement."""
     behind: OnlineDdls
-    """What is remembered of online DDL in front of the statement, and behind it."""
+    """The state of online DDL after the statement."""
 
 
 @dataclass
@@ -118,7 +119,7 @@ class Following:
     _collation_names: Mapping[int, str] = field(default_factory=dict, init=False)
 
     def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
-        """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
+        """Return the meaning of a statement for the task. Changes nothing."""
         parsed, memory = read_ddl(ddl), standing.online_ddl
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
@@ -158,7 +159,7 @@ class Following:
                 assert_never(outcome)
 
     def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
-        """Remember what a statement is to online DDL, and move the frontier over one that has no rows.
+        """Save the state of online DDL after a skipped statement, and move the frontier past it if it has no rows.
 
         Raises Fenced, TargetWentBack.
         """
@@ -174,17 +175,21 @@ class Following:
         return became.at(ddl.end) if ddl.rows is None else became
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
-        """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
+        """Return the numbers of the statement's entries in the DDL journal (ddl_journal.py). Raises AnswerCut."""
         connection = target_connection(self.source.target)
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
         self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
     ) -> Standing:
-        """Follow a statement up to its rows, if it has any; return the state with the plan that holds behind it.
+        """Execute the effect of a statement in the target; return the state with the plan that is valid after it.
 
-        The frontier of the target has moved to the end of a statement that has no rows.
-        `operator`: what a person wants done instead, or before it; without one the statement must be understood.
+        The rows of the statement's transaction, if any, are not applied yet. Without rows, the frontier has moved to
+        the end of the statement.
+
+        `statement`: None if it is not understood; then an operator must replace or skip it.
+        `operator`: a user's decision: other statements instead of it, or before it.
+
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
         executed), and what executing and planning raise.
         """
@@ -204,7 +209,7 @@ class Following:
         needs = oldest_place(ddl.at, standing.prepared)
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
-            raise CannotFollow("its table is merged, and its transaction has rows as well")
+            raise CannotFollow("it alters a merged table, and its transaction has rows as well")
         groups = self.shards.meet(change, tables, (ddl.at, ddl.end), needs, session, taken_for_made=skipped)
         groups += self.shards.newly_merged(change, tables)
         chunks = chunks_behind(load_chunks(connection, fence.ref), tables, change, _shared(tables, around))
@@ -221,20 +226,22 @@ class Following:
             change.tables.schemas,
             plan.buckets,
             held=self.shards.held_behind(groups),
-            # What an operator has executed instead is unknown.
+            # The effect of an operator's statements is unknown, so all tables are read again.
             read=untouched(plan, change.altered(tables), statements, entries) if operator is None else None,
             chunks=chunks.chunks,
         )
-        # The connection from in front of the statements may have been lost in them.
+        # A new connection: the first one may have been lost while the statements were executed.
         became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(standing, plan=became), groups, chunks)
         self.shards.take(groups)
-        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
+        log.info("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
         return replace(standing, plan=became, tables=change.tables, online_ddl=meaning.behind)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
-        """Return the plan that holds when the group's rows are applied. `plan`: until then. Raises what planning
-        raises."""
+        """Return the plan that is valid once the group's held-back rows are applied. `plan`: the current plan.
+
+        Raises what planning raises.
+        """
         connection, rules = target_connection(self.source.target), self.source.rules
         ref = self.source.fence.ref
         known = load_table_schemas(connection, ref)
@@ -244,14 +251,12 @@ class Following:
         return written_by(connection, self.source, became, overwrites=plan.safe)
 
     def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
-        """Execute a person's statements in front of the rows that begin here; return the state with the plan that
-        holds behind them.
-
-        Raises as `follow` does.
+        """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
+        valid after them. Raises what `follow` raises.
         """
         fence, plan = self.source.fence, standing.plan
         tables = standing.tables or load_tables(self.source)
-        # A copy that shows a table as it is here does not have it: it comes behind all that ends here.
+        # One byte after `here`, because a table definition that was copied at `here` does not have the change yet.
         nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
         change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None, tables))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
@@ -274,7 +279,7 @@ class Following:
         if isinstance(statement, Apply):
             change = repeated(statement.changes, tables, around)
             if change.zone:
-                raise ValuesDiffer("rows depend on the time zone of an online DDL tool's sessions, which is not known")
+                raise ValuesDiffer("rows depend on the session time zone of an online DDL tool, which is unknown")
             return change
         if statement is None:
             raise CannotFollow("it is not understood")
@@ -289,12 +294,12 @@ class Following:
         groups: Sequence[Group],
         chunks: ChunksBehind,
     ) -> None:
-        """Write what the statement makes of the subtask. `standing`: in front of it, with the plan behind it."""
+        """Save the subtask's state after the statement. `standing`: the state before it, with the plan after it."""
         fence = self.source.fence
 
         def write(connection: Connection) -> None:
             ref = fence.ref
-            save_views(connection, ref, ())  # a table may get the name of one, and one that of a table
+            save_views(connection, ref, ())  # first: a table may take the name of a view, and a view that of a table
             for name, known_as in self.shards.dropped(change, meaning.ddl.at):
                 give_to_dropped(connection, ref, name, known_as)
             forget_table_schemas(connection, ref, change.ended)
@@ -304,7 +309,7 @@ class Following:
             for name in chunks.reset:
                 forget_chunks(connection, ref, name)
             add_chunks(connection, fence, [one for one in chunks.chunks if one.table in chunks.reset])
-            renamed = {new for _, new in change.renamed}  # what has moved with a name still says the old one
+            renamed = {new for _, new in change.renamed}  # their stored definitions still contain the old names
             altered = {one.table.name for one in change.altered(before)} | renamed
             put_table_schemas(connection, ref, [one for one in change.tables.schemas if one.table.name in altered])
             delete_definitions(connection, ref, before.tracker.names() - change.tables.tracker.names())
@@ -318,7 +323,8 @@ class Following:
         self._write(meaning.ddl, standing, write)
 
     def _write(self, ddl: DdlStatement, standing: Standing, body: Callable[[Connection], None]) -> None:
-        """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
+        """Run `body` in the transaction that moves the frontier past the statement or, if the statement has rows, in a
+        transaction before them."""
         step = standing.step(ddl.end)
 
         def behind(connection: Connection, _buckets: object) -> None:
@@ -335,7 +341,7 @@ class Following:
         else:
             run_transaction(self.source.target, in_front)
 
-    # What decides
+    # The facts for the decision
 
     def _surroundings(
         self, ddl: DdlStatement, statement: Statement | Apply | None, tables: SubtaskTables
@@ -386,49 +392,48 @@ class Following:
         return self._collation_names[number]
 
     def _session(self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None) -> list[Setting]:
-        """Return the session for the target's statements. Raises CannotFollow, ValuesDiffer."""
+        """Return the session variables for the target's statements. Raises CannotFollow, ValuesDiffer."""
         need = change.zone if _instead(operator) is None else AT_ITS_SECOND
         target = server_info(target_connection(self.source.target)).flavour
         flavours = (change.tables.tracker.server.flavour, target)
         return session_of(ddl, need, self.source.spec.endpoint.resolve(), flavours)
 
     def _check_left_behind(self, position: str, statements: Sequence[TargetDdl]) -> None:
-        """Refuse to take what the target has already for what a statement makes, if it may differ. Raises CannotFollow.
+        """Raise CannotFollow if the target already has an object that the statement creates and that may differ.
 
-        A filter may have kept it, or it is a table with rows of another origin.
+        A filter may have skipped the DROP of the old object, or it is a table with rows of another origin.
         """
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         filled = tables_with_rows(connection, ref, position, statements)
         if filled:
             raise CannotFollow(
-                f"the target has the table {', '.join(map(str, filled))} already, and it has rows, which are not the "
-                "new table's. Drop or rename it in the target, or adopt it with its rows by `dmctl binlog skip`"
+                f"the target already has the table {', '.join(map(str, filled))}, with rows that are not of the new "
+                "table. Drop or rename it in the target, or adopt it with its rows by `dmctl binlog skip`"
             )
         if not self.source.rules.events.may_keep_names():
             return
         found = left_behind(connection, ref, position, statements)
         if found:
             raise CannotFollow(
-                f"the target has it already: {found}. A filter rule may have left out what took it away, and rows that "
-                "are there would keep old values. Drop or rename it in the target, or take it for the new one by "
-                "`dmctl binlog skip`"
+                f"the target already has it: {found}. A filter rule may have skipped the statement that dropped it, so "
+                "its rows may have old values. Drop or rename it in the target, or adopt it by `dmctl binlog skip`"
             )
 
 
 def _shared(tables: SubtaskTables, around: Surroundings) -> frozenset[TableName]:
-    """Return the target tables that take, or have taken, the rows of several source tables."""
+    """Return the target tables that receive, or have received, rows of several source tables."""
     counted = Counter(one.target for one in tables.schemas)
     several = {target for target, number in counted.items() if number > 1}
     return around.fed_elsewhere | around.once_merged | several
 
 
 def _instead(operator: Operator | None) -> Operator | None:
-    """Return the operator if a person wants something done in the place of a statement."""
+    """Return the operator if it replaces or skips a statement, else None."""
     return None if operator is None or operator.kind is OperatorKind.INJECT else operator
 
 
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
-    """Return what a person has executed in front of a statement. Raises CannotFollow, NeedsAgreement."""
+    """Return the statements that an operator injects before a statement. Raises CannotFollow, NeedsAgreement."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
     return change_by_hand(None, statements_of(operator), tables, around).statements
@@ -437,9 +442,9 @@ def _injected(operator: Operator | None, tables: SubtaskTables, around: Surround
 def untouched(
     plan: SyncPlan, altered: Iterable[TableSchema], statements: Iterable[TargetDdl], entries: Mapping[int, Entry]
 ) -> dict[TableName, Table]:
-    """Return the target's tables, as the plan has them, that a statement has nothing to do with."""
+    """Return the target tables of the plan that a statement does not affect."""
     touched = {one.target for one in altered} | {name for one in statements for name in one.tables}
-    touched |= {name for entry in entries.values() for name in entry.before}  # a person's, taken back since
+    touched |= {name for entry in entries.values() for name in entry.before}  # of an operator that was withdrawn since
     return {one.name: one.mapping.target for one in plan.targets if one.name not in touched}
 
 

@@ -1,7 +1,7 @@
-"""How a requested stage reaches the work on one source: open, closed for a while, or closed for good.
+"""The gate passes a requested stage (Running, Paused, Stopped) to the work on one source.
 
-The beat sets the request; the work checks `closed` where it checks whether to stop: between two epochs or rounds. The
-end of the whole app, by whatever request, closes it as well.
+The app's beat sets the request; the work checks `closed` between two epochs or rounds. The end of the whole app closes
+the gate as well.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ LOOK_SECONDS: Final = 0.2
 
 @dataclass
 class Gate:
-    """The gate of one source. `ending` is the end of all work, and never taken back."""
+    """The gate of one source. `ending`: set when the app ends, never cleared."""
 
     ending: threading.Event
     closed: threading.Event = field(default_factory=threading.Event)
-    """Set while this source's work should not go on, for whatever reason."""
+    """Set while the work on this source must not continue."""
     wish: Stage = Stage.RUNNING
 
     def want(self, wish: Stage) -> None:
-        """Take the requested stage: Running opens, every other one closes."""
+        """Set the requested stage: Running opens the gate, every other stage closes it."""
         if wish is Stage.RUNNING:
-            self.closed.clear()  # first: a reader of the request to run must not find it closed
+            self.closed.clear()  # before `wish`: who reads the request Running must not find the gate closed
         self.wish = wish
-        if wish is not Stage.RUNNING or self.ending.is_set():  # checked last: the end of all sets that first
+        if wish is not Stage.RUNNING or self.ending.is_set():  # checked last, as `ending` is set before `end()`
             self.closed.set()
 
     def end(self) -> None:
-        """Close for good. `ending` is set already. Safe in a signal handler."""
+        """Close the gate for good, after `ending` was set. Safe in a signal handler."""
         self.closed.set()
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether the work should wait for its resumption, and not end."""
+        """True if the work should wait to be resumed, instead of ending."""
         return self.wish is Stage.PAUSED and not self.ending.is_set()
 
     def wait(self) -> bool:
-        """Wait while it is paused. Return True to go on, False to end."""
+        """Wait while a pause is requested. Return True to continue, False to end."""
         while self.is_paused:
             self.ending.wait(LOOK_SECONDS)
         return not self.closed.is_set()

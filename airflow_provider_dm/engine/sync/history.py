@@ -1,7 +1,7 @@
-"""The recent past of one sync: its lag and rows per second over time, in a bounded number of points.
+"""The history of one sync for the UI: its lag and rows per second over time, in a bounded number of points.
 
-The run row is the only place that keeps a run's progress, and each beat replaces it. So the history is part of the
-progress: the last ten minutes in points of 15 seconds, in front of them six hours in points of four minutes.
+The history is part of the progress, because each beat replaces the run row. It has the last ten minutes in points of 15
+seconds, and six hours before them in points of four minutes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class History:
                 points.append((begin, lag, rate))
 
     def points(self) -> list[Point]:
-        """Return all points, the oldest first; where both resolutions know a time, the finer one."""
+        """Return all points, the oldest first; where both resolutions have a time, the finer point."""
         with self._lock:
             recent, older = list(self._recent), list(self._older)
         finer_from = recent[0][0] if recent else 0

@@ -1,8 +1,8 @@
-"""The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a request.
+"""The loop of one sync: plan the next piece of the log, apply it, repeat until the goal, an error, or a request.
 
-A short conductor. What to apply next is planning.py's, how is epoch.py's, whether it counts is the frontier's
-(downstream/frontier), what is reported is noting.py's. Here is only what ties them: the position, which moves when an
-epoch is applied everywhere. A failed epoch is tried again with the same bounds, never another way.
+planning.py decides which piece is next, epoch.py applies it, downstream/frontier.py commits it exactly once, noting.py
+reports the progress. The loop itself holds the position, which moves when all buckets have applied an epoch. A failed
+epoch is retried with the same bounds.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ log = logging.getLogger(__name__)
 SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
 LONG_SECONDS: Final = 0.5
-"""Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
+"""Slower epochs are logged at level INFO; the many small epochs of a sync that is caught up at level DEBUG."""
 RETRIES: Final = 5
-"""The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
+"""Retries of an epoch after a transient error of its tasks, in addition to the retries of each transaction."""
 
 
 @dataclass
 class Loop:
-    """The loop of one source. `standing`: where it is now; each step puts another value in its place."""
+    """The loop of one source. `standing`: its current state; each step replaces it."""
 
     source: SyncSource
     standing: Standing
     writes: Target
-    """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
+    """Used for what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: SharedTables
     following: Follower
     shards: Shards
@@ -94,17 +94,17 @@ class Loop:
     size: EpochSize
     collisions: Collisions = field(init=False)
     _shared: tuple[SyncPlan, Shared[SyncPlan]] | None = field(default=None, init=False)
-    """The plan that tasks have."""
+    """The plan that was last shared with the tasks."""
 
     def __post_init__(self) -> None:
         self.collisions = Collisions(self.source.fence.ref.source)
 
     def run(self) -> bool:
-        """Run the loop. Return True at the goal, False when asked to stop. Raises every DmError that stops a task."""
+        """Run the loop. Return True at the goal, False after a stop request. Raises every DmError that stops a task."""
         try:
             return self._run()
         except DmError as error:
-            if error.reaction is not Reaction.FENCED:  # else the run that has taken over reports the state
+            if error.reaction is not Reaction.FENCED:  # a fenced run leaves the report to the run that replaced it
                 self.notes.elsewhere(self.standing, Stage.PAUSED)
                 self.notes.exit_point(self.standing)
             raise
@@ -116,7 +116,7 @@ class Loop:
         try:
             self.note(Stage.RUNNING, now=True)
         finally:
-            self._show_shards()  # after the contested rows are reported: a reader of the groups knows them then
+            self._show_shards()  # after the contested rows, so that a reader who sees groups also sees those rows
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
@@ -131,7 +131,7 @@ class Loop:
                     case Epoch(lo=lo, size=size):
                         if self.standing.edge is None:
                             self._inject(lo)
-                        if self.size.is_backlog(size):  # look ahead while this is applied
+                        if self.size.is_backlog(size):  # plan the next epoch while this one is applied
                             ahead = planner.submit(self.planning.behind, self.standing.behind(planned), self.size)
                         self._epoch(planned)
                     case DdlStatement():
@@ -148,14 +148,14 @@ class Loop:
                 self.note(Stage.RUNNING)
         self._finish_shards()
         if self.standing.at_goal and self.sharing.rows:
-            self.note(Stage.RUNNING, now=True)  # syncs that wait for this log see where it ends
+            self.note(Stage.RUNNING, now=True)  # syncs that wait for rows of this log read its end from this report
             self._finish_shared()
-            self._finish_shards()  # for whose DDL they were waited
-        # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
+            self._finish_shards()  # a shard DDL may have waited for the contested rows
+        # Stopped, not Finished: the next run continues from here and needs the log from here.
         self.note(Stage.STOPPED, now=True)
         return self.standing.at_goal
 
-    # Doing it
+    # The steps
 
     def _note_log_time(self, planned: Planned) -> None:
         before = self.standing.safe_mode
@@ -176,7 +176,7 @@ class Loop:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
             if not self._has_become_shared(error):
-                # Raises it, unless the same stretch can be read elsewhere.
+                # Raises the error, unless the same range can be read from another log.
                 self.tail.distrust(error, epoch, replace(self.planning.cursor(self.standing), place=epoch.lo))
             self.standing = self.standing.half_through(epoch)
             return
@@ -197,7 +197,7 @@ class Loop:
         )
 
     def _begins(self, end: Location) -> None:
-        """Note that what follows, up to there, may be applied in part from now on."""
+        """Record that the log up to `end` may be applied in part from now on."""
         self.notes.begins()
         self.standing = replace(self.standing, furthest=end)
 
@@ -219,10 +219,10 @@ class Loop:
             try:
                 return self._apply(job, epoch)
             except DmError as error:
-                same = error.reaction is Reaction.RETRY and not isinstance(error, CutOtherwise)
-                if not same or self.stop.wait(2.0**attempt / 2):
+                may_retry = error.reaction is Reaction.RETRY and not isinstance(error, CutOtherwise)
+                if not may_retry or self.stop.wait(2.0**attempt / 2):
                     raise
-                log.warning("epoch %s..%s is tried again: %s", epoch.lo, epoch.hi, error)
+                log.warning("retrying epoch %s..%s after: %s", epoch.lo, epoch.hi, error)
                 if isinstance(error, TooManyContested):
                     self._look_at_shared(now=True)
         return self._apply(job, epoch)
@@ -233,9 +233,9 @@ class Loop:
         return self._shared[1]
 
     def _write_over(self) -> None:
-        """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        waits = self.sharing.rows or not self.standing.written_over
-        if waits and self.standing.written_by.safe:
+        """In safe mode, write the contested rows over the rows in their places: later changes do not check for them."""
+        due = self.sharing.rows or not self.standing.written_over
+        if due and self.standing.written_by.safe:
             self._met(self.sharing.write_over(self.standing.plan))
             self.standing = replace(self.standing, written_over=True)
             self._show_shared()
@@ -248,34 +248,37 @@ class Loop:
         return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
 
     def _has_become_shared(self, error: DmError) -> bool:
-        """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
+        """Return True if the error is a collision with a row of another source that now feeds the same table.
+
+        Then the standing has the plan that treats this table as shared.
+        """
         writes_by = self.standing.written_by
         if writes_by.mode != self.standing.plan.mode:
-            return False  # half of it is written in another mode
+            return False  # the epoch is half written in another mode
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
         self.standing = replace(self.standing, plan=self.sharing.noticed(self.standing.plan))
         self._take_plan()
-        # It may have been noticed before, while half an epoch was left.
+        # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
         return self.standing.written_by is not writes_by
 
     def _take_plan(self) -> None:
-        """Write by the plan as it is now: behind half an epoch, when tables have become shared, and where rows are
-        written over no longer."""
+        """Write the next epoch by the current plan: after a half-applied epoch, after tables have become shared, and
+        where safe mode begins or ends."""
         before, self.standing = self.standing.written_by, self.standing.overwriting()
         plan = self.standing.plan
         if plan is before:
             return
         noted = plan.fingerprint()
         if noted != before.fingerprint():
-            # Before anything is written by it: half an epoch of its own must not be taken for the other mode's.
+            # Before the first write by this plan: after a crash, a half-applied epoch must be repeated in its own mode.
             self.writes.transactions(lambda connection: note_plan(connection, self.source.fence, noted))
         self.standing = replace(self.standing, written_by=plan)
         if plan.contended:
             self.size = self.size.keeping()
 
     def _look_at_shared(self, *, now: bool = False) -> None:
-        """Look after shared tables. `now`: into all rows that wait, while an epoch or a re-sync is under way."""
+        """Check the shared tables. `now`: check all contested rows, while an epoch or a re-sync is in progress."""
         try:
             self.standing = replace(self.standing, plan=self.sharing.look(self.standing.plan, now=now))
         finally:
@@ -296,13 +299,13 @@ class Loop:
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
         self._begins(ddl.end)
-        # Where its rows are half written as the log has them, a person comes too late.
-        late = self.standing.edge is not None and COMMITTED not in self.following.noted(ddl)
-        operator = None if late else self.by_hand.at(ddl)
+        # An operator's decision is ignored once rows of this transaction were written according to the log.
+        too_late = self.standing.edge is not None and COMMITTED not in self.following.noted(ddl)
+        operator = None if too_late else self.by_hand.at(ddl)
         meaning = self.following.meaning(ddl, self.standing)
         match meaning.outcome:
             case PassOver(why) if operator is None:
-                log.info("DDL at %s is passed over: %s", ddl.at, why)
+                log.info("skipped the DDL at %s: %s", ddl.at, why)
                 self.standing = self.following.pass_over(meaning, self.standing)
                 self._has_moved()
             case PassOver(why):
@@ -313,7 +316,7 @@ class Loop:
                 self._follow(meaning, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
-            self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
+            self._epoch(rows)  # the rows of its transaction are applied even if the statement is skipped
         elif compare(self.standing.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
         self.progress.passed_ddl(ddl.timestamp)
@@ -340,19 +343,19 @@ class Loop:
         self.progress.followed_ddl()
         self._adopt()
         self._show_shards()
-        if self.standing.edge is None:  # else half of its rows is written by the plan that was there then
+        if self.standing.edge is None:  # else its rows are half written, by the plan of that time
             self._take_plan()
         self.notes.tables_changed()
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
 
     def _adopt(self) -> None:
-        """Go on with the tables as a statement has left them."""
+        """Use the tables as a statement has left them."""
         self.sharing.forget_mappings()
         self.shards.adopt(self.standing.plan)
 
     def _inject(self, here: Location) -> None:
-        """Execute what a person wants executed in front of the rows that begin here."""
+        """Execute the statements that an operator has injected before the rows at `here`."""
         operator = self.by_hand.before_rows(here)
         if operator is None:
             return
@@ -364,8 +367,8 @@ class Loop:
         self._take_plan()
 
     def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
-        """Execute what a person wants executed here, where the log goes on in another file: by this place it is not met
-        again, and it may have been begun. Not in front of DDL that is begun: with that it would have been."""
+        """Execute what an operator has injected here if the log continues in another file: this location does not come
+        again, and the execution may have begun. A DDL that has begun executes its own injected statements."""
         here, at = self.standing.here, planned.at
         if self.standing.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
             return
@@ -373,7 +376,7 @@ class Loop:
             self._inject(here)
 
     def _advance(self, hi: Location) -> None:
-        """Move all buckets to `hi`, as there is nothing for them in between."""
+        """Move all buckets to `hi`: the log in between has no changes."""
         self.shards.check_no_resync()
         writer = WaveWriter(self.standing.plan, self.writes, self.standing.step(hi))
         writer.advance({}, range(self.standing.plan.buckets))
@@ -388,10 +391,10 @@ class Loop:
         self._leave_past()
 
     def _leave_past(self) -> None:
-        """Forget the end of a past that is not exact once it is passed: another server's log could not show that it
-        was. Not while rows from before it are held back."""
-        ahead = self.standing.safe_mode.until is None or self.standing.uncertain is not None
-        if not (ahead or self.shards.unresolved):
+        """Drop the end of the inexact part of the log once it is passed: after a failover, the log of another server
+        could not show that it was. It is kept while rows from before it are held back."""
+        keep = self.standing.safe_mode.until is None or self.standing.uncertain is not None or self.shards.unresolved
+        if not keep:
             self.standing = self.standing.behind_past()
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
@@ -400,7 +403,7 @@ class Loop:
             self.standing = replace(self.standing, here=at)
             applied = self.standing.applied
             if (at.suffix, at.file) != (applied.suffix, applied.file) or self.standing.at_goal:
-                self._advance(at)  # else a file without changes could never be purged
+                self._advance(at)  # otherwise a file without changes could never be purged
         if self.standing.at_goal:
             return
         self._check_goal(time.monotonic() - idle_since)
@@ -409,29 +412,30 @@ class Loop:
         self.tail.idle(self.planning.cursor(self.standing), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
-        """Check the goal when nothing has come for so long. Raises GoalLost where another server has taken over that
-        does not have it."""
+        """Check the goal after `seconds` without events. Raises GoalLost if the log is now of another server, which
+        lacks transactions before the goal."""
         goal, here = self.standing.goal, self.standing.here
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
-            missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
+            missing = str(missing_at(here, goal)) if known else "transactions before it (unknown without GTID sets)"
             raise GoalLost(self.source.fence.ref.source, str(goal), missing)
 
     # Shards of merged tables
 
     def _shards(self, *, now: bool = False) -> bool:
-        """Look after DDL that shards make together, and apply what was held back. Tell whether anything has changed."""
+        """Check the shard DDL, and apply rows that were held back. Return True if anything has changed. `now`: even if
+        the last check was recent."""
         if not self.shards.unresolved:
             return False
         group = self.shards.look(self.standing.applied, self.standing.plan.buckets, now=now)
         self._show_shards()
         if group is None:
             return False
-        self.sharing.forget_mappings()  # the target's table is another one now
+        self.sharing.forget_mappings()  # the definition of the target's table has changed
         self._look_at_shared(now=True)
         self._write_over()
         if not self.resync(group, self.standing, self.size, self._count):
-            return True  # asked to stop in the middle: nothing else may be applied before the rest of it
+            return True  # stopped in the middle of the re-sync: nothing else may be applied before its rest
         plan = self.following.plan_without(group, self.standing.plan)
         self.shards.finish(group, plan)
         self.notes.tables_changed()
@@ -439,7 +443,7 @@ class Loop:
         self._adopt()
         self._take_plan()
         self._show_shards()
-        self._look_at_shared()  # rows that were held back may have met others'
+        self._look_at_shared()  # rows that were held back may collide with rows of other sources
         return True
 
     def _finish_shards(self) -> None:
@@ -454,7 +458,7 @@ class Loop:
         self.progress.in_safe_mode(self.collisions.to_json(state, exit_point))
 
     def note(self, stage: Stage, *, now: bool = False) -> None:
-        """Report the state of the sync and read requests, when that is due, or `now`."""
+        """Report the state of the sync and read requests, if that is due or `now`."""
         if not (now or self.notes.due):
             return
         self.notes.in_target(self.standing, stage)

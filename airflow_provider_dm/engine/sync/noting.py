@@ -24,8 +24,8 @@ NOTE_SECONDS: Final = 2.0
 
 @dataclass
 class Notes:
-    """The notes that one sync makes, and when it last did. `points` None: DM's checkpoint table is not
-    written. `unit`: the one that is reported, also for a load during which the log is applied."""
+    """The reports of one sync. `points` None: DM's checkpoint table is not written. `unit`: the unit that is reported,
+    LOAD while a load applies the log between its rounds."""
 
     transactions: Transactions
     store: MetaStore
@@ -36,21 +36,21 @@ class Notes:
 
     @property
     def due(self) -> bool:
-        """True if the last notes are old."""
+        """True if the last report is at least NOTE_SECONDS old."""
         return time.monotonic() - self._noted_at >= NOTE_SECONDS
 
     def begins(self) -> None:
-        """Note that what follows may be applied in part from now on. Raises Fenced, TargetWentBack."""
+        """Record that the log that follows may be applied in part from now on. Raises Fenced, TargetWentBack."""
         if self.points is not None:
             self.points.begins()
 
     def tables_changed(self) -> None:
-        """Have DM's checkpoint written with the tables' definitions as they are now."""
+        """Make the next write of DM's checkpoint include the current table definitions."""
         if self.points is not None:
             self.points.tables_changed()
 
     def in_target(self, standing: Standing, stage: Stage) -> None:
-        """Keep the GTID set beside the frontier, and DM's checkpoint where that is due, or the sync ends.
+        """Write the GTID set next to the frontier, and DM's checkpoint if that is due or the sync ends.
 
         Raises Fenced, TargetWentBack.
         """
@@ -61,27 +61,30 @@ class Notes:
             self.points.write(self._points(standing), (standing.edge or at) if ends else None)
 
     def exit_point(self, standing: Standing) -> None:
-        """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
+        """Write the end of the log that may be applied into DM's checkpoint, for a sync that ends by an error.
+
+        An error of the target is logged only.
+        """
         if self.points is None:
             return
         furthest = standing.furthest or standing.edge or standing.applied
         try:
             self.points.write(self._points(standing), furthest)
         except DmError as error:
-            log.info("DM's checkpoint does not show where the sync has ended: %s", error)
+            log.info("DM's checkpoint is not written at the end of the sync: %s", error)
 
     def elsewhere(self, standing: Standing, stage: Stage) -> None:
-        """Tell the metadata DB which log is still needed."""
+        """Report the stage, the position and the oldest log location that is still needed to the metadata DB."""
         ref, applied = standing.fence.ref, standing.applied
         self.shards.locks.report_pending()
         needed = needed_with(standing.needed, self.shards.groups.values())
         try:
             reported = applied if self.unit is Unit.SYNC else None
             if self.unit is Unit.LOAD and stage is Stage.STOPPED:
-                stage = Stage.RUNNING  # the load goes on
+                stage = Stage.RUNNING  # the load continues
             self.store.put_subtask(*ref.key, unit=self.unit, stage=stage, needed=needed, applied=reported)
         except DmError as error:
-            log.warning("the metadata DB does not know that the sync has reached %s: %s", applied, error)
+            log.warning("the position %s was not reported to the metadata DB: %s", applied, error)
         self._noted_at = time.monotonic()
 
     def _points(self, standing: Standing) -> Points:

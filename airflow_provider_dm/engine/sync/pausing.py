@@ -1,12 +1,12 @@
-"""A sync that a person may pause and resume, inside the same app: DM's pause-task and resume-task.
+"""Pausing and resuming a sync on request inside the same app: DM's pause-task and resume-task.
 
-    work ── gate open again ───────▶ work again
-         ── gate closed, wish Paused ──▶ Paused (no error), nothing held but the lease ── wish Running ──▶ work again
-         ── gate closed, otherwise ────▶ the end, behind an epoch
-         ── error, other sources work ─▶ Paused with the error ── a new wish Running ──▶ work again
+    work ── gate open again ─────────────▶ work again
+         ── gate closed, Paused requested ▶ Paused (no error), only the lease is held ── Running requested ─▶ work again
+         ── gate closed, otherwise ───────▶ the end, after an epoch
+         ── error, other sources work ────▶ Paused with the error ── a new request Running ──▶ work again
 
-It pauses where it stops: between two epochs, so what is applied are whole transactions of the log. What may have passed
-meanwhile is asked as after an error (resuming.py).
+A sync pauses between two epochs, so whole transactions of the log are applied. After the pause it makes the same checks
+as after an error (resuming.py).
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ log = logging.getLogger(__name__)
 def run_sync_pausing(
     source: SyncSource, store: MetaStore, gate: Gate, progress: SyncProgress, run: Callable[[], SyncResult]
 ) -> SyncResult:
-    """Run `run` until it has finished or `gate` wants the end; while it is to pause, wait. Raises what `run` raises.
+    """Call `run` until it has finished or the gate is closed for good; wait while a pause is requested.
 
-    `run` ends soon after `gate.closed` is set. An error that may pass is none of a sync that is to pause anyway.
+    `run` must end soon after `gate.closed` is set. Raises what `run` raises, except a transient error during a pause
+    request: that is logged.
     """
     seconds = 0.0
     while True:
@@ -50,46 +51,46 @@ def run_sync_pausing(
             if not gate.is_paused:
                 if gate.closed.is_set():
                     return replace(result, seconds=round(seconds, 3))
-                continue  # it was resumed while it was leaving
+                continue  # it was resumed while it was stopping
         progress.paused()
-        _say_paused(source, store)
-        close_target(source.target)  # a server closes what is silent for hours
+        _report_paused(source, store)
+        close_target(source.target)  # the server would close an idle connection after wait_timeout
         if gate.wait():
-            log.info("the sync of %s goes on", source.fence.ref.source)
+            log.info("the sync of %s resumes", source.fence.ref.source)
         elif result is not None:
             return replace(result, seconds=round(seconds, 3))
 
 
 def wait_for_resumption(source: SyncSource, store: MetaStore, gate: Gate) -> bool:
-    """Wait, after an error has paused the sync, until a person resumes it. Return False if it is to end instead."""
+    """Wait, after an error has paused the sync, until a user resumes it. Return False if the sync must end instead."""
     ref = source.fence.ref
     close_target(source.target)
     while not (gate.wish is Stage.STOPPED or gate.ending.wait(LOOK_SECONDS)):
         try:
             found = store.list_subtasks(task=ref.task, source=ref.source)
         except DmError as error:
-            log.warning("whether the sync of %s is to go on is not known: %s", ref.source, error)
+            log.warning("the requests for the sync of %s cannot be read: %s", ref.source, error)
             continue
         if any(one.desired is Stage.RUNNING for one in found):
-            log.info("the sync of %s goes on", ref.source)
+            log.info("the sync of %s resumes", ref.source)
             return True
     return False
 
 
-def say_stopped(source: SyncSource, store: MetaStore) -> None:
-    """Report a sync as Stopped that a person has stopped while an error had paused it."""
+def report_stopped(source: SyncSource, store: MetaStore) -> None:
+    """Report Stopped for a sync that a user has stopped while it was paused by an error."""
     try:
         for one in store.list_subtasks(task=source.fence.ref.task, source=source.fence.ref.source):
             store.put_subtask(
                 one.task, one.source, unit=one.unit, stage=Stage.STOPPED, needed=one.needed, applied=one.applied
             )
     except DmError as lost:
-        log.warning("the metadata DB does not know that the sync is stopped: %s", lost)
+        log.warning("the stage Stopped was not reported to the metadata DB: %s", lost)
 
 
-def _say_paused(source: SyncSource, store: MetaStore) -> None:
+def _report_paused(source: SyncSource, store: MetaStore) -> None:
     log.info("the sync of %s is paused on request", source.fence.ref.source)
     try:
         store.put_subtask_paused(*source.fence.ref.key)
     except DmError as lost:
-        log.warning("the metadata DB does not know that the sync is paused: %s", lost)
+        log.warning("the stage Paused was not reported to the metadata DB: %s", lost)

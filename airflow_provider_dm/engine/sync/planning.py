@@ -1,7 +1,7 @@
-"""What a sync applies next: a piece of the log from its position to where something else has to happen first.
+"""Planning of the piece of the log that a sync applies next.
 
-An epoch ends at the goal, where safe mode ends, at a place that a person has named, and after
-a restart at `edge` (frontier rule 1). While one is applied the next is planned, from where that one ends.
+An epoch ends at the latest at the goal, at the end of safe mode, at a location of a user's decision, and after a
+restart at `edge` (frontier rule 1). While an epoch is applied, the next one is planned from its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.standing import Standing
 
 @dataclass(frozen=True)
 class Planning:
-    """A maker of one source's pieces."""
+    """Plans the pieces of one source's log."""
 
     tail: SourceLog
     by_hand: ByHand
@@ -31,20 +31,20 @@ class Planning:
     runner: Runner
 
     def next(self, ahead: Future[Planned] | None, standing: Standing, size: EpochSize) -> Planned:
-        """Return the piece that comes next. `ahead`: what was planned meanwhile. Raises what `Tail.plan` raises, and
-        InvariantBroken."""
+        """Return the next piece. `ahead`: the piece that was planned during the last epoch. Raises what `Tail.plan`
+        raises, and InvariantBroken."""
         edge = standing.edge
         if edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
-                return ahead.result()  # an UpToDate would be old news by now
+                return ahead.result()  # an UpToDate may be outdated by now
             return self.behind(standing, size)
         if ahead is not None:
-            ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
+            ahead.exception()  # wait for it, and ignore its result: the half-applied epoch must be repeated first
         planned = self.tail.plan(self.cursor(standing), goal=edge, limit=None, range_bytes=size.range_bytes(1))
         return _ending_at(planned, standing.here, edge)
 
     def behind(self, standing: Standing, size: EpochSize) -> Planned:
-        """Return the piece that comes next where no epoch is half applied. Raises what `Tail.plan` raises."""
+        """Return the next piece when no epoch is half applied. Raises what `Tail.plan` raises."""
         return self.tail.plan(
             self.cursor(standing),
             goal=self.bound(standing),
@@ -54,13 +54,13 @@ class Planning:
         )
 
     def cursor(self, standing: Standing) -> Cursor:
-        """Return where the log is read on."""
+        """Return the cursor at which reading continues."""
         edge = standing.edge
         half = () if edge is None else (half_epoch(standing.fence.ref.source, edge),)
         return Cursor(standing.here, standing.prepared, (*half, *self.open_places))
 
     def bound(self, standing: Standing) -> Location | None:
-        """Return what the next piece must not cross; None: nothing is ahead."""
+        """Return the location that the next piece must not cross; None: no limit."""
         lo = standing.here
         ends = (standing.goal, *standing.safe_mode.ends, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
@@ -73,7 +73,7 @@ def _ending_at(planned: Planned, here: Location, edge: Location) -> Planned:
         case DdlStatement(end=end) if planned.rows is not None and compare(end, edge) is Order.SAME:
             return planned
         case Epoch(hi=hi) if compare(hi, edge) is Order.BEFORE:
-            return UpToDate(here)  # the relay has not pulled all of it again yet
+            return UpToDate(here)  # the relay has not pulled the whole epoch again yet
         case UpToDate():
             return planned
-    raise InvariantBroken(f"the first epoch ends where buckets are already ({edge})", f"the log has {planned}")
+    raise InvariantBroken(f"the first epoch ends at the location of the advanced buckets ({edge})", f"got {planned}")

@@ -1,7 +1,6 @@
-"""What the loop of a sync asks of others (its ports): the log, the followers of DDL, the shared tables, the re-sync.
+"""The ports of the sync loop: protocols for the log, the DDL, the shared tables, and the re-sync.
 
-The loop knows no more of them than this. The product's are `Tail`, `Following`, `Sharing` and `Resyncing` (run.py); the
-tests of the loop have their own.
+The product's implementations are `Tail`, `Following`, `Sharing` and `Resyncing` (run.py); the loop's tests have others.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ class SourceLog(Protocol):
         ...
 
     def distrust(self, error: DmError, epoch: Epoch, at: Cursor) -> None:
-        """Read elsewhere, as a piece could not be decoded. Raises `error` unless the log is at fault."""
+        """Switch to another log, as an epoch could not be decoded. Raises `error` unless the log is the cause."""
         ...
 
     def idle(self, here: Cursor, seconds: float) -> None:
-        """Find out why nothing has come for so long."""
+        """Check the log after `seconds` without events."""
         ...
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
-        """Show where the source's log ends."""
+        """Update the progress with the end of the source's log."""
         ...
 
 
@@ -63,69 +62,69 @@ class Follower(Protocol):
     """The follower of one source's DDL (`Following`)."""
 
     def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
-        """Return what a statement is to the task."""
+        """Return the meaning of a statement for the task."""
         ...
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
-        """Return the numbers under which something is noted of the statement."""
+        """Return the numbers of the statement's entries in the DDL journal."""
         ...
 
     def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
-        """Remember what a statement is to online DDL."""
+        """Save the state of online DDL after a skipped statement."""
         ...
 
     def follow(
         self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
     ) -> Standing:
-        """Follow a statement up to its rows, if it has any."""
+        """Execute the effect of a statement in the target, except the rows of its transaction."""
         ...
 
     def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
-        """Execute a person's statements in front of the rows that begin here."""
+        """Execute an operator's statements before the rows that begin at `here`."""
         ...
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
-        """Return the plan that holds when the group's rows are applied."""
+        """Return the plan that is valid once the group's held-back rows are applied."""
         ...
 
 
 class SharedTables(Protocol):
-    """The target tables that one source's sync shares (`Sharing`)."""
+    """The target tables that the sync of one source shares with other source tables (`Sharing`)."""
 
     @property
     def rows(self) -> int:
-        """Rows of this source that waited for their places at the last look."""
+        """The contested rows of this source at the last check."""
         ...
 
     @property
     def rows_since(self) -> float | None:
-        """The time from which the oldest of them waits."""
+        """The time since which the oldest of them waits, in seconds since 1970."""
         ...
 
     def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
-        """Look after rows that wait; return the plan as `noticed` does."""
+        """Settle contested rows where possible; return the plan as `noticed` does."""
         ...
 
     def noticed(self, plan: SyncPlan) -> SyncPlan:
-        """Return the plan with the tables that other sources have begun to feed."""
+        """Return the plan with the tables into which other sources have begun to write."""
         ...
 
     def write_over(self, plan: SyncPlan) -> list[Collision]:
-        """Put rows that wait into their places, whosever they are."""
+        """Write the contested rows into their places, over the rows there."""
         ...
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
-        """Give rows that wait a little time, at the goal."""
+        """Wait a short time for contested rows, at the goal."""
         ...
 
     def feeders(self) -> Sequence[Feeder]:
-        """Return the source tables that feed the target tables of the task."""
+        """Return the source tables whose rows go to the target tables of the task."""
         ...
 
     def forget_mappings(self) -> None:
-        """Read the definitions of tables again, as they have changed."""
+        """Read the table definitions again at their next use."""
         ...
 
 
 Resync: TypeAlias = Callable[[Group, Standing, EpochSize, Callable[[Applied], None]], bool]
-"""Apply all rows of a group that were held back, and count each epoch; False: asked to stop before the end."""
+"""Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""

@@ -1,4 +1,4 @@
-"""The XA transactions that an epoch prepares and ends: they are written to the target before they are relied on."""
+"""Records of the XA transactions that an epoch prepares and ends, kept in the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.sync.standing import Standing, after
 
 
 def note_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> None:
-    """Note in the target what the epoch prepares and ends, before any of it is applied.
+    """Record in the target which XA transactions the epoch prepares and ends, before any of its rows are applied.
 
     Raises Fenced, TargetWentBack.
     """
@@ -22,7 +22,9 @@ def note_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> Non
 
 
 def forget_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> None:
-    """Forget in the target what the epoch has ended, as all buckets have applied it. `standing`: in front of it.
+    """Delete the records of XA transactions that the epoch has ended, once all buckets have applied it.
+
+    `standing`: the state before the epoch.
 
     Raises Fenced, TargetWentBack.
     """

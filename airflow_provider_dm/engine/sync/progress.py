@@ -1,4 +1,4 @@
-"""How far a sync is, and how fast, for people: counters that the loop sets and the beat reads from its own thread."""
+"""The progress and speed of one sync, for people: counters that the loop sets and the thread of the beat reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.history import History
 
 LATELY_SECONDS: Final = 30.0
-"""DM's interval for what it calls recent."""
+"""The interval for recent speeds, as in DM."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Speed:
 
 @dataclass
 class Meter:
-    """A meter of counters that only grow, for any thread. Its clock begins with the first look."""
+    """Measures the speed of counters that only grow. Thread-safe. The time before the first `look` does not count."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looks: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
     _first: tuple[float, dict[str, int]] | None = None
 
     def look(self, counters: Mapping[str, int], now: float | None = None) -> dict[str, Speed]:
-        """Note where the counters are, and return the speed of each.
+        """Record the values of the counters, and return the speed of each.
 
         >>> meter = Meter()
         >>> _ = meter.look({"rows": 0}, now=0.0)
@@ -62,13 +62,13 @@ def _per_second(since: tuple[float, dict[str, int]], now: float, name: str, valu
 
 @dataclass
 class SyncProgress:
-    """The progress of one sync. Each field is replaced as a whole, so a reader sees some true recent state of each."""
+    """The progress of one sync. Each field is replaced atomically, so another thread reads a recent value of each."""
 
     location: Location | None = None
-    """Everything before is in the target."""
+    """Everything before this location is in the target."""
     goal: Location | None = None
     goal_far: str = ""
-    """The goal lies where the source has not begun a file, and may never: says so while nothing else is left."""
+    """A message for people while the sync is caught up and its goal is in a file that the source has not begun."""
     epochs: int = 0
     transactions: int = 0
     changes: int = 0
@@ -77,127 +77,126 @@ class SyncProgress:
     ddl_applied: int = 0
     """DDL statements that the target's tables have followed."""
     ddl_at: Location | None = None
-    """Where the DDL statement begins that is being followed: what an error of now is about."""
+    """The location of the DDL statement that is being followed; an error at this time is about this statement."""
     newest_timestamp: int | None = None
     """Commit time, in seconds since 1970, of the newest transaction or DDL applied."""
     caught_up: bool = False
-    """The last look found nothing more in the relay log."""
+    """True if the last read found no more events in the relay log."""
     master: Location | None = None
-    """Where the source's log ends, as far as the process that pulls it knows."""
+    """The end of the source's log, as last reported by the process that pulls it."""
     at_end: bool = False
-    """The last look for it found that this log has all that the source had written."""
+    """True if, at the last check, the relay log had everything that the source had written."""
     at_end_at: float | None = None
-    """When that was seen last, in seconds since 1970."""
+    """The time of the last check with that result, in seconds since 1970."""
     bytes: int = 0
-    """The bytes of the log that were applied or passed over."""
+    """The bytes of the log that were applied or skipped."""
     left_bytes: int | None = None
-    """The bytes of the log that are known to be in front of the goal, or of the source's end."""
+    """The known bytes of the log between here and the goal or, without a goal, the source's end. None: unknown."""
     failures: int = 0
-    """How often something has stopped it that may pass."""
+    """The number of transient errors that have stopped the sync."""
     safe_mode: dict[str, Any] = field(default_factory=dict)
-    """Whether changes are written over what is there, why and until where; and what was met so
-    (sync/safe_mode/here.py)."""
+    """Whether safe mode is on, why and up to which location; and the collisions (sync/safe_mode/here.py)."""
     contested_rows: int = 0
-    """Rows that wait until rows of other source tables give their places in merged tables free."""
+    """Rows that wait for a place in a merged table that a row of another source table has."""
     contested_since: float | None = None
-    """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
+    """The time since which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
     unresolved_groups: list[dict[str, Any]] | None = None
-    """Merged tables of which rows are held back, because not all shards have made the same DDL (DM's unresolvedGroups);
-    None: the sync has not looked yet.
+    """Merged tables with held-back rows, because not all shards have executed the same DDL (DM's unresolvedGroups);
+    None: not read yet.
     """
     held_in_future_since: float | None = None
-    """When this process first saw rows that have been held back since a moment that is still to come here."""
+    """The time at which this process first saw rows held back since a time in the future (clocks differ)."""
     held_back_bytes: int | None = 0
-    """The bytes of the log from the first row that such a table holds back to here; None: unknown."""
+    """The bytes of the log from the first held-back row to here; None: unknown."""
     resuming: str = ""
-    """What has failed, while the sync waits to go on by itself."""
+    """The last error, while the sync waits before it resumes automatically."""
     binlog_type: str = "local"
-    """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
+    """DM's word for the log that is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
     meter: Meter = field(default_factory=Meter, repr=False)
     history: History = field(default_factory=History, repr=False)
     _speeds: dict[str, Speed] = field(default_factory=lambda: defaultdict(lambda: Speed(0.0, 0.0)), repr=False)
 
-    # What the loop notes, and what reads the log for it
+    # Set by the loop and by the reader of the log
 
     def begins(self, here: Location, goal: Location | None) -> None:
-        """Note where a run begins, and where it is to end."""
+        """Set the start and the goal of a run."""
         self.location, self.goal, self.ddl_at = here, goal, None
 
     def moved(self, to: Location) -> None:
-        """Note that everything before a location is in the target."""
+        """Set the location up to which everything is in the target."""
         self.location = to
 
     def read(self, epoch: Epoch) -> None:
-        """Note that all of an epoch is applied."""
+        """Count an epoch that is applied completely."""
         self.transactions += epoch.transactions
         self.bytes += epoch.bytes
         self.newest_timestamp = epoch.newest_timestamp
 
     def wrote(self, changes: int, rows: int) -> None:
-        """Note what an epoch, or one of a re-sync, came to."""
+        """Count the changes and rows of an epoch, also of a re-sync."""
         self.epochs += 1
         self.changes += changes
         self.rows += rows
 
     def looked(self, *, caught_up: bool) -> None:
-        """Note whether the log has more."""
+        """Set whether the end of the log is reached."""
         self.caught_up = caught_up
 
     def meets_ddl(self, at: Location) -> None:
-        """Note the DDL statement that is being followed."""
+        """Set the location of the DDL statement that is being followed."""
         self.ddl_at = at
 
     def followed_ddl(self) -> None:
-        """Note that the target's tables have followed it."""
+        """Count the DDL statement, which the target's tables have followed."""
         self.ddl_at = None
         self.ddl_applied += 1
 
     def passed_ddl(self, timestamp: int) -> None:
-        """Note that a statement of that time is behind."""
+        """Record the commit time of a DDL statement that is applied or skipped, in seconds since 1970."""
         self.newest_timestamp = max(self.newest_timestamp or 0, timestamp) or None
 
     def contested(self, rows: int, since: float | None) -> None:
-        """Note the rows that wait for their places."""
+        """Set the number of contested rows, and since when the oldest waits."""
         self.contested_rows, self.contested_since = rows, since
 
     def holds(self, groups: list[dict[str, Any]]) -> None:
-        """Note the merged tables of which rows are held back."""
+        """Set the merged tables with held-back rows."""
         self.unresolved_groups = groups
 
     def in_safe_mode(self, shown: dict[str, Any]) -> None:
-        """Note how rows that collide are written."""
+        """Set the state of safe mode."""
         self.safe_mode = shown
 
     def reads(self, binlog_type: str) -> None:
-        """Note where the log is read."""
+        """Set DM's word for the log that is read: "local" or "remote"."""
         self.binlog_type = binlog_type
 
     def ends(self, master: Location | None, seen_at: float | None) -> None:
-        """Note where the source's log ends, and when all of it was seen to be here; None: it is not."""
+        """Set the end of the source's log. `seen_at`: when this log was found to have all of it; None: it has not."""
         self.master = master or self.master
         self.at_end = seen_at is not None
         self.at_end_at = seen_at if seen_at is not None else self.at_end_at
 
     def lacks(self, left_bytes: int | None, held_back_bytes: int | None, goal_far: str) -> None:
-        """Note how much of the log is left, and why the goal is not reached with it."""
+        """Set how many bytes are left and held back, and the message for a goal that the log has not reached."""
         self.left_bytes, self.held_back_bytes, self.goal_far = left_bytes, held_back_bytes, goal_far
 
     def pauses(self, why: str) -> None:
-        """Note an error that may pass, and when the sync goes on."""
+        """Count a transient error. `why`: its code and the time until the sync resumes."""
         self.resuming, self.failures = why, self.failures + 1
 
     def resumes(self) -> None:
-        """Note that the pause is over."""
+        """Clear the message of `pauses`."""
         self.resuming = ""
 
-    # What is shown
+    # Derived values
 
     def lag_seconds(self, now: float | None = None) -> float | None:
-        """Return the age of the oldest commit whose rows may be missing in the target; 0: no row is; None: unknown.
+        """Return the age of the oldest commit whose rows may be missing in the target, or 0 if none is missing.
 
-        The lag grows while anything blocks the sync, also the source's relay, and while rows are held back. A source
-        without new commits counts from the moment at which the sync last saw the end of its log.
+        None: unknown. The lag grows while the sync or the source's relay is blocked, and while rows are held back. If
+        the source has no new commits, it is the time since the sync last saw the end of the source's log.
         """
         now = time.time() if now is None else now
         held = self._held_since(now)
@@ -213,17 +212,17 @@ class SyncProgress:
         return max(0.0, now - min(known))
 
     def held_back_seconds(self, now: float | None = None) -> float | None:
-        """Return for how long rows have been held back; None: no row is, or the time is unknown.
+        """Return for how long rows have been held back; None: no row is held back, or the time is unknown.
 
-        Rows are held back behind a DDL that not all shards have made, and while another row holds their place.
+        Counts rows after a DDL that not all shards have executed, and contested rows.
         """
         now = time.time() if now is None else now
         held = self._held_since(now)
         return None if held is None else now - held
 
     def _held_since(self, now: float) -> float | None:
-        """Return the time from which rows have been held back, at least a second ago. The source's clock may be ahead
-        of ours: then it is the time at which this was called first."""
+        """Return the time since which rows have been held back, at least a second ago. If the source's clock is ahead
+        of ours, return the time of the first call."""
         times = [group["since"] for group in self.unresolved_groups or ()]
         since = min((one for one in (*times, self.contested_since) if one is not None), default=None)
         if since is None:
@@ -234,21 +233,21 @@ class SyncProgress:
 
     @property
     def holds_back(self) -> bool:
-        """True if rows of the log that was read are not in the target yet."""
+        """True if rows are held back or contested."""
         return bool(self.unresolved_groups or self.contested_rows)
 
     def paused(self) -> None:
-        """Note that the sync no longer reads the log."""
+        """Record that the sync no longer reads the log."""
         self.caught_up = self.at_end = False
 
     def beat(self) -> dict[str, Any]:
-        """Measure the speed and add a point to the history. Return the progress as the run row has it."""
+        """Measure the speed and add a point to the history. Return the progress for the run row."""
         self._speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
         self.history.note(time.time(), self.lag_seconds(), self._speeds["rows"].recent)
         return self.to_json()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the progress as the run row has it, with the speeds of the last `beat`."""
+        """Return the progress for the run row, with the speeds of the last `beat`."""
         speeds, lag = self._speeds, self.lag_seconds()
         pace = speeds["bytes"].recent
         return {
@@ -284,7 +283,7 @@ class SyncProgress:
 
 
 def seconds_left(left_bytes: int | None, bytes_per_second: float) -> float | None:
-    """Return how long what is left will take at the present pace; None: there is no telling.
+    """Return the estimated time for the bytes that are left, at the current speed; None: unknown.
 
     >>> seconds_left(1000, 200.0), seconds_left(0, 0.0), seconds_left(1000, 0.0), seconds_left(None, 9.0)
     (5.0, 0.0, None, None)
@@ -295,7 +294,7 @@ def seconds_left(left_bytes: int | None, bytes_per_second: float) -> float | Non
 
 
 def progress_line(progress: Mapping[str, Any]) -> str:
-    """Return one source's progress, as `to_json` says it, for people.
+    """Format one source's progress, given as `to_json` returns it, for people.
 
     >>> progress_line({"location": "bin.000003:99", "changes_applied": 12000, "recent_rps": 350.4, "lag_seconds": 61.2,
     ...                "bytes": 1 << 20, "left_bytes": 3 << 20, "seconds_left": 125.0})
@@ -323,7 +322,7 @@ def progress_line(progress: Mapping[str, Any]) -> str:
         parts.append(f"safe mode ({safe_mode['why']})")
     if tables := safe_mode.get("collisions"):
         rows = sum(counts["missing"] + counts["present"] for counts in tables.values())
-        parts.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
+        parts.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were overwritten")
     parts += _held_back(progress)
     if far := progress.get("goal_far"):
         parts.append(f"waiting: {far}")
@@ -333,7 +332,7 @@ def progress_line(progress: Mapping[str, Any]) -> str:
 
 
 def _held_back(progress: Mapping[str, Any]) -> list[str]:
-    """Return which rows are held back, for how long, and for what they wait, as one part of the line; or no part."""
+    """Return one part of the line with the held-back rows, their age and their reasons; no part if there are none."""
     reasons = [
         f"{group['target']} waits {group['waits']}" if group["waits"] else f"{group['target']} is applied now"
         for group in progress.get("unresolved_groups") or ()
@@ -349,7 +348,7 @@ def _held_back(progress: Mapping[str, Any]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people.
+    """Format a duration for people.
 
     >>> [duration(seconds) for seconds in (0.4, 59.7, 60, 3599, 90061)]
     ['0 s', '59 s', '1 min', '59 min 59 s', '1 d 1 h']

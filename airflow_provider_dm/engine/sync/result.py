@@ -1,4 +1,4 @@
-"""The result of a sync: of one source as a value, and of all sources as the run's row and the launcher have it."""
+"""The result of a sync: a value for one source, and JSON for all sources of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 
 @dataclass(frozen=True)
 class SyncResult:
-    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
+    """The outcome of one source's sync. `finished` False: a request stopped it before its goal."""
 
     location: Location
     finished: bool
@@ -20,17 +20,17 @@ class SyncResult:
     transactions: int = 0
     changes: int = 0
     contested_rows: int = 0
-    """Rows that wait for others to give their places in merged tables free."""
+    """Rows that wait for a place in a merged table that a row of another source table has."""
     ddl_applied: int = 0
     seconds: float = 0.0
     unresolved_groups: tuple[dict[str, Any], ...] = ()
-    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
+    """Merged tables with a shard DDL that is not executed in the target yet, in DM's form."""
 
 
 def result_json(results: Mapping[str, SyncResult], failed: Mapping[str, str], seconds: float) -> dict[str, Any]:
-    """Return the result of a sync of several sources, by source. `failed`: the errors that have stopped others.
+    """Return the result of a sync of several sources. `failed`: the errors of the sources that an error has stopped.
 
-    Rows that are held back are neither lost nor applied: they wait for a shard's DDL, and the next run goes on.
+    Held-back rows do not make a sync unfinished: they wait for the DDL of another shard, and the next run applies them.
     """
     held_back = {source: list(one.unresolved_groups) for source, one in results.items() if one.unresolved_groups}
     finished = not failed and all(one.finished for one in results.values())

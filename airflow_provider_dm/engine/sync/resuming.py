@@ -1,15 +1,15 @@
-"""A sync that goes on by itself after what may pass, inside the same app: DM's auto-resume.
+"""Automatic resumption of a sync after a transient error, inside the same app: DM's auto-resume.
 
-    run_sync ── error ──▶ retry: Paused with the error, a pause, run_sync again; the error is gone when it is Running
-                          stop: Paused with the error, for a person to decide
-                          fenced: a newer run is at work and reports the state
+    run_sync ── error ──▶ retry: Paused with the error, a pause, run_sync again; the error is cleared when it is Running
+                          stop: Paused with the error, until a user decides
+                          fenced: end; a newer run reports the state
 
-Pauses grow with each failure, as the source's `checker` says: from 1 s, doubled, up to 5 min, with half of it left to
-chance; 5 min of health take one step back. A sync with a goal has a caller that waits for it and has retries of its
-own (an operator, a person): it gives up after GIVE_UP_SECONDS without progress. A sync without one never gives up.
+The pause grows with each failure by the source's `checker` settings: from 1 s, doubled, up to 5 min, with 50 % jitter;
+5 min without failure undo one doubling. A sync with a goal gives up after GIVE_UP_SECONDS without progress, because its
+caller (an operator, a user) waits and has its own retries. A sync without a goal never gives up.
 
-The claim is made once. What could have happened in a pause is asked again each time: whether we are still the ones who
-may write (the loop's first statement), and whether the target has what this run has seen committed in it.
+The generation is claimed once. After each pause the sync checks again that its generation may still write (the loop's
+first statement), and that the target still has what this run has committed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 GIVE_UP_SECONDS: Final = 300.0
 """Airflow's own default for `retry_delay`, which takes over then, and the longest pause."""
 NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
-"""What may pass for another run, with other sources, and never for this one."""
+"""Errors that are transient for another run, with other sources, but permanent for this run."""
 
 
 # The decision
@@ -53,7 +53,7 @@ NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
 
 @dataclass(frozen=True)
 class Life:
-    """Outcome of one run of the loop. `worked`: it has applied something, or found that there is nothing to."""
+    """The outcome of one run of the loop. `worked`: it has applied changes or reached the end of the log."""
 
     seconds: float
     worked: bool
@@ -61,9 +61,10 @@ class Life:
 
 @dataclass(frozen=True)
 class Backoff:
-    """Pause after the next failure. `steps`: how often the pause has been lengthened.
+    """The pause after the next failure. `steps`: the number of doublings.
 
-    `failing_since` (seconds of a clock that only grows): when it came to nothing for the first time in a row.
+    `bounded`: the sync gives up after GIVE_UP_SECONDS without progress.
+    `failing_since`: the monotonic time of the first failure since the last progress.
     """
 
     checker: CheckerConfig
@@ -72,8 +73,8 @@ class Backoff:
     failing_since: float | None = None
 
     def failed(self, life: Life, *, now: float) -> Backoff:
-        """Return the state after a failure at `now`. Only a life that worked was one of health: one that did not may
-        have been as long, as each transaction and each epoch has retries of its own.
+        """Return the state after a failure at `now`. Only a life that `worked` undoes doublings: retries inside
+        transactions and epochs can make a life without progress long.
         """
         rollback = self.checker.backoff_rollback
         back = int(life.seconds // rollback) if rollback else self.steps
@@ -81,7 +82,7 @@ class Backoff:
         return replace(self, steps=max(0, self.steps - back * life.worked), failing_since=since)
 
     def pause_seconds(self, *, now: float) -> float | None:
-        """Return how long to wait before the next attempt; None: it is not worth another one."""
+        """Return how many seconds to wait before the next attempt; None: give up."""
         if not self.checker.check_enable:
             return None
         pause = lengthened(self.checker, self.steps)
@@ -94,11 +95,11 @@ class Backoff:
 
 
 def passes(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
-    """Tell whether the same run may succeed after a while. `never`: errors that only a new process can get over."""
+    """Return True if the same run may succeed after a pause. `never`: errors that need a new process."""
     return error.reacts() is Reaction.RETRY and not isinstance(error, (*NOT_ALONE, *never))
 
 
-# Doing it
+# The action
 
 
 def run_sync_resuming(
@@ -110,9 +111,9 @@ def run_sync_resuming(
     progress: SyncProgress | None = None,
     never: tuple[type[DmError], ...] = (),
 ) -> SyncResult:
-    """Do as `run_sync`, and again after an error that may pass. `never`: see `passes`.
+    """Call `run_sync`, and again after each transient error. `never`: see `passes`.
 
-    Raises every DmError that stops a task, and the last one that might have passed when `stop` is set meanwhile.
+    Raises every DmError that stops a task, and the last transient error if `stop` is set during its pause.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
@@ -131,20 +132,20 @@ def run_sync_resuming(
         life = Life(now - alive_since, worked=shown.epochs > epochs or shown.caught_up)
         backoff = backoff.failed(life, now=now)
         pause = backoff.pause_seconds(now=now) if passes(error, never) and not stop.is_set() else None
-        _say(store, source, error, pause, shown.ddl_at)
+        _report(store, source, error, pause, shown.ddl_at)
         if pause is None:
             raise error
         shown.pauses(f"{error.code}, again in {pause:.1f} s")
         stopped = stop.wait(pause)
         shown.resumes()
         if stopped:
-            _say(store, source, error, None, shown.ddl_at)
+            _report(store, source, error, None, shown.ddl_at)
             raise error
         backoff = backoff.longer()
 
 
 def _check_target(source: SyncSource, applied: Location) -> None:
-    """Check that the target still has what this run has seen in it. Raises TargetWentBack."""
+    """Check that the target still has what this run has committed, up to `applied`. Raises TargetWentBack."""
     connection, ref = target_connection(source.target), source.fence.ref
     subtask = read_subtask(connection, ref)
     if subtask is None:
@@ -153,7 +154,8 @@ def _check_target(source: SyncSource, applied: Location) -> None:
 
 
 def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmError:
-    """Return an error of ours: what reads outside of transactions may meet a connection that has just been lost."""
+    """Translate a lost connection to a DmError: reads outside of transactions raise the driver's error. Raises all
+    other errors of the driver."""
     if isinstance(raised, DmError):
         return raised
     close_target(source.target)
@@ -163,14 +165,14 @@ def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmE
     raise raised
 
 
-def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
-    """Tell the metadata DB what has paused the subtask, and at which DDL, unless a newer run reports the state."""
+def _report(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
+    """Report the error and the location of its DDL to the metadata DB, unless a newer run reports the state."""
     if error.reacts() is Reaction.FENCED:
         return
     reported = ReportedError.of(error).to_json() | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
     if pause is not None:
-        log.warning("the sync of %s goes on in %.1f s, after: %s", source.fence.ref.source, pause, error)
+        log.warning("the sync of %s resumes in %.1f s, after: %s", source.fence.ref.source, pause, error)
     try:
         store.put_subtask_error(*source.fence.ref.key, reported, at=ddl_at)
     except DmError as lost:
-        log.warning("the metadata DB does not know what has paused the sync: %s", lost)
+        log.warning("the error was not reported to the metadata DB: %s", lost)

@@ -1,4 +1,4 @@
-"""The run of one source's sync: what a loop is made of, and what has come of it."""
+"""Run the sync of one source: build its loop, run it, and return the result."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def run_sync(
     loading: bool = False,
     goal: Location | None = None,
 ) -> SyncResult:
-    """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
+    """Sync one source until the job's `until` or until `stop` is set; the current epoch is finished first.
 
-    `loading`: it is between two rounds of its load (copy/rounds.py). `goal`: instead of `until`.
-    Raises every DmError that stops a task.
+    `loading`: the source is between two rounds of its load (copy/rounds.py). `goal`: replaces `until`.
+    `size`: the initial size of epochs. Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
@@ -97,7 +97,7 @@ def run_sync(
 
 
 def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
-    """Return the size with which a sync begins. `size`: given by the caller, if it knows better."""
+    """Return the initial size of epochs. `size`: the caller's choice, if any."""
     syncer = source.config.syncer
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()

@@ -1,14 +1,14 @@
-"""Where tasks run: the one thing that the loops know of Spark.
+"""The interface between the engine and Spark: a runner executes tasks, on Spark executors or in local threads.
 
 A task is a picklable callable (a frozen dataclass with `__call__` from a module, never a lambda over the driver's
-objects). Its error comes back as a value, `Failed`, so the driver raises the very DmError that the executor met; only
-a process that dies is the runner's to retry. A task may therefore run twice, even twice at once: what it writes must be
-fenced (downstream/frontier.py).
+objects). Its error is returned as a value, `Failed`, so that the driver raises the same DmError; the runner retries a
+task only if its process dies. A task may therefore run twice, even concurrently: its writes must be fenced
+(downstream/frontier.py).
 
-`run` is one job. `exchange` is two: every item is turned into one blob for each group, and every group then sees its
-blobs in the order of the items. A group never sees fewer: a missing piece of log would be lost for good.
+`run` is one job. `exchange` is two jobs: the first makes one blob for each group from each item, the second passes each
+group its blobs in the order of the items. A missing blob is an error, because it would lose a part of the log.
 
-Secrets may lie in tasks, not in items: Spark writes items to files in its scratch folder.
+Secrets may be in tasks, never in items: Spark writes items to files in its scratch directory.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class TaskBug(DmError):
 
 
 class Shared(Protocol[T_co]):
-    """A value that every task may read; shipped once. What is read may be a copy, also where it was shared."""
+    """A value that is shipped once and that every task can read. `value` may return a copy, also in the driver."""
 
     @property
     def value(self) -> T_co: ...
 
 
 class Exchange(Protocol):
-    """Blobs sorted into groups, to be read as often as needed."""
+    """Blobs sorted into groups, which can be consumed several times."""
 
     def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
         """Run `consume(group, blobs in item order)` for every group. Raises what a task raised."""
@@ -83,7 +83,7 @@ class Runner(Protocol):
         ...
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
-        """Sort the blobs of all items into groups. `produce` gives one blob for each group."""
+        """Sort the blobs of all items into groups. `produce` returns one blob for each group."""
         ...
 
 
@@ -123,7 +123,7 @@ class _Here(Generic[T]):
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """Threads of this process: for tests and for looking at a log without a JVM."""
+    """Runs tasks in threads of this process: for tests and for tools without a JVM."""
 
     slots: int = 2
 

@@ -1,8 +1,7 @@
-"""What the sync of one source does about target tables that it shares with others, beside applying its log.
+"""The target tables that the sync of one source shares with other source tables.
 
-It looks for rows that wait for their places (merge/contests.py), and notices when another source begins to feed a table
-that was its own until then. Where nothing is shared, that last question is all that is asked, and only if the task has
-more than one source.
+The sync settles contested rows (merge/contests.py), and detects that another source has begun to write into a table
+that only this source fed before. A task with one source and no merged table needs neither.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ class Sharing:
     contests: Contests
     servers: Servers
     several: bool
-    """The task has other sources, which may begin at any time."""
+    """True if the task has other sources, which may begin at any time."""
     lawful: bool
-    """Rows of others are let alone, or written over by the law of `last_wins`; False: they overwrite each other, as the
-    user wishes of the loader."""
+    """True if rows of other sources are kept, or overwritten by the rule of `last_wins`; False if rows overwrite each
+    other in any order, because the user configured the loader so."""
     safe: Mapping[str, bool] = field(default_factory=dict)
-    """The user's wish for safe mode throughout, by source of the task."""
+    """The configured `safe-mode`, by source of the task."""
 
     @classmethod
     def of(cls, source: SyncSource, *, loaded: bool) -> Sharing:
-        """`loaded`: by the task, else what the loader should do says nothing."""
+        """Return the shared tables of a sync. `loaded`: the task has loaded the tables, so loader settings apply."""
         servers, names = servers_of(source), source.job.task.source_ids
         return cls(
             contests_of(source, servers, MOST_WHILE_SYNCING),
@@ -59,34 +58,34 @@ class Sharing:
 
     @property
     def rows(self) -> int:
-        """Rows of this source that waited for their places at the last look."""
+        """The contested rows of this source at the last check."""
         return self.contests.rows
 
     @property
     def rows_since(self) -> float | None:
-        """The time from which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
+        """The time since which the oldest of these rows waits, in seconds since 1970; None: no row waits."""
         return self.contests.since
 
     def feeders(self) -> Sequence[Feeder]:
-        """Return the source tables that feed the target tables of the task."""
+        """Return the source tables whose rows go to the target tables of the task."""
         return self.servers.feeders()
 
     def forget_mappings(self) -> None:
-        """Read the definitions of tables again, as they have changed."""
+        """Read the table definitions again at their next use."""
         self.servers.forget_mappings()
 
     def look(self, plan: SyncPlan, *, now: bool = False) -> SyncPlan:
-        """Look after rows that wait (`now`: into all of them); return the plan as `noticed` does.
+        """Settle contested rows where possible (`now`: check all of them); return the plan as `noticed` does.
 
-        Raises as `Contests.look`.
+        Raises what `Contests.look` raises.
         """
         plan = self.noticed(plan)
-        if plan.merged or plan.held:  # rows of shards that are all held may wait still
+        if plan.merged or plan.held:  # rows may still be contested when all shards of a table are held
             self.contests.look(partial(self._writes_over, plan), now=now)
         return plan
 
     def noticed(self, plan: SyncPlan) -> SyncPlan:
-        """Return the plan with the tables that other sources have begun to feed; the same one if there are none."""
+        """Return the plan with the tables into which other sources have begun to write; `plan` if there are none."""
         if not self.several or not (self.lawful or plan.filters):
             return plan
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
@@ -99,25 +98,25 @@ class Sharing:
         return plan if merged == plan.merged else replace(plan, merged=merged)
 
     def write_over(self, plan: SyncPlan) -> list[Collision]:
-        """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
+        """Write the contested rows into their places, over the rows there. Raises what `write_over_waiting` raises."""
         found = write_over_waiting(self.contests.fence, self.servers, plan.kept)
         self.contests.count()
         return found
 
     def _writes_over(self, plan: SyncPlan, mapping: TableMapping) -> bool:
-        """Tell whether rows that wait for their places in such a table will be put there by `write_over`: now, or, with
-        `safe-mode: true`, when the log goes on."""
+        """Return True if `write_over` will write the contested rows of this table: now or, with `safe-mode: true`, when
+        the log continues."""
         wanted = plan.safe or self.safe.get(self.contests.fence.ref.source, False)
         return wanted and can_be_written_over(mapping) and mapping.target.name not in plan.kept
 
     def finish(self, plan: SyncPlan, wait: Callable[[float], bool]) -> None:
-        """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
+        """Wait a short time for contested rows, at the goal. Raises what `Contests.finish` raises."""
         if self.rows:
             self.contests.finish(wait, partial(self._writes_over, plan))
 
 
 def servers_of(source: SyncSource) -> Servers:
-    """Return the servers of the task, as the driver of one of its sources asks them."""
+    """Return access to the servers of the task, for the driver of one of its sources."""
     job = source.job
     sources = {one.config.source_id: one.endpoint.resolve() for one in job.sources}
     routers = {name: SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids}
@@ -125,7 +124,7 @@ def servers_of(source: SyncSource) -> Servers:
 
 
 def contests_of(source: SyncSource, servers: Servers, most: int) -> Contests:
-    """Return the rows of the task that wait. `most`: of one table of this source, before it looks into all of them."""
+    """Return the contested rows of the task. `most`: more rows of one table of this source trigger a check of all."""
     agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
 
     def is_filtered(table: Table) -> bool:

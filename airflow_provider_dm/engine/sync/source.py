@@ -1,4 +1,4 @@
-"""One source of a run, as everything that its sync is made of knows it."""
+"""One source of a run: its configuration, servers, and fence, resolved once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 
 @dataclass(frozen=True)
 class SyncSource:
-    """One source of a run: what it has to do, resolved once, and where to. `fence` is what its claim gave."""
+    """One source of a run. `fence`: the result of its claim, which allows it to write."""
 
     job: JobSpec
     config: SubtaskConfig
@@ -24,7 +24,7 @@ class SyncSource:
 
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
-        """Resolve what `fence` lets us write. Raises what `TaskConfig.subtask` does, and SecretMissing."""
+        """Resolve the source of `fence`. Raises what `TaskConfig.subtask` raises, and SecretMissing."""
         config = job.subtask(fence.ref.source)
         return cls(job, config, job.source(fence.ref.source).endpoint.resolve(), job.target.resolve(), fence)
 

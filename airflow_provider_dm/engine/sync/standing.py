@@ -1,7 +1,7 @@
-"""Where the sync of one source is, as one frozen value: all that it needs to go on from there.
+"""The state of one source's sync as a frozen value, which has everything that is needed to continue.
 
-Each step (an epoch, a DDL statement, events that change nothing, a look at shared tables) makes another value of it.
-The loop has the newest one; what is planned, noted and shown is made from the value that it is given.
+Each step (an epoch, a DDL statement, events without changes, a check of shared tables) makes a new value. The loop has
+the newest; planning and reporting get a value as an argument.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 class Standing:
     """The state of one sync.
 
-    `applied` is the location that all buckets have reached; `here`, at or behind it, is where reading goes on (there
-    may be events in between that change nothing). `edge`: the first epoch ends there, as some buckets have reached it
-    (frontier rule 1); None: no epoch is half applied. `goal` None: no end.
+    `applied`: the location that all buckets have reached. `here`: the location at which reading continues; the log
+    between `applied` and `here` has no changes. `edge`: the end of a half-applied epoch, which some buckets have
+    reached and at which the first epoch must end (frontier rule 1); None: no epoch is half applied. `goal`: None if the
+    sync has no end.
     """
 
     fence: Fence
@@ -34,63 +35,63 @@ class Standing:
     edge: Location | None
     goal: Location | None
     plan: SyncPlan
-    """The plan that holds behind `edge`."""
+    """The plan that is valid after `edge`."""
     written_by: SyncPlan
-    """The plan by which the next epoch is written: the one that began it, if it is half applied (frontier rule 6)."""
+    """The plan of the next epoch: if that is half applied, the plan with which it was begun (frontier rule 6)."""
     safe_mode: SafeMode
     prepared: tuple[Prepared, ...] = ()
-    """The XA transactions that are prepared at `applied`, and `here`."""
+    """The XA transactions that are prepared at `applied` and `here`."""
     tables: SubtaskTables | None = None
-    """The tables at `applied`; None: not read yet, as most runs meet no DDL."""
+    """The tables at `applied`; None: not read yet, as most runs have no DDL."""
     online_ddl: OnlineDdls | None = None
-    """What is remembered of online DDL there; None as above."""
+    """The state of online DDL at `applied`; None: not read yet."""
     written_over: bool = False
-    """The rows that waited when the run began, or when safe mode began, are written over others by now."""
+    """True once the rows that were contested at the start of the run, or of safe mode, are written over others."""
     furthest: Location | None = None
     """The end of the last epoch or statement that was begun."""
 
     @property
     def at_goal(self) -> bool:
-        """True if nothing is left to do."""
+        """True if the log is applied up to the goal."""
         return self.edge is None and self.goal is not None and has_passed(self.here, self.goal)
 
     @property
     def uncertain(self) -> Location | None:
-        """The end of the log whose rows may collide, if it is ahead; else None."""
+        """The end of the part of the log whose rows may collide; None if it is passed."""
         until = self.safe_mode.until
         return None if until is None or has_passed(self.applied, until) else until
 
     @property
     def needed(self) -> Location:
-        """The location from which on the log is needed, but for rows that are held back."""
+        """The location from which the log is still needed, without regard to held-back rows."""
         return oldest_place(self.applied, self.prepared)
 
     def step(self, hi: Location) -> Step:
-        """Return the step that leads from here to `hi`."""
+        """Return the frontier's step from `applied` to `hi`."""
         return Step(self.fence, self.applied.sort_key, hi.sort_key)
 
     def at(self, hi: Location) -> Standing:
-        """Return the state when all buckets have reached `hi`."""
+        """Return the state after all buckets have reached `hi`."""
         return replace(self, applied=hi, here=hi)
 
     def behind(self, epoch: Epoch) -> Standing:
-        """Return the state when all of an epoch is applied."""
+        """Return the state after all buckets have applied the epoch."""
         return replace(self.at(epoch.hi), edge=None, prepared=after(self.prepared, epoch))
 
     def overwriting(self) -> Standing:
-        """Return the state with the plan by which rows that collide are written over from here on, or no longer."""
+        """Return the state with safe mode on or off in its plan, as it applies from here."""
         safe = self.safe_mode.is_lenient(self.applied)
         return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe), written_over=False)
 
     def behind_past(self) -> Standing:
-        """Return the state when the end of a past that is not exact is forgotten."""
+        """Return the state without the end of the inexact part of the log."""
         return replace(self, safe_mode=replace(self.safe_mode, until=None))
 
     def half_through(self, epoch: Epoch) -> Standing:
-        """Return the state when some buckets may have applied an epoch."""
+        """Return the state in which some buckets may have applied the epoch."""
         return replace(self, edge=epoch.hi)
 
 
 def after(prepared: tuple[Prepared, ...], epoch: Epoch) -> tuple[Prepared, ...]:
-    """Return what is prepared behind an epoch, in front of which `prepared` is."""
+    """Return the XA transactions that are prepared after an epoch, before which `prepared` are."""
     return prepared if epoch.prepared is None else epoch.prepared

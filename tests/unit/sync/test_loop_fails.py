@@ -144,7 +144,7 @@ def test_a_sync_that_has_half_an_epoch_is_not_caught_up() -> None:
 def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
     world = World(epoch(100, 300), edge=LO.at(200))
 
-    with pytest.raises(InvariantBroken, match="where buckets are already"):
+    with pytest.raises(InvariantBroken, match="at the location of the advanced buckets"):
         world.run()
     assert world.stands() == {100}
 
