@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
@@ -45,13 +45,8 @@ KNOWN: Final = frozenset(
 )
 
 
-class OptionRefused(DmError):
-    option: str
-    reason: str
-
-    code = "DM-1320"
-    what = 'the option "{option}" of dm_relay {reason}.'
-    hint = "docs/how-to/audit.md lists the options."
+def _option_refused(option: str, reason: str) -> InvalidInput:
+    return InvalidInput(f'the option "{option}" of dm_relay {reason}.', "docs/how-to/audit.md lists the options.")
 
 
 class TableUndefined(DmError):
@@ -83,17 +78,17 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
-        """Read the options. Raises OptionRefused. Names are compared without case, as Spark does."""
+        """Read the options. Raises InvalidInput. Names are compared without case, as Spark does."""
         options = {name.lower(): value for name, value in given.items()}
         unknown = sorted(options.keys() - KNOWN)
         if unknown:
-            raise OptionRefused(unknown[0], "is not known")
+            raise _option_refused(unknown[0], "is not known")
         if "path" not in options:
-            raise OptionRefused("path", "is missing: the relay directory of one source")
+            raise _option_refused("path", "is missing: the relay directory of one source")
         if ("source" in options) == ("definitions" in options):
-            raise OptionRefused("source", 'or else "definitions" must be given, and not both')
+            raise _option_refused("source", 'or else "definitions" must be given, and not both')
         if "task" in options and "source" not in options:
-            raise OptionRefused("task", 'needs "source", the source.yaml of the one whose tables they are')
+            raise _option_refused("task", 'needs "source", the source.yaml of the one whose tables they are')
         return cls(
             path=Path(options["path"]),
             source=Path(options["source"]) if "source" in options else None,
@@ -123,21 +118,21 @@ def _table_name(text: str, schema: str | None) -> TableName:
         return TableName(schema, text)
     schema, dot, table = text.partition(".")
     if not (schema and dot and table):
-        raise OptionRefused("table", f"is {text!r}, and should be SCHEMA.TABLE")
+        raise _option_refused("table", f"is {text!r}, and should be SCHEMA.TABLE")
     return TableName(schema, table)
 
 
 def _choice(options: Mapping[str, str], name: str, usual: str, other: str) -> bool:
-    """Tell whether the option is `other`. Raises OptionRefused for a value that is neither `usual` nor `other`."""
+    """Tell whether the option is `other`. Raises InvalidInput for a value that is neither `usual` nor `other`."""
     value = options.get(name, usual).lower()
     if value not in (usual, other):
-        raise OptionRefused(name, f"is {value!r}, and should be {usual} or {other}")
+        raise _option_refused(name, f"is {value!r}, and should be {usual} or {other}")
     return value == other
 
 
 def _size(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise OptionRefused("piece-bytes", f"is {text!r}, and should be a number of bytes")
+        raise _option_refused("piece-bytes", f"is {text!r}, and should be a number of bytes")
     return int(text)
 
 
@@ -150,7 +145,7 @@ class RelaySource(DataSource):
 
     @cached_property
     def asked(self) -> Options:
-        """The options of this read. Raises OptionRefused."""
+        """The options of this read. Raises InvalidInput."""
         return Options.of(self.options)
 
     @cached_property
@@ -159,7 +154,7 @@ class RelaySource(DataSource):
         asked = self.asked
         found = [table for table in _definitions(asked) if asked.wants(table.name)]
         if asked.table is not None and not found:
-            raise OptionRefused("table", f"is {asked.table}, of which there is no definition")
+            raise _option_refused("table", f"is {asked.table}, of which there is no definition")
         return tuple(found)
 
     def schema(self) -> StructType:
@@ -177,7 +172,7 @@ def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
+    """Read the definitions of the tables. Raises InvalidInput, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -185,19 +180,19 @@ def _definitions(asked: Options) -> tuple[Table, ...]:
     if asked.task is not None:
         return _known_to_task(asked.task, config.source_id)
     if config.from_ is None:
-        raise OptionRefused("source", f"is {asked.source}, which has no `from` to log in with")
+        raise _option_refused("source", f"is {asked.source}, which has no `from` to log in with")
     with connected(config.from_.endpoint(config.source_id)) as connection:
         return current_definitions(connection)
 
 
 def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
-    """Return the tables of one source as its sync reads them now. Raises OptionRefused."""
+    """Return the tables of one source as its sync reads them now. Raises InvalidInput."""
     task = load_task(path)
     if task.target_database is None:
-        raise OptionRefused("task", f"is {path}, which has no `target-database` to log in with")
+        raise _option_refused("task", f"is {path}, which has no `target-database` to log in with")
     with connected(task.target_database.endpoint("target")) as connection:
         if not begun_subtasks(connection, task.meta_schema, task.name, [source_id]):
-            raise OptionRefused("task", f"is {path}, of which source {source_id} has not begun there")
+            raise _option_refused("task", f"is {path}, of which source {source_id} has not begun there")
         ref = SubtaskRef(task.meta_schema, task.name, source_id)
         return tuple(schema.table for schema in load_table_schemas(connection, ref))
 

@@ -94,7 +94,7 @@ def handle_error(arguments: argparse.Namespace, output: Output) -> Exit:
 def _set(arguments: argparse.Namespace, output: Output, *, kind: OperatorKind) -> Exit:
     """Store one operator for each chosen source; if one cannot be stored, store none.
 
-    Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid.
+    Raises InvalidInput.
     """
     sqls = _texts(getattr(arguments, "sql", []))
 
@@ -110,7 +110,7 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Remove the pending request at a place. Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid."""
+    """Remove the pending request at a place. Raises OperatorMissing, InvalidInput."""
 
     def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))

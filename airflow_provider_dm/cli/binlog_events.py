@@ -50,7 +50,7 @@ def add_events(actions: Verbs) -> None:
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the page. Raises ConfigError, NothingHeld, EventsRefused, and errors of connecting and reading."""
+    """Print the page. Raises ConfigError, NothingHeld, InvalidInput, and errors of connecting and reading."""
     config = load_source(arguments.source_file)
     page = _relay_page(arguments, config) if arguments.relay or arguments.relay_dir else _page(arguments, config)
     body = {"source": config.source_id, "events": list(page.events), "next": page.following}

@@ -21,9 +21,9 @@ from typing import Any
 
 from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.inputs import (
-    OtherSource,
     add_password_argument,
     named_variables,
+    other_source,
     source_endpoint,
     target_endpoint,
 )
@@ -32,7 +32,7 @@ from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
 from airflow_provider_dm.engine.downstream.table_definitions import Definition
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
@@ -40,14 +40,11 @@ from airflow_provider_dm.launch.table_schemas import TableSchemas, in_source
 Json = dict[str, Any]
 
 
-class DefinitionNotGiven(DmError):
-    """The command line does not give the new definition of a table."""
-
-    reason: str
-
-    code = "DM-1315"
-    what = "binlog-schema update: {reason}."
-    hint = "Give a file with CREATE TABLE, or --from-target, or --from-source with the source's --source-file."
+def _definition_not_given(reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"binlog-schema update: {reason}.",
+        "Give a file with CREATE TABLE, or --from-target, or --from-source with the source's --source-file.",
+    )
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -123,7 +120,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _update(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Store another definition for each source. Raises DefinitionNotGiven, DefinitionRefused (of a file)."""
+    """Store another definition for each source. Raises InvalidInput."""
     given = Given.of(arguments)
     return given.each(output, "Update", partial(_change, given, _definition_from(given)))
 
@@ -143,10 +140,10 @@ def _change(given: Given, new: Callable[[str], Definition | None], source: str) 
 
 
 def _definition_from(given: Given) -> Callable[[str], Definition | None]:
-    """Return a function from a source to the new definition. Raises DefinitionNotGiven, DefinitionRefused."""
+    """Return a function from a source to the new definition. Raises InvalidInput."""
     arguments, name = given.arguments, given.name
     if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
-        raise DefinitionNotGiven("give one of: a file, --from-source, --from-target")
+        raise _definition_not_given("give one of: a file, --from-source, --from-target")
     if arguments.file is not None:
         of_file = definition_of(_text_of(arguments.file), name)
         return lambda _: of_file
@@ -157,15 +154,15 @@ def _definition_from(given: Given) -> Callable[[str], Definition | None]:
 
 
 def _source_endpoints(given: Given) -> dict[str, Endpoint]:
-    """Return the endpoint of each chosen source. Raises DefinitionNotGiven, OtherSource, LoginMissing."""
+    """Return the endpoint of each chosen source. Raises InvalidInput."""
     found = {}
     for file in given.arguments.source_file or ():
         config = load_source(file)
         if config.source_id not in given.sources:
-            raise OtherSource(" or ".join(given.sources), str(file), config.source_id)
+            raise other_source(" or ".join(given.sources), str(file), config.source_id)
         found[config.source_id] = source_endpoint(config, given.passwords)
     if missing := [source for source in given.sources if source not in found]:
-        raise DefinitionNotGiven(f"--source-file of {', '.join(missing)} is missing")
+        raise _definition_not_given(f"--source-file of {', '.join(missing)} is missing")
     return found
 
 
@@ -173,7 +170,7 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionNotGiven(f"{file} cannot be read ({type(error).__name__})") from None
+        raise _definition_not_given(f"{file} cannot be read ({type(error).__name__})") from None
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ class Given:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Given:
-        """Read the task's file. Raises ConfigError, UnknownSource, LoginMissing, PasswordUnreadable, …"""
+        """Read the task's file. Raises ConfigError, InvalidInput, PasswordUnreadable, …"""
         task = load_task(arguments.task)
         sources = tuple(dict.fromkeys(arguments.sources)) or task.source_ids
         for source in sources:

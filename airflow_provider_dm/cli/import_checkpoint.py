@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.downstream.dm_checkpoint import checkpoint_name,
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.downstream.subtask import known_subtasks, read_subtask
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -38,16 +38,10 @@ from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
-class NothingToImport(DmError):
-    task: str
-    source: str
-    why: str
-
-    code = "DM-9045"
-    scope = Scope.DOWNSTREAM
-    what = "task {task}: the checkpoint of DM is not taken over for source {source}: {why}."
-    hint = (
-        "Nothing was changed. Check name and meta-schema of the task; `start-task` continues a task that has started."
+def _nothing_to_import(task: str, source: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"task {task}: the checkpoint of DM is not taken over for source {source}: {why}.",
+        "Nothing was changed. Check name and meta-schema of the task; `start-task` continues a task that has started.",
     )
 
 
@@ -74,7 +68,7 @@ def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
-    """Return the inputs with only these sources. Raises UnknownSource."""
+    """Return the inputs with only these sources. Raises InvalidInput."""
     if not only:
         return inputs
     instances = tuple(inputs.task.instance(source) for source in dict.fromkeys(only))
@@ -88,20 +82,20 @@ def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
 
 
 def _check_all_there(inputs: Inputs) -> None:
-    """Check that no source has started, and that DM has a checkpoint. Raises NothingToImport, CheckpointUnusable."""
+    """Check that no source has started, and that DM has a checkpoint. Raises InvalidInput, CheckpointUnusable."""
     task = inputs.task
     if task.task_mode is TaskMode.FULL:
-        raise NothingToImport(task.name, task.source_ids[0], "task-mode full reads no log")
+        raise _nothing_to_import(task.name, task.source_ids[0], "task-mode full reads no log")
     with connected(inputs.target) as connection:
         known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
         for source in task.source_ids:
             subtask = known.get(source)
             if subtask is not None and subtask.start is not None:
-                raise NothingToImport(task.name, source, f"it has started here, and is at {subtask.location}")
+                raise _nothing_to_import(task.name, source, f"it has started here, and is at {subtask.location}")
             if to_take_over(connection, SubtaskRef(task.meta_schema, task.name, source), task.task_mode, subtask):
                 continue
             table = f"{task.meta_schema}.{checkpoint_name(task.name)}"
-            raise NothingToImport(task.name, source, f"{table} has no row for it")
+            raise _nothing_to_import(task.name, source, f"{table} has no row for it")
 
 
 def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) -> None:

@@ -20,9 +20,9 @@ from typing import Final
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.secrets import taken
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
+from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.inputs import Inputs
 
@@ -31,34 +31,25 @@ TARGET: Final = "target"
 log = logging.getLogger(__name__)
 
 
-class OtherSource(DmError):
-    source: str
-    file: str
-    found: str
-
-    code = "DM-1314"
-    what = "{file} is the file of source {found}, not of {source}."
-    hint = "Give the file of the source that -s names, or remove -s if it is optional."
+def other_source(source: str, file: str, found: str) -> InvalidInput:
+    return InvalidInput(
+        f"{file} is the file of source {found}, not of {source}.",
+        "Give the file of the source that -s names, or remove -s if it is optional.",
+    )
 
 
-class LoginMissing(DmError):
-    name: str
-    key: str
-
-    code = "DM-1311"
-    what = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
-    hint = "Add it to the file, or run the task by the Airflow operators."
+def _login_missing(name: str, key: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name}: the file has no `{key}`, and dmctl does not read Airflow connections.",
+        "Add it to the file, or run the task by the Airflow operators.",
+    )
 
 
-class PasswordVariableUnset(DmError):
-    """--password-env names a variable that is not set, or is not NAME=VARIABLE."""
-
-    argument: str
-    reason: str
-
-    code = "DM-1312"
-    what = "--password-env {argument}: {reason}."
-    hint = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
+def _password_variable_unset(argument: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"--password-env {argument}: {reason}.",
+        "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable.",
+    )
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +75,7 @@ def read_inputs(
 ) -> Inputs:
     """Read everything that a task needs, in the order of its mysql-instances.
 
-    Raises ConfigError, NotSupportedYet, SourceFilesDiffer, LoginMissing, PasswordVariableUnset, PasswordUnreadable.
+    Raises ConfigError, NotSupportedYet, InvalidInput, PasswordUnreadable.
     """
     task = load_task(task_file)
     found = [load_source(file) for file in source_files]
@@ -103,36 +94,36 @@ def read_inputs(
 
 
 def load_source_of(file: Path, source: str | None) -> SourceConfig:
-    """Read the file of this source; None: of any source. Raises ConfigError, OtherSource."""
+    """Read the file of this source; None: of any source. Raises ConfigError, InvalidInput."""
     config = load_source(file)
     if source not in (None, "", config.source_id):
-        raise OtherSource(source, str(file), config.source_id)
+        raise other_source(source, str(file), config.source_id)
     return config
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret]) -> Endpoint:
-    """Return the endpoint of a source. Raises LoginMissing, PasswordUnreadable."""
+    """Return the endpoint of a source. Raises InvalidInput, PasswordUnreadable."""
     if source.from_ is None:
-        raise LoginMissing(f"source {source.source_id}", "from")
+        raise _login_missing(f"source {source.source_id}", "from")
     return _endpoint(source.from_, source.source_id, named)
 
 
 def target_endpoint(task: TaskConfig, named: Mapping[str, Secret]) -> Endpoint:
-    """Return the endpoint of a task's target. Raises LoginMissing, PasswordUnreadable."""
+    """Return the endpoint of a task's target. Raises InvalidInput, PasswordUnreadable."""
     if task.target_database is None:
-        raise LoginMissing(f"task {task.name}", "target-database")
+        raise _login_missing(f"task {task.name}", "target-database")
     return _endpoint(task.target_database, TARGET, named)
 
 
 def named_variables(arguments: Sequence[str]) -> dict[str, Secret]:
-    """Return `NAME=VARIABLE` arguments as NAME -> password. Raises PasswordVariableUnset."""
+    """Return `NAME=VARIABLE` arguments as NAME -> password. Raises InvalidInput."""
     named = {}
     for argument in arguments:
         name, equals, variable = argument.partition("=")
         if not (name and equals and variable):
-            raise PasswordVariableUnset(argument, "it is not NAME=VARIABLE")
+            raise _password_variable_unset(argument, "it is not NAME=VARIABLE")
         if (password := taken(variable)) is None:
-            raise PasswordVariableUnset(argument, f"the variable {variable} is not set")
+            raise _password_variable_unset(argument, f"the variable {variable} is not set")
         named[name] = Secret(password)
     return named
 
@@ -167,7 +158,7 @@ def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceCo
     }
     if any(wrong.values()):
         problems = (f"{what} {', '.join(names)}" for what, names in wrong.items() if names)
-        raise SourceFilesDiffer(task.name, "; ".join(problems))
+        raise source_files_differ(task.name, "; ".join(problems))
     return tuple(by_id[name] for name in task.source_ids)
 
 

@@ -24,21 +24,13 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.unsupported_verbs import refuse
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.launch.connections import (
     connection_of,
     delete_connection,
     list_connections,
     write_connections,
 )
-
-
-class ExportMissing(DmError):
-    directory: str
-
-    code = "DM-1318"
-    what = "{directory} has no sources/*.yaml, so it was not written by DM's `config export`."
-    hint = "Run `tiup dmctl --master-addr … config export --dir DIR` against DM, and name that directory."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -89,11 +81,14 @@ def _show(_arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _import(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Write all sources of an export, and check its tasks. Raises ExportMissing, and errors of reading a source."""
+    """Write all sources of an export, and check its tasks. Raises InvalidInput, and errors of reading a source."""
     folder: Path = arguments.dir
     files = sorted((folder / "sources").glob("*.yaml"))
     if not files:
-        raise ExportMissing(str(folder))
+        raise InvalidInput(
+            f"{folder} has no sources/*.yaml, so it was not written by DM's `config export`.",
+            "Run `tiup dmctl --master-addr … config export --dir DIR` against DM, and name that directory.",
+        )
     relayed = _relayed(folder / "relay_workers.json")
     sources = [_with_relay(load_source(file), relayed) for file in files]
     answers = _written(sources, arguments, "config import", overwrite=False)

@@ -43,7 +43,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Purge relay logs; `msg` of the answer lists the kept files and their users. Raises PurgeUnclear, OtherSource."""
+    """Purge relay logs; `msg` of the answer lists the kept files and their users. Raises PurgeUnclear, InvalidInput."""
     if arguments.filename is not None and len(arguments.sources) != 1:
         raise PurgeUnclear("for --filename, only one source can be given at a time")
     request = request_of(arguments.filename, arguments.sub_dir, arguments.time, inactive=arguments.inactive)

@@ -23,7 +23,7 @@ from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import DmError, TransientErrorsLogged
+from airflow_provider_dm.engine.errors import InvalidInput, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.processes import has_ended
@@ -37,14 +37,6 @@ OBEY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.25
 
 log = logging.getLogger(__name__)
-
-
-class SourceNotNamed(DmError):
-    verb: str
-
-    code = "DM-1313"
-    what = "{verb}: no source is named."
-    hint = "Give -s SOURCE-ID for a running relay, or --source-file SOURCE.yaml to run one here."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -68,13 +60,16 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Run a relay in the foreground if a file is given, otherwise request that a relay runs. Raises SourceNotNamed, and
+    """Run a relay in the foreground if a file is given, otherwise request that a relay runs. Raises InvalidInput, and
     the error of a relay in the foreground.
     """
     if arguments.source_file is not None:
         return _run_here(arguments, output)
     if not arguments.source:
-        raise SourceNotNamed("start-relay")
+        raise InvalidInput(
+            "start-relay: no source is named.",
+            "Give -s SOURCE-ID for a running relay, or --source-file SOURCE.yaml to run one here.",
+        )
     source: str = arguments.source
     with meta.open_store(arguments) as store:
         status = store.relay_status(source)

@@ -19,7 +19,7 @@ from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.config.start import checked_time
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
@@ -34,15 +34,6 @@ from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
-
-
-class UntilAmbiguous(DmError):
-    until: str
-    sources: int
-
-    code = "DM-9042"
-    what = "--until {until} is a place in one source's binlog, but the task has {sources} sources."
-    hint = "Use caught-up, or a task of one source."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -78,7 +69,11 @@ def run(arguments: argparse.Namespace, output: Output) -> Exit:
     """Run all phases of a task. Raises DmError for problems before the first phase."""
     inputs = read_inputs(arguments.task, arguments.sources, arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
-        raise UntilAmbiguous(arguments.until, len(inputs.sources))
+        raise InvalidInput(
+            f"--until {arguments.until} is a place in one source's binlog, but the task has "
+            f"{len(inputs.sources)} sources.",
+            "Use caught-up, or a task of one source.",
+        )
     preflight()
     directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():

@@ -18,17 +18,9 @@ from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_task
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.launch.task_control import ControlOutcome, operate, refusal
-
-
-class TaskNotNamed(DmError):
-    verb: str
-
-    code = "DM-9043"
-    what = "{verb} needs a task, or -s with a source for all of its tasks."
-    hint = "`dmctl query-status` shows tasks and sources."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -42,7 +34,10 @@ def add_verbs(verbs: Verbs) -> None:
 def _operate(arguments: argparse.Namespace, output: Output, *, op: str, desired: Stage) -> Exit:
     """Store the request, wait until it is fulfilled, and print DM's document."""
     if arguments.task is None and not arguments.sources:
-        raise TaskNotNamed(arguments.verb)
+        raise InvalidInput(
+            f"{arguments.verb} needs a task, or -s with a source for all of its tasks.",
+            "`dmctl query-status` shows tasks and sources.",
+        )
     task = _name_of(arguments.task) if arguments.task is not None else None
     with meta.open_store(arguments) as store:
         known = store.list_subtasks(task=task)

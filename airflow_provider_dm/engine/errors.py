@@ -125,6 +125,19 @@ class NotSupportedYet(DmError):
     hint = "{way_out}"
 
 
+class InvalidInput(DmError):
+    """A file, an argument, an option or a setting that cannot be used, or a request that does not fit the task. Nothing
+    was done.
+    """
+
+    found: str
+    way_out: str
+
+    code = "DM-1002"
+    what = "{found}"
+    hint = "{way_out}"
+
+
 class InvariantBroken(DmError):
     """A rule of the protocol does not hold. The program never repairs this; it stops."""
 

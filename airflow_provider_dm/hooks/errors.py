@@ -54,39 +54,9 @@ class ConnectionMissing(DmError):
     hint = "Add the connection (type dm_database), or name another one in the operator."
 
 
-class FlavourDiffers(DmError):
-    server: str
-    configured: str
-    found: str
-
-    code = "DM-9062"
-    what = "{server} is {found}; its connection has the flavour {configured}."
-    hint = "Check host and port, or set the connection's flavour to auto."
-
-
-class PasswordInDag(DmError):
-    """A password as an operator's argument: Airflow shows DAG files and rendered arguments to every viewer."""
-
-    key: str
-
-    code = "DM-9063"
-    what = "the operator's argument holds a password ({key})."
-    hint = "Use an Airflow connection, password-env or password-file, or give the path of a YAML file."
-
-
 class StoppedOnRequest(DmError):
     what_ran: str
 
     code = "DM-9064"
     what = "{what_ran} was stopped on request before it was finished; its progress is saved."
     hint = "Clear the task to continue."
-
-
-class SampleSparkConnection(DmError):
-    conn_id: str
-
-    code = "DM-9065"
-    what = "the Spark connection {conn_id!r} says yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set here."
-    hint = (
-        "Set its host to local[*] or to your master (spark://host:7077), or delete it: [dm] spark_master is used then."
-    )

@@ -7,24 +7,27 @@ binlog, so the roles that the account fits come first, and only then why it does
 from __future__ import annotations
 
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.precheck.checks.privileges import ROWS
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.precheck.result import CheckResult, State
 from airflow_provider_dm.engine.precheck.run import check_source
-from airflow_provider_dm.hooks.errors import FlavourDiffers
 
 Verdict = tuple[bool, str]
 """Whether a role fits, and the text about it."""
 
 
 def describe_server(endpoint: Endpoint, wanted: str | None, config: SourceConfig) -> tuple[bool, str]:
-    """Return (usable, text). Raises errors of connecting, and FlavourDiffers."""
+    """Return (usable, text). Raises errors of connecting, and InvalidInput."""
     with connected(endpoint) as session:
         info = server_info(session)
         if wanted is not None and info.flavour.value != wanted:
-            raise FlavourDiffers(str(endpoint), wanted, info.flavour.value)
+            raise InvalidInput(
+                f"{endpoint} is {info.flavour.value}; its connection has the flavour {wanted}.",
+                "Check host and port, or set the connection's flavour to auto.",
+            )
         grants = Grants.parse(text(row[0]) for row in query(session, "SHOW GRANTS"))
     roles = sorted((as_source(info, check_source(config, endpoint)), as_target(grants)), key=lambda one: not one[0])
     return True, " ".join([f"{info.capabilities.title} {info.version} at {endpoint}.", *(text for _, text in roles)])

@@ -21,9 +21,9 @@ from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINA
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.hooks import settings
-from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
+from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
 
@@ -80,7 +80,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         return found
 
     def settings(self) -> SparkSettings:
-        """Return the Spark settings of the connection. Raises NotSupportedYet, SampleSparkConnection."""
+        """Return the Spark settings of the connection. Raises NotSupportedYet, InvalidInput."""
         found: Mapping[str, Any] = self._connection
         if found["deploy_mode"] == "cluster":
             raise NotSupportedYet(
@@ -95,7 +95,12 @@ class DmSparkSubmitHook(SparkSubmitHook):
                 "The spark-submit of the installed pyspark is used, so that driver and workers are one version.",
             )
         if found["master"].startswith("yarn") and not any(map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))):
-            raise SampleSparkConnection(self._conn_id)
+            raise InvalidInput(
+                f"the Spark connection {self._conn_id!r} says yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR "
+                "is set here.",
+                "Set its host to local[*] or to your master (spark://host:7077), or delete it: [dm] spark_master "
+                "is used then.",
+            )
         of_connection = {key: str(found[name]) for name, key in _CONF_OF.items() if found.get(name)}
         return SparkSettings(
             master=with_attempts(found["master"]),

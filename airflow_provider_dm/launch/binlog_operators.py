@@ -10,9 +10,9 @@ from airflow_provider_dm.engine.errors import DmError, raise_first
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, Place, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.ddl.operators import (
-    BinlogPosInvalid,
     NotPausedByDdl,
     SourceHasNoError,
+    binlog_pos_invalid,
     named_place,
     operator_statements,
     paused_place,
@@ -51,7 +51,7 @@ def set_operators(
 ) -> list[OperatorOutcome]:
     """Store one operator for each chosen source; if one cannot be stored, store none.
 
-    Raises OperatorSqlRefused, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
+    Raises InvalidInput, TaskUnknown.
     """
     statements = operator_statements(kind, sqls)
 
@@ -66,7 +66,7 @@ def set_operators(
 def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
     """Remove the pending operator at a place of each chosen source.
 
-    Raises OperatorMissing, SqlPatternInvalid, BinlogPosInvalid, TaskUnknown.
+    Raises OperatorMissing, InvalidInput, TaskUnknown.
     """
 
     def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:
@@ -93,7 +93,7 @@ def _at_places(
     pattern = None if at.sql_pattern is None else sql_pattern(at.sql_pattern)
     subtasks = chosen_subtasks(store, task, sources)
     if at.binlog_pos is not None and len(subtasks) > 1:
-        raise BinlogPosInvalid(at.binlog_pos, "it is a position in one source's log, but no source is named")
+        raise binlog_pos_invalid(at.binlog_pos, "it is a position in one source's log, but no source is named")
     found = [(one, _place(at, one, pattern)) for one in subtasks]
     if not sources and not all(isinstance(place, SourceHasNoError) for _, place in found):
         found = [(one, place) for one, place in found if not isinstance(place, SourceHasNoError)]
@@ -107,7 +107,7 @@ def _at_places(
 
 
 def _place(at: At, subtask: SubtaskStatus, pattern: SqlPattern | None) -> Place | DmError:
-    """Return the place on one source, or the reason why it does not exist. Raises BinlogPosInvalid."""
+    """Return the place on one source, or the reason why it does not exist. Raises InvalidInput."""
     if pattern is not None:
         return pattern
     if at.binlog_pos is not None:

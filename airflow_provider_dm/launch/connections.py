@@ -16,18 +16,10 @@ from importlib import util
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.source import IN_A_CONNECTION, SourceConfig
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 
 TYPE: Final = "dm_database"
-
-
-class AirflowMissing(DmError):
-    verb: str
-
-    code = "DM-1316"
-    what = "{verb} writes Airflow connections, but Airflow is not installed in dmctl's environment."
-    hint = "Run it in Airflow's environment, or give the source files to each command (`-s SOURCE.yaml`)."
 
 
 class AirflowRefuses(DmError):
@@ -60,7 +52,7 @@ def connection_of(source: SourceConfig, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *, overwrite: bool) -> dict[str, str]:
-    """Write connections by id; return for each the error, or "". Raises AirflowMissing, AirflowRefuses."""
+    """Write connections by id; return for each the error, or "". Raises InvalidInput, AirflowRefuses."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # of mode 600
         json.dump(connections, file)
         file.flush()
@@ -70,7 +62,7 @@ def write_connections(connections: Mapping[str, Mapping[str, Any]], verb: str, *
 
 
 def delete_connection(name: str, verb: str) -> str:
-    """Delete a connection; return the error, or "". Raises AirflowMissing."""
+    """Delete a connection; return the error, or "". Raises InvalidInput."""
     try:
         _airflow(["connections", "delete", name], verb)
     except AirflowRefuses as error:
@@ -79,7 +71,7 @@ def delete_connection(name: str, verb: str) -> str:
 
 
 def list_connections(verb: str) -> list[str]:
-    """Return the ids of connections of this type. Raises AirflowMissing, AirflowRefuses."""
+    """Return the ids of connections of this type. Raises InvalidInput, AirflowRefuses."""
     printed = _airflow(["connections", "list", "--output", "json"], verb)
     found = json.loads(printed[printed.index("[") :])
     return sorted(str(one["conn_id"]) for one in found if one.get("conn_type") == TYPE)
@@ -93,7 +85,10 @@ def _why_not(name: str, lines: Sequence[str]) -> str:
 def _airflow(words: Sequence[str], verb: str) -> str:
     """Run Airflow's program and return its stdout."""
     if util.find_spec("airflow") is None:
-        raise AirflowMissing(verb)
+        raise InvalidInput(
+            f"{verb} writes Airflow connections, but Airflow is not installed in dmctl's environment.",
+            "Run it in Airflow's environment, or give the source files to each command (`-s SOURCE.yaml`).",
+        )
     done = subprocess.run(
         [sys.executable, "-m", "airflow", *words],
         capture_output=True,

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable, connected
@@ -37,21 +37,17 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class StartTimeRefused(DmError):
-    """A start time for a task whose start is already determined."""
-
-    task: str
-    reason: str
-
-    code = "DM-9044"
-    what = "task {task} cannot start at a time: {reason}."
-    hint = "Remove --start-time, or start another task (another name) at that time."
+def _start_time_refused(task: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"task {task} cannot start at a time: {reason}.",
+        "Remove --start-time, or start another task (another name) at that time.",
+    )
 
 
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
     """Return the inputs with the start locations of sources. `start_time`: the argument of the command line.
 
-    Raises StartTimeRefused, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and errors of connecting.
+    Raises InvalidInput, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and errors of connecting.
     """
     task = inputs.task
     inputs, taken = _of_dm(inputs, start_time)
@@ -59,7 +55,7 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
         return inputs
     if start_time:
         if task.task_mode is not TaskMode.INCREMENTAL:
-            raise StartTimeRefused(task.name, f"its task-mode is {task.task_mode.value}, which copies first")
+            raise _start_time_refused(task.name, f"its task-mode is {task.task_mode.value}, which copies first")
         task = task.model_copy(update={"start_time": start_time})
     if task.task_mode is not TaskMode.INCREMENTAL or not _asked(task):
         return inputs
@@ -67,7 +63,7 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
         begun = begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
     if start_time and begun:
         place = next(iter(begun.values())).location
-        raise StartTimeRefused(task.name, f"the target has its checkpoint, {place}")
+        raise _start_time_refused(task.name, f"the target has its checkpoint, {place}")
     places = {
         source.source_id: _place(task, source.source_id, endpoint)
         for source, endpoint in inputs.pairs
@@ -98,7 +94,7 @@ def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
         return inputs, False
     one = next(iter(found.values()))
     if start_time:
-        raise StartTimeRefused(task.name, f"the target has a checkpoint of DM, {one.point}")
+        raise _start_time_refused(task.name, f"the target has a checkpoint of DM, {one.point}")
     has_begun = {source for source, subtask in known.items() if subtask.start is not None}
     fresh = [source for source in task.source_ids if source not in found and source not in has_begun]
     if fresh and task.task_mode is TaskMode.ALL:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.schema_by_hand import (
-    TableNotKnown,
     change_definition,
     definition_at,
     known_tables,
+    table_not_known,
 )
 from airflow_provider_dm.engine.downstream.session import fresh_target
 from airflow_provider_dm.engine.downstream.table_definitions import Definition
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -39,14 +40,14 @@ class TableSchemas:
             return known_tables(connection, self._ref(source))
 
     def get(self, source: str, name: TableName) -> Definition:
-        """Return one table's definition. Raises TableNotKnown, and as `known`."""
+        """Return one table's definition. Raises InvalidInput, and as `known`."""
         found = self.known(source).get(name)
         if found is None:
             raise self._unknown(source, name)
         return found
 
     def check_selected(self, source: str, name: TableName) -> None:
-        """Raise TableNotKnown for a table that the task's block-allow-list excludes."""
+        """Raise InvalidInput for a table that the task's block-allow-list excludes."""
         if not self._rules(source).block_allow.allows(name):
             raise self._unknown(source, name)
 
@@ -57,12 +58,12 @@ class TableSchemas:
         change_definition(store, self.target, self._ref(source), name, new)
 
     def in_target(self, source: str, name: TableName) -> Definition:
-        """Return a table's definition derived from its target table. Raises TableNotFound, DefinitionRefused."""
+        """Return a table's definition derived from its target table. Raises TableNotFound, InvalidInput."""
         with fresh_target(self.target) as connection:
             return definition_at(connection, name, place=self._rules(source).router.route(name))
 
-    def _unknown(self, source: str, name: TableName) -> TableNotKnown:
-        return TableNotKnown(str(name), *self._ref(source).key)
+    def _unknown(self, source: str, name: TableName) -> InvalidInput:
+        return table_not_known(str(name), *self._ref(source).key)
 
     def _ref(self, source: str) -> SubtaskRef:
         return SubtaskRef(self.task.meta_schema, self.task.name, source)
@@ -72,6 +73,6 @@ class TableSchemas:
 
 
 def in_source(endpoint: Endpoint, name: TableName) -> Definition:
-    """Return a table's current definition at its source. Raises TableNotFound, DefinitionRefused."""
+    """Return a table's current definition at its source. Raises TableNotFound, InvalidInput."""
     with connected(endpoint) as connection:
         return definition_at(connection, name)

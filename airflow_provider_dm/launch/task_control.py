@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import HolderSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, Reaction
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import error_text
@@ -40,15 +40,6 @@ class TaskUnknown(DmError):
     code = "DM-9046"
     what = "task {task} is not known on {sources}."
     hint = "`dmctl query-status` shows the tasks and their sources; a task is known after its first run."
-
-
-class ControlRefused(DmError):
-    task: str
-    reason: str
-
-    code = "DM-9048"
-    what = "nothing was requested of task {task}: {reason}."
-    hint = "Make the request for all sources of the task."
 
 
 class ControlNotObeyed(DmError):
@@ -130,11 +121,13 @@ def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], desired: Stage)
 def control(store: MetaStore, task: str, sources: Sequence[str], desired: Stage) -> list[str]:
     """Pause, resume or stop the task's subtasks on these sources; return the sources when that is done.
 
-    Raises TaskUnknown, ControlRefused, ControlNotObeyed.
+    Raises TaskUnknown, InvalidInput, ControlNotObeyed.
     """
     chosen = chosen_subtasks(store, task, sources)
     if reason := refusal(chosen, store.list_subtasks(task=task)):
-        raise ControlRefused(task, reason)
+        raise InvalidInput(
+            f"nothing was requested of task {task}: {reason}.", "Make the request for all sources of the task."
+        )
     answers = operate(store, chosen, desired)
     for one in answers:
         if one.trouble:

@@ -25,12 +25,13 @@ from jinja2 import TemplateError
 
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig, UnknownSource
+from airflow_provider_dm.engine.config.task import TaskConfig, source_files_differ, unknown_source
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task, source_of, task_of, text_of
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks import database
 from airflow_provider_dm.hooks.database import endpoint_of
-from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
+from airflow_provider_dm.hooks.errors import ConnectionMissing
 from airflow_provider_dm.hooks.settings import with_relay_dir
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
@@ -69,8 +70,8 @@ def read_inputs(
 ) -> Inputs:
     """Read the task, its sources and its target from an operator's arguments.
 
-    Raises ConfigError, NotSupportedYet, UnknownSource, SourceFilesDiffer, ConnectionMissing, ConnectionUnusable,
-    PasswordInDag, ArgumentUnusable.
+    Raises ConfigError, NotSupportedYet, InvalidInput, ConnectionMissing, ConnectionUnusable,
+    InvalidInput, ArgumentUnusable.
     """
     config = read_task(task, files)
     conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
@@ -84,7 +85,7 @@ def read_inputs(
 
 
 def read_task(document: Document, files: Files) -> TaskConfig:
-    """Read the task from the path or the content of a task.yaml. Raises ConfigError, PasswordInDag."""
+    """Read the task from the path or the content of a task.yaml. Raises ConfigError, InvalidInput."""
     if isinstance(document, str):
         return parse_task(files.text(document), str(files.folder / document))
     refuse_passwords(document)
@@ -99,7 +100,7 @@ def task_name(document: Document, files: Files) -> str:
 
 
 def sources_of(task: TaskConfig, given: Sequence[str]) -> tuple[str, ...]:
-    """Return these source-ids of the task; none given: all. Raises UnknownSource."""
+    """Return these source-ids of the task; none given: all. Raises InvalidInput."""
     for source in given:
         task.instance(source)
     return tuple(given) or tuple(task.source_ids)
@@ -107,7 +108,7 @@ def sources_of(task: TaskConfig, given: Sequence[str]) -> tuple[str, ...]:
 
 def read_source(document: Document, files: Files, conn_ids: Mapping[str, str] = MappingProxyType({})) -> SourceConfig:
     """Read a source: its id, the path of a source.yaml, or what that would hold. `conn_ids`: the connections of sources
-    that do not have their id. Raises ConfigError, PasswordInDag, ConnectionUnusable.
+    that do not have their id. Raises ConfigError, InvalidInput, ConnectionUnusable.
     """
     if not isinstance(document, str):
         refuse_passwords(document)
@@ -135,14 +136,14 @@ def chosen_sources(
 ) -> tuple[SourceConfig, ...]:
     """Return the given sources in the order of the task; all of the task, by their connections, where none are given.
 
-    Raises UnknownSource, SourceFilesDiffer, ConfigError, ConnectionUnusable.
+    Raises InvalidInput, ConfigError, ConnectionUnusable.
     """
     by_id: dict[str, SourceConfig] = {}
     for source in given:
         if source.source_id not in task.source_ids:
-            raise UnknownSource(source.source_id, task.name, tuple(task.source_ids))
+            raise unknown_source(source.source_id, task.name, tuple(task.source_ids))
         if source.source_id in by_id:
-            raise SourceFilesDiffer(task.name, f"`sources` has source {source.source_id} twice")
+            raise source_files_differ(task.name, f"`sources` has source {source.source_id} twice")
         by_id[source.source_id] = source
     if not by_id:
         return tuple(connection_source(conn_ids.get(source, source), source) for source in task.source_ids)
@@ -178,9 +179,12 @@ def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -
 
 
 def refuse_passwords(document: Mapping[str, Any]) -> None:
-    """Raise PasswordInDag when a password is written anywhere in the document."""
+    """Raise InvalidInput when a password is written anywhere in the document."""
     for path in _passwords(document, ()):
-        raise PasswordInDag(path)
+        raise InvalidInput(
+            f"the operator's argument holds a password ({path}).",
+            "Use an Airflow connection, password-env or password-file, or give the path of a YAML file.",
+        )
 
 
 def _passwords(value: Any, path: tuple[str, ...]) -> Iterator[str]:

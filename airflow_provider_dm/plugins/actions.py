@@ -65,7 +65,7 @@ class Purge(_Body):
 def set_stage(store: MetaStore, wish: Wish, stage: Stage) -> str:
     """Pause or resume sources of a task; return when they have obeyed.
 
-    Raises TaskUnknown, ControlRefused, ControlNotObeyed.
+    Raises TaskUnknown, InvalidInput, ControlNotObeyed.
     """
     done = control(store, wish.task, [wish.source] if wish.source else [], stage)
     return f"{', '.join(done)}: {'paused' if stage is Stage.PAUSED else 'resumed'}."
@@ -87,7 +87,7 @@ def decide(store: MetaStore, decision: Decision) -> str:
 def at_statement(store: MetaStore, order: AtStatement) -> str:
     """Store the treatment of the statement, and resume the source if a run is working.
 
-    Raises BinlogPosInvalid where the source has passed the place, OperatorSqlRefused, and as `set_stage`.
+    Raises InvalidInput, also where the source has passed the place, and as `set_stage`.
     """
     sqls = [order.sql] if order.sql.strip() else []
     (subtask,) = chosen_subtasks(store, order.task, [order.source])

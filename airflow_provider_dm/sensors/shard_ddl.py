@@ -114,7 +114,7 @@ class ShardDdlLockSensor(MetadataSensor):
         return Waits("the metadata DB does not answer")
 
     def _task_name(self, context: Context) -> str | None:
-        """Return the name of the task. Raises AirflowFailException, ConfigError, PasswordInDag."""
+        """Return the name of the task. Raises AirflowFailException, ConfigError, InvalidInput."""
         from airflow_provider_dm.operators.base import files_of
         from airflow_provider_dm.operators.inputs import task_name
 

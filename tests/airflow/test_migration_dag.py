@@ -196,7 +196,7 @@ def test_a_precheck_names_what_is_wrong_and_what_to_do(
     ("change", "expected"),
     [
         ({"typo": 1}, "DM-1001"),
-        ({"target-database": {"host": "x", "user": "y", "password": CANARY}}, "DM-9063"),
+        ({"target-database": {"host": "x", "user": "y", "password": CANARY}}, "holds a password"),
         ({"mysql-instances": [{"source-id": "not_there", **RULES}]}, "DM-9061"),
     ],
     ids=["unknown key", "password in the DAG", "no connection"],

@@ -119,7 +119,8 @@ def test_a_source_file_becomes_a_connection_that_means_the_same(
 
 def test_an_export_of_dm_is_imported(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (export / "tasks" / "wrong.yaml").write_text("name: wrong\n")
-    assert run(capsys, "config", "import", "--dir", str(export / "tasks"))[1]["error"]["ErrCode"] == "DM-1318"
+    error = run(capsys, "config", "import", "--dir", str(export / "tasks"))[1]["error"]
+    assert "has no sources/*.yaml" in error["Message"]
     code, answer = run(capsys, "config", "import", "--dir", str(export))
     assert code == 1
     assert [one["result"] for one in answer["sources"]] == [True, True]
@@ -165,5 +166,5 @@ def test_without_airflow_it_names_the_other_way(export: Path) -> None:
     file = export / "sources" / "exported-01.yaml"
     words = [sys.executable, "-c", code, "operate-source", "create", str(file), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
-    assert json.loads(done.stdout)["error"]["ErrCode"] == "DM-1316"
+    assert "Airflow is not installed" in json.loads(done.stdout)["error"]["Message"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

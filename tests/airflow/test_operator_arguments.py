@@ -12,8 +12,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
-from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, ReportedError
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
@@ -102,7 +102,7 @@ def test_a_source_that_is_given_twice_is_said_to_be() -> None:
     task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
     one = SourceConfig.model_validate({"source-id": "one"})
 
-    with pytest.raises(SourceFilesDiffer, match="`sources` has source one twice"):
+    with pytest.raises(InvalidInput, match="`sources` has source one twice"):
         chosen_sources(task, [one, one])
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
+from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 
 Define = Callable[..., None]
@@ -67,7 +67,7 @@ def test_airflows_sample_connection_is_recognised(connection: Define, monkeypatc
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     connection("spark_default", conn_type="spark", host="yarn", extra={"queue": "root.default"})
-    with pytest.raises(SampleSparkConnection, match=r"local\[\*\]"):
+    with pytest.raises(InvalidInput, match=r"local\[\*\]"):
         DmSparkSubmitHook().settings()
 
 

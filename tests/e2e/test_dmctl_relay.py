@@ -209,7 +209,7 @@ def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Ser
     ended = Dmctl(tmp_path / "work")("start-relay", "-s", "replica-01", "--source-file", file)
 
     assert ended.code == 1
-    assert "DM-1314" in ended.err
+    assert "is the file of source other, not of replica-01" in ended.err
 
 
 def operated(op: str | None) -> dict[str, Any]:

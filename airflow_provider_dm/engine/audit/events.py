@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.binlog.events import DO, EVENTS, FORMAT_DESCRIPT
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.connection import login
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
@@ -57,16 +57,6 @@ _LOGGER: Final = "pymysqlreplication"
 _FOUR_GIB: Final = 1 << 32
 _FIRST_SERVER_ID: Final = 429_496_729
 _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
-
-
-class EventsRefused(DmError):
-    at: str
-    reason: str
-
-    code = "DM-4066"
-    scope = Scope.UPSTREAM
-    what = "the source does not send its binlog from {at}: {reason}."
-    hint = "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
 
 
 @dataclass(frozen=True)
@@ -110,7 +100,7 @@ class _Heard:
 
 
 def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
-    """Return a page of a server's log. Raises EventsRefused, and TLS errors."""
+    """Return a page of a server's log. Raises InvalidInput, and TLS errors."""
     heard = _Heard()
 
     def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
@@ -121,7 +111,10 @@ def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
     try:
         return _page(wanted, heard, login(endpoint), connect)
     except pymysql.err.MySQLError as error:
-        raise EventsRefused(str(wanted.begin), str(error.args[-1]) if error.args else str(error)) from error
+        raise InvalidInput(
+            f"the source does not send its binlog from {wanted.begin}: {error.args[-1] if error.args else error}.",
+            "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has.",
+        ) from error
 
 
 def relay_page(files: Sequence[LogFile], wanted: Wanted) -> Page:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, E
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
@@ -37,15 +37,6 @@ class RelayEndsTooEarly(DmError):
     hint = "Wait for the relay, or ask for an earlier end."
 
 
-class AmbiguousFile(DmError):
-    file: str
-    found: tuple[str, ...]
-
-    code = "DM-4043"
-    what = "the relay directory has {file} in these sub-directories: {found}."
-    hint = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
-
-
 @dataclass(frozen=True)
 class Piece:
     """A range. `gtid`: of the transaction in which it begins, if it begins inside a transaction."""
@@ -61,7 +52,7 @@ def audit_pieces(
     """Return the row changes from `start` (default: the first file) to `end` (the last complete transaction), in order.
 
     Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` is between two transactions.
-    Raises InvalidLocation, AmbiguousFile, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
+    Raises InvalidLocation, InvalidInput, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
     RelayEndsTooEarly, and the errors of the planner.
     """
     directory = RelayDirectory(root)
@@ -92,7 +83,11 @@ def _located(directory: RelayDirectory, text: str) -> Location:
     file = BinlogFile.parse(location.file)
     holding = [one for one in directory.sub_dirs() if any(held.file == file for held in directory.files(one))]
     if len(holding) != 1:
-        raise AmbiguousFile(location.file, tuple(map(str, holding)) or ("none",))
+        raise InvalidInput(
+            f"the relay directory has {location.file} in these sub-directories: "
+            f"{', '.join(tuple(map(str, holding)) or ('none',))}.",
+            "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index.",
+        )
     return replace(location, suffix=holding[0].suffix)
 
 

@@ -134,7 +134,7 @@ class JobSpec(SpecFile):
     def subtask(self, source_id: str) -> SubtaskConfig:
         """Return the work of one source, with the rules of its source.yaml if this run has the source.
 
-        Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`).
+        Raises InvalidInput, NotSupportedYet, InvalidLocation (a bad `meta`).
         """
         subtask = self.task.subtask(source_id)
         own = [source.config for source in self.sources if source.config.source_id == source_id]

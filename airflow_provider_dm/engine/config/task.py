@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.config.units import (
     SyncerConfig,
     ValidatorConfig,
 )
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, raise_first
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet, raise_first
 from airflow_provider_dm.engine.mysql.location import Location
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
@@ -42,25 +42,15 @@ _RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 _LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
 
 
-class UnknownSource(DmError):
-    source: str
-    task: str
-    known: tuple[str, ...]
-
-    code = "DM-1102"
-    what = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
-    hint = "Name one of these, or add the source to mysql-instances."
+def unknown_source(source: str, task: str, known: tuple[str, ...]) -> InvalidInput:
+    return InvalidInput(
+        f"the task {task!r} has no source {source!r}; its mysql-instances are {', '.join(known)}.",
+        "Name one of these, or add the source to mysql-instances.",
+    )
 
 
-class SourceFilesDiffer(DmError):
-    """The given source files are not exactly those that the task names. `found`: the difference."""
-
-    task: str
-    found: str
-
-    code = "DM-1310"
-    what = "task {task}: {found}."
-    hint = "Give one source.yaml for each of the task's mysql-instances."
+def source_files_differ(task: str, found: str) -> InvalidInput:
+    return InvalidInput(f"task {task}: {found}.", "Give one source.yaml for each of the task's mysql-instances.")
 
 
 class TaskMode(StrEnum):
@@ -305,11 +295,11 @@ class TaskConfig(DmModel):
         return OnlineDdlConfig(self.shadow_table_rules or dm.shadow, self.trash_table_rules or dm.trash)
 
     def instance(self, source_id: str) -> MysqlInstance:
-        """Return the mysql-instance of a source. Raises UnknownSource."""
+        """Return the mysql-instance of a source. Raises InvalidInput."""
         for instance in self.mysql_instances:
             if instance.source_id == source_id:
                 return instance
-        raise UnknownSource(source_id, self.name, self.source_ids)
+        raise unknown_source(source_id, self.name, self.source_ids)
 
     def beginning_at(self, places: Mapping[str, Location]) -> Self:
         """Return a copy whose sources begin at these locations."""
@@ -368,7 +358,7 @@ class TaskConfig(DmModel):
         return self.model_copy(update={"target_database": target, "loaders": loaders, "mysql_instances": instances})
 
     def subtask(self, source_id: str) -> SubtaskConfig:
-        """Return the work of a source. Raises UnknownSource, NotSupportedYet, InvalidLocation (an invalid `meta`)."""
+        """Return the work of a source. Raises InvalidInput, NotSupportedYet, InvalidLocation (an invalid `meta`)."""
         instance = self.instance(source_id)
         raise_first((*self._gaps(), *self._gaps_of(instance)))
         return SubtaskConfig(

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
     load_definitions,
     save_definitions,
 )
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -32,28 +32,18 @@ from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_st
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 
-class DefinitionRefused(DmError):
-    """A text that is not the requested CREATE TABLE."""
-
-    table: str
-    why: str
-
-    code = "DM-6075"
-    what = "the definition of {table} is refused: {why}."
-    hint = "Give one CREATE TABLE of that table, in the format of its server's SHOW CREATE TABLE."
+def _definition_refused(table: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the definition of {table} is refused: {why}.",
+        "Give one CREATE TABLE of that table, in the format of its server's SHOW CREATE TABLE.",
+    )
 
 
-class TableNotKnown(DmError):
-    """The task has no such table on this source."""
-
-    table: str
-    task: str
-    source: str
-
-    code = "DM-6076"
-    scope = Scope.UPSTREAM
-    what = "task {task} has no table {table} of source {source}."
-    hint = "`dmctl binlog-schema list` shows its tables; the block-allow-list decides which tables it can have."
+def table_not_known(table: str, task: str, source: str) -> InvalidInput:
+    return InvalidInput(
+        f"task {task} has no table {table} of source {source}.",
+        "`dmctl binlog-schema list` shows its tables; the block-allow-list decides which tables it can have.",
+    )
 
 
 def known_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
@@ -79,7 +69,7 @@ def change_definition(
 ) -> None:
     """Store a table's definition, or remove it (None), while no run is working.
 
-    Raises LeaseHeld, SubtaskMissing, TableNotKnown (a missing one is to be removed), and the errors of a claim.
+    Raises LeaseHeld, SubtaskMissing, InvalidInput (a missing one is to be removed), and the errors of a claim.
     """
     with claimed_for_a_moment(store, target, ref, who="dmctl binlog-schema") as fence:
 
@@ -93,13 +83,13 @@ def change_definition(
             return True
 
         if not run_transaction(target, body):
-            raise TableNotKnown(str(name), *ref.key)
+            raise table_not_known(str(name), *ref.key)
 
 
 def definition_of(sql: str, name: TableName, *, collation: str = "", called: TableName | None = None) -> Definition:
     """Return a table's definition from a statement in which it is named `called` (None: by its own name).
 
-    `collation`: the table's, if the statement does not have it. Raises DefinitionRefused.
+    `collation`: the table's, if the statement does not have it. Raises InvalidInput.
     """
     expected = called or name
     try:
@@ -107,11 +97,11 @@ def definition_of(sql: str, name: TableName, *, collation: str = "", called: Tab
         renamed = _renamed(sql, name)
         parse(renamed, 0, name.schema)
     except Unreadable as error:
-        raise DefinitionRefused(str(name), str(error)) from None
+        raise _definition_refused(str(name), str(error)) from None
     if not isinstance(statement, CreateTable):
-        raise DefinitionRefused(str(name), "it is not a CREATE TABLE with columns")
+        raise _definition_refused(str(name), "it is not a CREATE TABLE with columns")
     if statement.table != expected:
-        raise DefinitionRefused(str(name), f"it is the definition of {statement.table}")
+        raise _definition_refused(str(name), f"it is the definition of {statement.table}")
     explicit = dict(statement.definition.options).get("COLLATE", "")
     return Definition(renamed, explicit or collation)
 
@@ -119,7 +109,7 @@ def definition_of(sql: str, name: TableName, *, collation: str = "", called: Tab
 def definition_at(connection: Connection, name: TableName, *, place: TableName | None = None) -> Definition:
     """Return a table's definition on a server, where it is named `place` (None: by its own name).
 
-    Raises TableNotFound, DefinitionRefused.
+    Raises TableNotFound, InvalidInput.
     """
     called = stored_names(connection, [place or name])[place or name]
     rows = query(

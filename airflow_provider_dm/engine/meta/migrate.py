@@ -47,7 +47,7 @@ class NoWayBack(DmError):
 def migrate(url: Secret | str) -> None:
     """Migrate the DB to the newest schema. May be called again, and concurrently.
 
-    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
+    Raises InvalidInput, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
     database = Database(parse_url(url))
     try:
         with database.connection() as connection:

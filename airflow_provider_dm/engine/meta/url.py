@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 DRIVERS: Final = {
@@ -20,30 +20,27 @@ DRIVERS: Final = {
 }
 
 
-class MetaUrlInvalid(DmError):
-    """Text that is not an address of a metadata DB. The text is not repeated, because it may contain a password."""
-
-    reason: str
-
-    code = "DM-8001"
-    what = "the URL of the metadata DB cannot be used: {reason}."
-    hint = "Write sqlite:////absolute/path, mysql://user:password@host/db or postgresql://… ."
+def _meta_url_invalid(reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"the URL of the metadata DB cannot be used: {reason}.",
+        "Write sqlite:////absolute/path, mysql://user:password@host/db or postgresql://… .",
+    )
 
 
 def parse_url(url: Secret | str) -> URL:
     """Parse a URL, and set the driver that we ship: another driver in the URL might block or behave differently.
 
-    Raises MetaUrlInvalid."""
+    Raises InvalidInput."""
     text = url.reveal() if isinstance(url, Secret) else url
     try:
         parsed = make_url(text)
     except (ArgumentError, ValueError):
-        raise MetaUrlInvalid("it is not a URL") from None
+        raise _meta_url_invalid("it is not a URL") from None
     backend = parsed.drivername.partition("+")[0]
     if backend not in DRIVERS:
-        raise MetaUrlInvalid(f"{backend!r} is not one of {', '.join(sorted(DRIVERS))}")
+        raise _meta_url_invalid(f"{backend!r} is not one of {', '.join(sorted(DRIVERS))}")
     if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise MetaUrlInvalid("a database in memory is visible to one process only")
+        raise _meta_url_invalid("a database in memory is visible to one process only")
     return parsed.set(drivername=DRIVERS[backend])
 
 

@@ -88,7 +88,7 @@ def connect(
     """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads`: the server is
     told that this client can send a file (`GuardedConnection.load`).
 
-    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, SessionConflict or
+    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, InvalidInput or
     SessionRefused (stop).
     """
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 
 SYSTEM_SCHEMAS: Final = frozenset(
     {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
@@ -13,23 +13,18 @@ SYSTEM_SCHEMAS: Final = frozenset(
 """The servers' own schemas, in lower case: they are never migrated."""
 
 
-class InvalidIdentifier(DmError):
-    name: str
-
-    code = "DM-5001"
-    what = "{name!r} cannot be an identifier: it is empty or contains a NUL character."
-    hint = "Correct the name in the task's files; if it comes from a server, please report it."
-
-
 @lru_cache(4096)
 def quote(name: str) -> str:
-    """Return the name in back-quotes, safe to splice into SQL. Raises InvalidIdentifier.
+    """Return the name in back-quotes, safe to splice into SQL. Raises InvalidInput.
 
     >>> quote("a`b")
     '`a``b`'
     """
     if not name or "\0" in name:
-        raise InvalidIdentifier(name)
+        raise InvalidInput(
+            f"{name!r} cannot be an identifier: it is empty or contains a NUL character.",
+            "Correct the name in the task's files; if it comes from a server, please report it.",
+        )
     return "`" + name.replace("`", "``") + "`"
 
 

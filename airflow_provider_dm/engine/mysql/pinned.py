@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
@@ -147,17 +147,11 @@ _ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "null": "non
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
-class SessionConflict(DmError):
-    server: str
-    variable: str
-    value: str
-    pinned: str
-    why: str
-
-    code = "DM-2010"
-    scope = Scope.INTERNAL
-    what = "the session of {server} sets {variable} to {value!r}, which is not possible: {why}. It must be {pinned!r}."
-    hint = "Leave it out of `session` (or of the connection's session variables)."
+def _session_conflict(server: str, variable: str, value: str, pinned: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the session of {server} sets {variable} to {value!r}, which is not possible: {why}. It must be {pinned!r}.",
+        "Leave it out of `session` (or of the connection's session variables).",
+    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +166,7 @@ class Setting:
 def settings(
     flavour: Flavour, version: Version, *, isolation: str, server: str, session: Sequence[tuple[str, str]]
 ) -> list[Setting]:
-    """List a session's settings on this server, in order. `session`: the user's settings. Raises SessionConflict."""
+    """List a session's settings on this server, in order. `session`: the user's settings. Raises InvalidInput."""
     for name, value in session:
         _check(server, name, value)
     chosen = {_current(name): value for name, value in session}
@@ -198,15 +192,15 @@ def _setting(pin: Pin, value: str | int | None, chosen: str | None, flavour: Fla
 
 def _check(server: str, name: str, value: str) -> None:
     if not name.replace("_", "").isalnum() or not name.isascii():
-        raise SessionConflict(server, name, value, "", "that is not the name of a session variable")
+        raise _session_conflict(server, name, value, "", "that is not the name of a session variable")
     if _current(name) == "sql_mode":
         for mode in _wanted_modes(value):
             if mode not in _GOOD_MODES:
-                raise SessionConflict(server, name, value, SQL_MODE, f"{mode}: {_BAD_MODES.get(mode, _UNKNOWN_MODE)}")
+                raise _session_conflict(server, name, value, SQL_MODE, f"{mode}: {_BAD_MODES.get(mode, _UNKNOWN_MODE)}")
         return
     pin = _BY_NAME.get(_current(name))
     if pin is not None and not (pin.users or pin.moot) and _normal(value) != _normal(str(pin.value)):
-        raise SessionConflict(server, name, value, str(pin.value), pin.why)
+        raise _session_conflict(server, name, value, str(pin.value), pin.why)
 
 
 def _current(name: str) -> str:

@@ -51,7 +51,7 @@ class SessionRefused(DmError):
 def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) -> None:
     """Set the session variables that all other code relies on.
 
-    Raises SessionConflict, SessionRefused, and pymysql's errors.
+    Raises InvalidInput, SessionRefused, and pymysql's errors.
     """
     flavour, version = family_of(connection.server_version)
     wanted = settings(flavour, version, isolation=isolation, server=str(endpoint), session=endpoint.session)

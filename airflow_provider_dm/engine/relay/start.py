@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvalidInput, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
@@ -48,23 +48,15 @@ class UpstreamSwitched(DmError):
     )
 
 
-class FlavorDiffers(DmError):
-    source: str
-    configured: str
-    found: str
-
-    code = "DM-4029"
-    scope = Scope.UPSTREAM
-    what = "source {source} has the flavor {configured}, but a {found} server answers."
-    hint = "Check the address; or set flavor to the server's, or omit it."
-
-
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
-    """Raise NotSupportedYet for an unsupported source, FlavorDiffers for a server of another family than configured."""
+    """Raise NotSupportedYet for an unsupported source, InvalidInput for a server of another family than configured."""
     if not (server := CAPABILITIES[flavour]).writes_binlog:
         raise NotSupportedYet(f"{server.title} as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
     if config.flavor and config.flavor != flavour.value:
-        raise FlavorDiffers(config.source_id, config.flavor, flavour.value)
+        raise InvalidInput(
+            f"source {config.source_id} has the flavor {config.flavor}, but a {flavour.value} server answers.",
+            "Check the address; or set flavor to the server's, or omit it.",
+        )
 
 
 # The first file of an empty relay

@@ -12,20 +12,17 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 
 
-class DefinitionsUnreadable(DmError):
-    path: str
-    reason: str
-
-    code = "DM-5020"
-    scope = Scope.INTERNAL
-    what = "the definitions of tables in {path} cannot be read: {reason}."
-    hint = "Write the file with engine.schema.definitions.write_definitions."
+def _definitions_unreadable(path: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"the definitions of tables in {path} cannot be read: {reason}.",
+        "Write the file with engine.schema.definitions.write_definitions.",
+    )
 
 
 def current_definitions(connection: Connection) -> tuple[Table, ...]:
@@ -53,10 +50,10 @@ def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
 
 
 def read_definitions(path: Path | str) -> tuple[Table, ...]:
-    """Read the tables from a file of `write_definitions`. Raises DefinitionsUnreadable."""
+    """Read the tables from a file of `write_definitions`. Raises InvalidInput."""
     try:
         return tuple(Table.from_json(one) for one in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
     except OSError as error:
-        raise DefinitionsUnreadable(str(path), error.strerror or str(error)) from error
+        raise _definitions_unreadable(str(path), error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DefinitionsUnreadable(str(path), f"{type(error).__name__}: {error}") from error
+        raise _definitions_unreadable(str(path), f"{type(error).__name__}: {error}") from error

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 import pymysql
 import pytest
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.mysql.pinned import PINNED, SessionConflict, Setting
+from airflow_provider_dm.engine.mysql.pinned import PINNED, Setting
 from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
@@ -183,7 +184,7 @@ def test_a_user_may_add(source: Server) -> None:
     ],
 )
 def test_a_user_may_not_take_away(source: Server, name: str, value: str, why: str) -> None:
-    with pytest.raises(SessionConflict, match=why) as caught:
+    with pytest.raises(InvalidInput, match=why) as caught:
         variables(endpoint(source, **{name: value}))
     assert name in str(caught.value)
     assert "one (root@" in str(caught.value)

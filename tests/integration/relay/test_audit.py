@@ -23,12 +23,13 @@ from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, put_table_schemas
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
-from spark_apps.relay_source import OptionRefused, RelaySource, TableUndefined
+from spark_apps.relay_source import RelaySource, TableUndefined
 from spark_apps.runner import SparkRunner
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -292,7 +293,7 @@ def test_a_task_knows_what_its_tables_were(
     options = {"source": source_yaml, "task": tmp_path / "task.yaml", "table": f"{schema}.t"}
     fence = Fence(ref, 1)
     ensure_meta_tables(endpoint, ref.meta_schema)
-    with pytest.raises(OptionRefused, match="has not begun"):
+    with pytest.raises(InvalidInput, match="has not begun"):
         read_here(kit, **options)
 
     claim_generation(endpoint, fence)
@@ -320,7 +321,7 @@ def test_a_table_that_is_gone_stops_the_audit_unless_it_may_be_left_out(
         read_here(kit, source=source_yaml, schema=schema)
     (row,) = read_here(kit, source=source_yaml, schema=schema, undefined="skip")
     assert row["after"] == [("id", "2")]
-    with pytest.raises(OptionRefused, match="no definition"):
+    with pytest.raises(InvalidInput, match="no definition"):
         read_here(kit, source=source_yaml, table=f"{schema}.gone")
 
 

@@ -9,12 +9,13 @@ import pytest
 
 from airflow_provider_dm.engine.config.start import StartMeta
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.places import PlaceNotFound
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.starts import StartTimeRefused, tell_needs, with_starts
+from airflow_provider_dm.launch.starts import tell_needs, with_starts
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 ZERO = "00000000-0000-0000-0000-000000000001:1"
@@ -50,7 +51,7 @@ def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears
     with pytest.raises(PlaceNotFound, match="is not in it"):
         with_starts(inputs_of(one_kit, binlog_gtid=f"{begin.gtid_set},{ZERO}"))
     early = replace(found, task=found.task.model_copy(update={"task_mode": TaskMode.ALL}))
-    with pytest.raises(StartTimeRefused, match="copies first"):
+    with pytest.raises(InvalidInput, match="copies first"):
         with_starts(early, "2026-01-01 00:00:00")
 
     one_kit.sync(start=found.task.subtask(SOURCE_ID).start)
@@ -58,7 +59,7 @@ def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears
 
     again = inputs_of(one_kit, binlog_gtid=f"{begin.gtid_set},{ZERO}")
     assert with_starts(again) == again  # the checkpoint counts
-    with pytest.raises(StartTimeRefused, match="has its checkpoint"):
+    with pytest.raises(InvalidInput, match="has its checkpoint"):
         with_starts(again, "2026-01-01 00:00:00")
 
     url = f"sqlite:///{tmp_path}/new.db"

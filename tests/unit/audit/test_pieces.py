@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.audit.arrow import OneTable, record_batches
-from airflow_provider_dm.engine.audit.pieces import AmbiguousFile, Piece, RelayEndsTooEarly, audit_pieces
+from airflow_provider_dm.engine.audit.pieces import Piece, RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.rows import decode_range
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
@@ -114,7 +115,7 @@ def test_sub_directories_follow_each_other_and_tell_equal_names_apart(tmp_path: 
     assert ids(pieces) == [1, 2]
     assert [piece.sub_dir for piece in pieces] == [FIRST, SECOND]
     assert ids(audit_pieces(root, start=f"{SECOND}/{two.name}:{place[0]}")) == [2]
-    with pytest.raises(AmbiguousFile, match=f"{FIRST}, {SECOND}"):
+    with pytest.raises(InvalidInput, match=f"{FIRST}, {SECOND}"):
         audit_pieces(root, start=f"{two.name}:4")
 
 
@@ -125,7 +126,7 @@ def test_what_is_not_there_is_an_error_and_no_shorter_answer(tmp_path: Path) -> 
     with pytest.raises(RelayEndsTooEarly, match=f"{one.name}:{len(one.data)}"):
         audit_pieces(root, end=f"{one.name}:{len(one.data) + 1}")
     for wrong in (f"{three.name}:4", f"{three.name}"):
-        with pytest.raises((AmbiguousFile, InvalidLocation)):
+        with pytest.raises((InvalidInput, InvalidLocation)):
             audit_pieces(root, start=wrong)
     for wrong in (f"{SECOND}/{one.name}:4", f"../{one.name}:4"):
         with pytest.raises((InvalidLocation, InvalidSubDir)):

@@ -93,19 +93,20 @@ def test_a_place_to_come_and_a_pattern(dmctl: Dmctl, store: MetaStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "why"),
     [
-        (["skip", "shop", "-s", "one", "-b", "nowhere"], "DM-6072"),
-        (["skip", "shop", "-b", "mysql-bin.000004:4"], "DM-6072"),
-        (["skip", "shop", "--sql-pattern", "("], "DM-6074"),
-        (["replace", "shop", "-s", "one", DDL, "DROP TABLE t"], "DM-6073"),
-        (["revert", "shop", "-s", "one"], "DM-8014"),
+        (["skip", "shop", "-s", "one", "-b", "nowhere"], "it is not FILE:POSITION"),
+        (["skip", "shop", "-b", "mysql-bin.000004:4"], "no source is named"),
+        (["skip", "shop", "--sql-pattern", "("], "invalid --sql-pattern"),
+        (["replace", "shop", "-s", "one", DDL, "DROP TABLE t"], "the statement"),
+        (["revert", "shop", "-s", "one"], "operator not exist"),
     ],
 )
-def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], code: str) -> None:
+def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], why: str) -> None:
     exit_code, said = dmctl("binlog", *words)
 
-    assert (exit_code, said["result"], said["error"]["ErrCode"]) == (1, False, code)
+    assert (exit_code, said["result"]) == (1, False)
+    assert why in said["error"]["Message"]
     assert store.operators("shop", "one") == store.operators("shop", "two") == []
 
 

@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.cli.inputs import (
-    LoginMissing,
-    PasswordVariableUnset,
     default_variable,
     read_inputs,
 )
 from airflow_provider_dm.engine.config import secrets
-from airflow_provider_dm.engine.config.task import SourceFilesDiffer
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 
 TASK = """\
 name: shop
@@ -76,19 +73,19 @@ def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
 def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Path, tmp_path: Path) -> None:
-    with pytest.raises(PasswordVariableUnset, match="SOURCE-ID=VARIABLE"):
+    with pytest.raises(InvalidInput, match="SOURCE-ID=VARIABLE"):
         read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument])
 
 
 def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceFilesDiffer, match=r"no --source file for two; files of sources that .* not name: three"):
+    with pytest.raises(InvalidInput, match=r"no --source file for two; files of sources that .* not name: three"):
         read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")])
 
 
 def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
     one = source(tmp_path, "one")
 
-    with pytest.raises(SourceFilesDiffer) as refused:
+    with pytest.raises(InvalidInput) as refused:
         read_inputs(task, [one, one, source(tmp_path, "two")])
 
     assert refused.value.happened() == "task shop: more than one file for one."
@@ -97,7 +94,7 @@ def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> N
 def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path: Path) -> None:
     without = write(tmp_path, "two.yaml", "source-id: two\n")
 
-    with pytest.raises(LoginMissing, match="source two: the file has no `from`"):
+    with pytest.raises(InvalidInput, match="source two: the file has no `from`"):
         read_inputs(task, [source(tmp_path, "one"), without])
 
 

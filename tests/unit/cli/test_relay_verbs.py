@@ -272,7 +272,7 @@ def test_start_relay_without_a_relay_says_how_to_run_one(meta: Meta, out: Printe
 def test_start_relay_wants_to_know_which_source(meta: Meta, capsys: pytest.CaptureFixture[str]) -> None:
     assert meta("start-relay") == 1
 
-    assert "DM-1313" in capsys.readouterr().err
+    assert "start-relay: no source is named" in capsys.readouterr().err
 
 
 def test_stop_relay_is_written_where_relays_look_also_when_none_runs(meta: Meta, out: Printed) -> None:

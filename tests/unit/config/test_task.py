@@ -9,10 +9,10 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig, UnknownSource
+from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig
 from airflow_provider_dm.engine.config.units import Apply, ImportMode, OnDuplicate
 from airflow_provider_dm.engine.config.yaml_file import source_of, task_of
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
@@ -220,7 +220,7 @@ def test_what_older_releases_of_dm_wrote() -> None:
 
 
 def test_a_source_that_the_task_does_not_name() -> None:
-    with pytest.raises(UnknownSource, match="has no source 'b'"):
+    with pytest.raises(InvalidInput, match="has no source 'b'"):
         a_task().subtask("b")
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.schema_by_hand import DefinitionRefused, definition_of
+from airflow_provider_dm.engine.downstream.schema_by_hand import definition_of
 from airflow_provider_dm.engine.downstream.table_definitions import Definition
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 NAME = TableName("shop", "or`ders")
@@ -59,5 +60,5 @@ def test_another_tables_definition_becomes_this_ones_where_that_is_meant() -> No
     ],
 )
 def test_what_is_no_definition_of_this_table_is_refused(written: str, why: str) -> None:
-    with pytest.raises(DefinitionRefused, match=why):
+    with pytest.raises(InvalidInput, match=why):
         definition_of(written, NAME)

@@ -3,9 +3,10 @@
 import pytest
 from sqlalchemy.engine import make_url
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.meta.url import MetaUrlInvalid, parse_url, shown
+from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
@@ -26,7 +27,7 @@ def test_our_driver_is_used_whatever_the_url_names(given: str, driver: str) -> N
 
 @pytest.mark.parametrize("given", ["hunter2", "oracle://u:hunter2@h/db", "sqlite://", "sqlite:///:memory:", ""])
 def test_a_bad_url_is_refused_without_repeating_it(given: str) -> None:
-    with pytest.raises(MetaUrlInvalid) as refusal:
+    with pytest.raises(InvalidInput) as refusal:
         parse_url(given)
     assert "hunter2" not in str(refusal.value)
 

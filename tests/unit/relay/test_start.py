@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.source import CheckerConfig, SourceConfig
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -137,7 +137,7 @@ def test_what_is_not_there_yet_is_refused() -> None:
 
 def test_another_flavor_than_the_configured_one_is_refused() -> None:
     start.refuse_unsupported(config(flavor="mysql"), Flavour.MYSQL)
-    with pytest.raises(start.FlavorDiffers, match="has the flavor mariadb, but a mysql server answers"):
+    with pytest.raises(InvalidInput, match="has the flavor mariadb, but a mysql server answers"):
         start.refuse_unsupported(config(flavor="mariadb"), Flavour.MYSQL)
 
 

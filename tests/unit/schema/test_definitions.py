@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema.definitions import DefinitionsUnreadable, read_definitions, write_definitions
+from airflow_provider_dm.engine.schema.definitions import read_definitions, write_definitions
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 TABLES = (
@@ -26,10 +27,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"tables": [{"name": ["a", "b"]}]}', '{"tables": 1}', '"tables"'])
 def test_a_file_that_holds_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "tables.json").write_text(text)
-    with pytest.raises(DefinitionsUnreadable, match=r"tables\.json"):
+    with pytest.raises(InvalidInput, match=r"tables\.json"):
         read_definitions(tmp_path / "tables.json")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionsUnreadable, match="No such file"):
+    with pytest.raises(InvalidInput, match="No such file"):
         read_definitions(tmp_path / "tables.json")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from spark_apps.relay_source import OptionRefused, Options
+from spark_apps.relay_source import Options
 
 
 @pytest.mark.parametrize(
@@ -21,12 +22,12 @@ from spark_apps.relay_source import OptionRefused, Options
     ids=str,
 )
 def test_an_option_that_is_not_understood_is_refused(options: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionRefused, match=said):
+    with pytest.raises(InvalidInput, match=said):
         Options.of({"path": "/nowhere", **options})
 
 
 def test_a_path_is_needed() -> None:
-    with pytest.raises(OptionRefused, match="relay directory"):
+    with pytest.raises(InvalidInput, match="relay directory"):
         Options.of({"definitions": "b"})
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import (
     Operator,
     OperatorKind,
@@ -16,11 +17,8 @@ from airflow_provider_dm.engine.meta.model import (
 )
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.ddl.operators import (
-    BinlogPosInvalid,
     NotPausedByDdl,
-    OperatorSqlRefused,
     SourceHasNoError,
-    SqlPatternInvalid,
     injection_at,
     named_place,
     next_injection,
@@ -137,19 +135,19 @@ def test_a_named_place_is_in_the_sub_directory_that_the_task_reads() -> None:
     ],
 )
 def test_a_place_that_the_task_will_not_come_to_is_refused(text: str, why: str) -> None:
-    with pytest.raises(BinlogPosInvalid, match=f"invalid --binlog-pos .*{why}"):
+    with pytest.raises(InvalidInput, match=f"invalid --binlog-pos .*{why}"):
         named_place(text, subtask())
 
 
 def test_a_task_that_has_not_begun_has_no_places() -> None:
-    with pytest.raises(BinlogPosInvalid, match="has not begun"):
+    with pytest.raises(InvalidInput, match="has not begun"):
         named_place("mysql-bin.000003:400", subtask(applied=None))
 
 
 def test_a_pattern_is_a_regular_expression_with_or_without_dms_mark() -> None:
     assert sql_pattern("~(?i)drop").matches(SQL)
     assert not sql_pattern("drop").matches(SQL)
-    with pytest.raises(SqlPatternInvalid, match="invalid --sql-pattern"):
+    with pytest.raises(InvalidInput, match="invalid --sql-pattern"):
         sql_pattern("(")
 
 
@@ -178,10 +176,10 @@ def test_a_text_may_hold_several_statements() -> None:
     ],
 )
 def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) -> None:
-    with pytest.raises(OperatorSqlRefused, match=f"{why}.*Nothing was stored"):
+    with pytest.raises(InvalidInput, match=f"{why}.*Nothing was stored"):
         operator_statements(OperatorKind.REPLACE, [SQL, sql] if sql.strip(" ;") else [sql])
 
 
 def test_who_skips_executes_nothing() -> None:
-    with pytest.raises(OperatorSqlRefused, match="say `replace`"):
+    with pytest.raises(InvalidInput, match="say `replace`"):
         operator_statements(OperatorKind.SKIP, [SQL])

@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.row_key import row_key
 from airflow_provider_dm.engine.downstream.subtask import HASH_VERSION, UNIT_SYNC, Subtask
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
-from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.errors import InvalidInput, InvariantBroken
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -22,7 +22,6 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.start.opening import (
-    GoalBehind,
     PlanChanged,
     SourceWentBack,
     TableLeftOut,
@@ -253,5 +252,5 @@ def test_a_place_that_lies_behind_us_is_a_goal_that_is_reached() -> None:
 
 
 def test_a_place_in_files_of_another_name_is_none_in_this_log() -> None:
-    with pytest.raises(GoalBehind):
+    with pytest.raises(InvalidInput, match="is not in the same log"):
         goal_at_place(Location("mysql-bin.000001", 200), LO, 1)

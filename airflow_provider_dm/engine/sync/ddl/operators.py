@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.config.pattern import InvalidPattern
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateTableSelect, PassedOver, Views
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location, Order, compare
 
@@ -56,38 +56,18 @@ class NotPausedByDdl(DmError):
     )
 
 
-class BinlogPosInvalid(DmError):
-    """The location of the command line is invalid, or the task will not reach it."""
-
-    text: str
-    why: str
-
-    code = "DM-6072"
-    what = "invalid --binlog-pos {text}: {why}."
-    hint = "Write FILE:POSITION as `dmctl query-status` and SHOW BINLOG EVENTS on the source show it."
+def binlog_pos_invalid(text: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"invalid --binlog-pos {text}: {why}.",
+        "Write FILE:POSITION as `dmctl query-status` and SHOW BINLOG EVENTS on the source show it.",
+    )
 
 
-class OperatorSqlRefused(DmError):
-    """A statement that cannot be executed in the place of a DDL. All statements that were given with it are refused,
-    too."""
-
-    sql: str
-    why: str
-
-    code = "DM-6073"
-    what = "the statement {sql!r} is refused: {why}. Nothing was stored."
-    hint = "Give DDL alone, with the source's names as SCHEMA.TABLE, in the syntax of its server."
-
-
-class SqlPatternInvalid(DmError):
-    """The pattern of the command line is not a regular expression."""
-
-    pattern: str
-    why: str
-
-    code = "DM-6074"
-    what = "invalid --sql-pattern {pattern!r}: {why}."
-    hint = "Write a Python regular expression; (?i) at its beginning ignores case."
+def _operator_sql_refused(sql: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the statement {sql!r} is refused: {why}. Nothing was stored.",
+        "Give DDL alone, with the source's names as SCHEMA.TABLE, in the syntax of its server.",
+    )
 
 
 # What a loop asks
@@ -151,44 +131,47 @@ def paused_place(subtask: SubtaskStatus) -> Location:
 
 
 def named_place(text: str, subtask: SubtaskStatus) -> Location:
-    """Return the place that FILE:POSITION means, in the sub-directory that the task reads. Raises BinlogPosInvalid."""
+    """Return the place that FILE:POSITION means, in the sub-directory that the task reads. Raises InvalidInput."""
     try:
         place = Location.parse(text)
     except InvalidLocation:
-        raise BinlogPosInvalid(text, "it is not FILE:POSITION") from None
+        raise binlog_pos_invalid(text, "it is not FILE:POSITION") from None
     applied = subtask.applied
     if applied is None:
-        raise BinlogPosInvalid(text, f"task {subtask.task} has not begun to read the log of {subtask.source}")
+        raise binlog_pos_invalid(text, f"task {subtask.task} has not begun to read the log of {subtask.source}")
     place = replace(place, suffix=applied.suffix, server_uuid=applied.server_uuid)
     match compare(place, applied):
         case Order.UNRELATED:
-            raise BinlogPosInvalid(text, f"the task reads {applied}, which is in another log")
+            raise binlog_pos_invalid(text, f"the task reads {applied}, which is in another log")
         case Order.BEFORE:
-            raise BinlogPosInvalid(text, f"the task has passed it, and is at {applied}")
+            raise binlog_pos_invalid(text, f"the task has passed it, and is at {applied}")
         case Order.SAME | Order.AFTER:
             return place
 
 
 def sql_pattern(text: str) -> SqlPattern:
-    """Return the pattern that is given, with or without DM's `~` in front. Raises SqlPatternInvalid."""
+    """Return the pattern that is given, with or without DM's `~` in front. Raises InvalidInput."""
     pattern = SqlPattern(text.removeprefix("~"))
     try:
         pattern.matches("")
     except InvalidPattern as error:
-        raise SqlPatternInvalid(text, error.why) from None
+        raise InvalidInput(
+            f"invalid --sql-pattern {text!r}: {error.why}.",
+            "Write a Python regular expression; (?i) at its beginning ignores case.",
+        ) from None
     return pattern
 
 
 def operator_statements(kind: OperatorKind, texts: Sequence[str]) -> tuple[str, ...]:
     """Return the statements one by one, each understood to its end; a text may hold several, with `;` in between.
 
-    They are read as in a session without ANSI_QUOTES. Raises OperatorSqlRefused.
+    They are read as in a session without ANSI_QUOTES. Raises InvalidInput.
     """
     statements = tuple(one for text in texts for one in _cut(text))
     if kind is OperatorKind.SKIP and statements:
-        raise OperatorSqlRefused(statements[0], "who skips a statement executes none; say `replace`")
+        raise _operator_sql_refused(statements[0], "who skips a statement executes none; say `replace`")
     if kind is not OperatorKind.SKIP and not statements:
-        raise OperatorSqlRefused("", f"there is none to {kind}")
+        raise _operator_sql_refused("", f"there is none to {kind}")
     for sql in statements:
         _check(sql)
     return statements
@@ -198,7 +181,7 @@ def _cut(text: str) -> list[str]:
     try:
         ends = [token.start for token in tokens(text, 0) if token.text == ";"]
     except Unreadable as error:
-        raise OperatorSqlRefused(text.strip(), str(error)) from None
+        raise _operator_sql_refused(text.strip(), str(error)) from None
     pieces = (text[begin:end] for begin, end in zip([0, *(at + 1 for at in ends)], [*ends, len(text)], strict=True))
     return [piece.strip() for piece in pieces if next(tokens(piece, 0), None) is not None]
 
@@ -207,13 +190,13 @@ def _check(sql: str) -> None:
     try:
         statement = parse(sql, 0, "")
     except Unreadable as error:
-        raise OperatorSqlRefused(sql, str(error)) from None
+        raise _operator_sql_refused(sql, str(error)) from None
     match statement:
         case PassedOver(what):
-            raise OperatorSqlRefused(sql, f"{what} changes no table")
+            raise _operator_sql_refused(sql, f"{what} changes no table")
         case Views():
-            raise OperatorSqlRefused(sql, "views are not migrated")
+            raise _operator_sql_refused(sql, "views are not migrated")
         case CreateTableSelect():
-            raise OperatorSqlRefused(sql, "it writes rows, too")
+            raise _operator_sql_refused(sql, "it writes rows, too")
         case _:
             pass

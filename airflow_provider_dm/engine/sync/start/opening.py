@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     load_table_schemas,
 )
 from airflow_provider_dm.engine.downstream.weights import read_folds
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvalidInput, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.model import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -67,18 +67,6 @@ from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 
 log = logging.getLogger(__name__)
-
-
-class GoalBehind(DmError):
-    """`until` names a location in another log."""
-
-    goal: str
-    here: str
-
-    code = "DM-6040"
-    scope = Scope.UPSTREAM
-    what = "the checkpoint is {here}; {goal} is not in the same log."
-    hint = "Give `until` as FILE:POSITION with a file of this source."
 
 
 class SourceWentBack(DmError):
@@ -162,7 +150,7 @@ def open_sync(
     """Read all of it, and tell the metadata DB what of the log is needed.
 
     `loading`: the log is applied between two rounds of a load. `goal`: up to there; None: as the job's `until` has it.
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
+    Raises SubtaskMissing, InvalidInput, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     ref, announcer = source.fence.ref, Announcer(source, store, Unit.LOAD if loading else Unit.SYNC)
@@ -276,11 +264,14 @@ def goal_at_end(end: Location, lo: Location) -> Location:
 
 def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location:
     """Return the goal that a user's FILE:POSITION means: a place in the newest log that is known. `newest`: the number
-    of the relay's last sub-directory, None where it has none. Raises GoalBehind.
+    of the relay's last sub-directory, None where it has none. Raises InvalidInput.
     """
     goal = replace(place, suffix=max(lo.suffix, newest or 0))
     if compare(lo, goal) is Order.UNRELATED:
-        raise GoalBehind(str(goal), str(lo))
+        raise InvalidInput(
+            f"the checkpoint is {lo}; {goal} is not in the same log.",
+            "Give `until` as FILE:POSITION with a file of this source.",
+        )
     return goal
 
 
