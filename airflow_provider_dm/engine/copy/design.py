@@ -120,6 +120,7 @@ def _creations(
                 raise TargetTableGone(str(one.target), _feeder(survey.source_id, one.table.name))
             if one.target in made:
                 continue
+            rules = SubtaskRules.of(subtasks[survey.source_id])
             statement = create_table_like(
                 one.create,
                 one.table,
@@ -127,6 +128,7 @@ def _creations(
                 source_flavour=survey.flavour,
                 target_flavour=target.flavour,
                 collation=one.collation,
+                parent=rules.target_of,
                 strict=subtasks[survey.source_id].strict_collations,
             )
             made[one.target] = (replace(one.table, name=one.target), statement)

@@ -1,4 +1,4 @@
-"""Conversion of a CREATE TABLE between the dialects of two flavours, column by column and key by key.
+"""Differences between the dialects of two flavours: collations, columns and keys.
 
 Within a flavour nothing changes. Between flavours a column or key gets the other flavour's equivalent. A feature that
 rows do not depend on is left out with a note; a feature that rows depend on, without an equivalent, raises NotCopyable.
@@ -7,16 +7,50 @@ rows do not depend on is left out with a note; a feature that rows depend on, wi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Constraint, Key, KeyKind, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
+
+MYSQL_TO_MARIADB: Final = {
+    "utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci",
+    "utf8mb4_0900_as_ci": "utf8mb4_uca1400_nopad_as_ci",
+    "utf8mb4_0900_as_cs": "utf8mb4_uca1400_nopad_as_cs",
+    "utf8mb4_0900_bin": "utf8mb4_nopad_bin",
+}
+MARIADB_TO_MYSQL: Final = {
+    "utf8mb4_uca1400_ai_ci": "utf8mb4_unicode_520_ci",
+    "utf8mb4_uca1400_nopad_ai_ci": "utf8mb4_0900_ai_ci",
+    "utf8mb4_uca1400_nopad_as_ci": "utf8mb4_0900_as_ci",
+    "utf8mb4_uca1400_nopad_as_cs": "utf8mb4_0900_as_cs",
+    "utf8mb4_unicode_520_nopad_ci": "utf8mb4_0900_ai_ci",
+    "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
+}
+_UNICODE: Final = "utf8mb4_0900_ai_ci"
+MYSQL_TO_TIDB: Final = {"utf8mb4_unicode_520_ci": _UNICODE, "utf8mb4_0900_as_cs": "utf8mb4_0900_bin"}
+MARIADB_TO_TIDB: Final = {
+    "utf8mb4_uca1400_ai_ci": _UNICODE,
+    "utf8mb4_uca1400_nopad_ai_ci": _UNICODE,
+    "utf8mb4_uca1400_nopad_as_cs": "utf8mb4_0900_bin",
+    "utf8mb4_unicode_520_ci": _UNICODE,
+    "utf8mb4_unicode_520_nopad_ci": _UNICODE,
+    "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
+}
+"""No replacement treats more characters as equal, so that two different rows of the source never become equal: trailing
+spaces are significant in all of them. utf8mb4_unicode_ci, although closer, treats all characters beyond the BMP as
+equal."""
+COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
+    (Flavour.MYSQL, Flavour.MARIADB): MYSQL_TO_MARIADB,
+    (Flavour.MARIADB, Flavour.MYSQL): MARIADB_TO_MYSQL,
+    (Flavour.MYSQL, Flavour.TIDB): MYSQL_TO_TIDB,
+    (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_TIDB,
+}
 
 _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
@@ -24,71 +58,92 @@ _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.
 _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
-def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[TableDefinition, tuple[str, ...]]:
-    """Return (the table for the target's flavour, notes for a person). Raises NotCopyable."""
-    table, lacking = _without_what_is_lacking(table, CAPABILITIES[target])
-    if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
-        return table, lacking
-    notes = [*lacking]
-    to_mariadb = target is Flavour.MARIADB
-    columns = tuple(_column(column, notes, to_mariadb=to_mariadb) for column in table.columns)
-    constraints = tuple(_constraint(one, notes, to_mariadb=to_mariadb) for one in table.constraints)
-    return replace(table, columns=columns, constraints=constraints), tuple(notes)
+class NotCopyable(Exception):
+    """Something that a target's table cannot be created with; the argument names it."""
 
 
-def _without_what_is_lacking(table: TableDefinition, target: Capabilities) -> tuple[TableDefinition, tuple[str, ...]]:
-    """Leave out features that the target lacks and no row depends on, with notes. Raises NotCopyable."""
-    notes = [f"{quote(one.name)} is visible" for one in table.columns if one.invisible and not target.invisible_columns]
-    columns = tuple(replace(one, invisible=one.invisible and target.invisible_columns) for one in table.columns)
-    left_out = [
-        one
-        for one in table.constraints
-        if isinstance(one, Key) and one.kind is KeyKind.FULLTEXT and not target.fulltext_keys
-    ]
-    notes += [f"the FULLTEXT key {one.name} is left out" for one in left_out]
-    for column in columns if target.text_is_utf8 else ():
-        if column.type.name in _BYTES and not (_TEXT.fullmatch(column.default or "NULL")):
-            raise NotCopyable(
-                f"the default {column.default} of {quote(column.name)}, which {target.title} reads as text"
-            )
-    constraints = tuple(one for one in table.constraints if one not in left_out)
-    return replace(table, columns=columns, constraints=constraints), tuple(notes)
+# Collations
 
 
-def _column(column: ColumnDefinition, notes: list[str], *, to_mariadb: bool) -> ColumnDefinition:
+def charset_of(collation: str) -> str:
+    """Return the charset with which a collation's name begins.
+
+    >>> charset_of("utf8mb4_0900_ai_ci"), charset_of("binary")
+    ('utf8mb4', 'binary')
+    """
+    return collation.partition("_")[0]
+
+
+def lacks_collation(collation: str, target: Flavour) -> str | None:
+    """Return the description of a collation that the target's family lacks; None if the family has it.
+
+    >>> lacks_collation("utf8mb4_bin", Flavour.TIDB), lacks_collation("latin1_swedish_ci", Flavour.MYSQL)
+    (None, None)
+    """
+    known = CAPABILITIES[target].collations
+    if known is None or collation.lower() in known:
+        return None
+    rather = ", ".join(sorted(name for name in known if name.startswith("utf8mb4")))
+    return f"the collation {collation}, which {CAPABILITIES[target].title} lacks: choose one of {rather}"
+
+
+def not_there(collation: str) -> str:
+    """Return the description of a collation for which `collation_compatible: strict` forbids a replacement."""
+    return f"the collation {collation}, which the target's family does not have (collation_compatible is strict)"
+
+
+# Columns and keys
+
+
+def column_for(
+    column: ColumnDefinition, source: Flavour, target: Capabilities, note: Callable[[str], None]
+) -> ColumnDefinition:
+    """Return the column for the target's flavour; `note` takes differences for a person. Raises NotCopyable."""
     name, kind, options = quote(column.name), column.type, dict(column.options)
+    if column.invisible and not target.invisible_columns:
+        note(f"{name} is visible")
+        column = replace(column, invisible=False)
+    if target.text_is_utf8 and kind.name in _BYTES and not _TEXT.fullmatch(column.default or "NULL"):
+        raise NotCopyable(f"the default {column.default} of {name}, which {target.title} reads as text")
+    if _is_one_family(source, target):
+        return column
     if column.generated is not None:
         raise NotCopyable(f"the generated column {name}, whose expression the other flavour may evaluate differently")
+    if target.flavour is Flavour.MARIADB and kind.charset in MYSQL_ONLY_CHARSETS:
+        raise NotCopyable(f"the character set {kind.charset}")
     if kind.name == "vector":
         raise NotCopyable(f"a type that only some versions have: {name} {kind.name}")
-    if to_mariadb:
-        if kind.charset in MYSQL_ONLY_CHARSETS:
-            raise NotCopyable(f"the character set {kind.charset}")
-        if kind.name == "json":
-            notes.append(f"{name} json becomes longtext")
-            kind = replace(kind, name="longtext", charset="utf8mb4", collation="utf8mb4_bin")
-        if options.pop("SRID", None) is not None:
-            notes.append(f"{name} accepts any SRID")
-        return replace(column, type=kind, options=tuple(options.items()))
     if kind.name in _ONLY_MARIADB:
         raise NotCopyable(f"a type that only MariaDB has: {name} {kind.name}")
-    if is_json_check(column):
-        notes.append(f"{name} is text without a check")
+    if kind.name == "json":
+        note(f"{name} json becomes longtext")
+        kind = replace(kind, name="longtext", charset="utf8mb4", collation="utf8mb4_bin")
+    if options.pop("SRID", None) is not None:
+        note(f"{name} accepts any SRID")
     if options.pop("COMPRESSED", None) is not None:
-        notes.append(f"{name} is not compressed")
-    return replace(column, checks=(), options=tuple(options.items()))
+        note(f"{name} is not compressed")
+    return replace(column, type=kind, options=tuple(options.items()))
 
 
-def _constraint(constraint: Constraint, notes: list[str], *, to_mariadb: bool) -> Constraint:
-    if not isinstance(constraint, Key):
-        return constraint
-    if any(part.expression is not None for part in constraint.parts):
+def key_for(key: Key, source: Flavour, target: Capabilities, note: Callable[[str], None]) -> Key | None:
+    """Return the key for the target's flavour; None if it is left out. Raises NotCopyable."""
+    if key.kind is KeyKind.FULLTEXT and not target.fulltext_keys:
+        note(f"the FULLTEXT key {key.name} is left out")
+        return None
+    if _is_one_family(source, target):
+        return key
+    if any(part.expression is not None for part in key.parts):
         raise NotCopyable("a key over an expression")
-    if constraint.kind is KeyKind.VECTOR:
-        raise NotCopyable(f"a key that only MariaDB has: {constraint.name}")
-    if to_mariadb and ("INVISIBLE", "") in constraint.options:
-        notes.append(f"the key {constraint.name} is visible")
-        return replace(constraint, options=tuple(one for one in constraint.options if one[0] != "INVISIBLE"))
-    if not to_mariadb and ("USING", "HASH") in constraint.options:
-        raise NotCopyable(f"the unique key {key_sql(constraint)}, which is longer than an index of MySQL can be")
-    return constraint
+    if key.kind is KeyKind.VECTOR:
+        raise NotCopyable(f"a key that only MariaDB has: {key.name}")
+    if source is Flavour.MARIADB:
+        if ("USING", "HASH") in key.options:
+            raise NotCopyable(f"the unique key {key_sql(key)}, which is longer than an index of MySQL can be")
+    elif ("INVISIBLE", "") in key.options:
+        note(f"the key {key.name} is visible")
+        return replace(key, options=tuple(one for one in key.options if one[0] != "INVISIBLE"))
+    return key
+
+
+def _is_one_family(source: Flavour, target: Capabilities) -> bool:
+    return (source is Flavour.MARIADB) is (target.flavour is Flavour.MARIADB)

@@ -1,7 +1,7 @@
 r"""Which Code of a statement may run in a target: defaults, expressions and partitions, all of whose tokens are known.
 
 The statement runs in the target under its own sql_mode, so unchanged Code has the same meaning as at the source, if it
-calls only functions that compute (`copyable`) and reads neither the time, nor random numbers, nor the session's user.
+calls only functions that compute and reads neither the time, nor random numbers, nor the session's user.
 The current time is the exception: the session that runs the statement sets its clock to the statement's time.
 
     DEFAULT now(3), DEFAULT -1.5, DEFAULT _latin1 x'e9', AS (a + 1)    are accepted
@@ -18,11 +18,28 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.copyable import COMPUTING, OPERATORS, NotCopyable
+from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, pieces, tokens
 from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.schema.strings import CHARSETS
 
+_COMPUTE: Final = (
+    "abs acos and array as ascii asin atan atan2 between bin binary bit_count bit_length both case cast ceil ceiling "
+    "char charset char_length character_length coalesce collate concat concat_ws conv convert cos cot crc32 date "
+    "date_add date_sub datediff datetime day dayofmonth dayofweek dayofyear decimal degrees div double else elt end "
+    "escape exp extract false field find_in_set floor for from from_days greatest hex hour if ifnull in inet6_aton "
+    "inet6_ntoa inet_aton inet_ntoa instr integer interval is isnull json json_array json_contains json_depth "
+    "json_extract json_keys json_length json_object json_quote json_type json_unquote json_valid json_value lcase "
+    "leading least left length like ln locate log log10 log2 lower lpad ltrim makedate maketime md5 microsecond mid "
+    "minute mod month not null nullif oct octet_length or ord pi position pow power quarter quote radians real regexp "
+    "regexp_like repeat replace returning reverse right rlike round rpad rtrim sec_to_time second sha sha1 sha2 sign "
+    "signed sin soundex space sqrt st_srid st_x st_y strcmp substr substring substring_index tan then time time_to_sec "
+    "timediff to_days to_seconds trailing trim true truncate ucase unhex unsigned upper using weekday weekofyear when "
+    "xor year yearweek"
+)
+"""Functions and keywords of expressions. None has side effects, waits, or reads the time."""
+_COMPUTING: Final = frozenset(_COMPUTE.split())
+_OPERATORS: Final = frozenset("-><=!,+*/%&|^~()")
 _DROPPED: Final = frozenset({TokenKind.COMMENT, TokenKind.OPENING, TokenKind.CLOSING})
 _MOMENTS: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 _ASKING: Final = _MOMENTS | {
@@ -83,9 +100,9 @@ def checked_expression(code: Code, sql_mode: int) -> Code:
             case TokenKind.NAME:
                 known = not calls
             case TokenKind.SIGN:
-                known = token.raw in OPERATORS
+                known = token.raw in _OPERATORS
             case _:
-                known = token.raw.lower() in COMPUTING or (not calls and token.text not in _ASKING)
+                known = token.raw.lower() in _COMPUTING or (not calls and token.text not in _ASKING)
         if not known:
             raise NotCopyable(f"{token.raw!r} in the expression {code}")
     return code
@@ -102,7 +119,7 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
             case TokenKind.STRING | TokenKind.NUMBER:
                 known = True
             case TokenKind.SIGN:
-                known = token.raw in OPERATORS
+                known = token.raw in _OPERATORS
             case _ if before in ("PARTITION", "SUBPARTITION"):
                 known = True  # a partition's name
             case TokenKind.NAME:
@@ -110,7 +127,7 @@ def checked_partitions(code: Code, sql_mode: int) -> Code:
             case _ if token.text == "ENGINE":
                 known = next((one.text for one in found[at + 1 :] if one.text != "="), "") == "INNODB"
             case _:
-                known = token.text in _CALLED_IN_PARTITIONS or token.raw.lower() in COMPUTING if calls else (
+                known = token.text in _CALLED_IN_PARTITIONS or token.raw.lower() in _COMPUTING if calls else (
                     token.text not in _ASKING | _PLACES
                 )  # fmt: skip
         if not known:

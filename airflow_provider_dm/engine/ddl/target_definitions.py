@@ -2,8 +2,8 @@
 
 The source's server fills in what a statement leaves out: the collation of a text column, whether a TIMESTAMP may be
 NULL. Another server would fill it in differently, so the target's statement has it explicitly, from `Way.resolve`; if
-neither that nor the statement has it, NotCopyable is raised. Between flavours the rules of a full migration apply
-(`dialects`, the tables of collations), and in addition:
+neither that nor the statement has it, NotCopyable is raised. Between flavours the rules of `dialects` apply, and in
+addition:
 
     CHECK            within a family it is copied if all of it is known; between families it is left out with a note:
                      the rows have satisfied it at the source
@@ -24,9 +24,15 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.copyable import STORING, NotCopyable
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, lacks_collation, not_there
-from airflow_provider_dm.engine.ddl.dialects import adapted
+from airflow_provider_dm.engine.ddl.dialects import (
+    COLLATIONS,
+    NotCopyable,
+    charset_of,
+    column_for,
+    key_for,
+    lacks_collation,
+    not_there,
+)
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
     checked_expression,
@@ -44,6 +50,14 @@ _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "IGNORED", "M", "DISTANCE", "WITH PARSER"})
 _TABLE_OPTIONS: Final = frozenset({"COMMENT", "ROW_FORMAT"})
+_STORING: Final = frozenset(
+    {"KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE"}
+    | {"PACK_KEYS", "COMPRESSION", "AUTOEXTEND_SIZE", "PAGE_CHECKSUM", "TRANSACTIONAL", "PAGE_COMPRESSED"}
+    | {"PAGE_COMPRESSION_LEVEL", "TABLESPACE", "NODEGROUP", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
+    | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT", "UNION", "INSERT_METHOD", "CONNECTION", "PASSWORD", "IETF_QUOTES"}
+)
+"""Options that are left out with a note, unless they are copied."""
+_DEFAULT: Final = (("CHARSET", "utf8mb4"), ("COLLATE", "utf8mb4_bin"))
 _SILENTLY_DROPPED: Final = frozenset(
     {"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "START TRANSACTION", "STORAGE"}
     | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
@@ -116,7 +130,7 @@ class Carrier:
         return ddl.TableDefinition(
             tuple(self.column(column) for column in table.columns),
             tuple(one for one in constraints if one is not None),
-            self.options(self._with_default(table.options)),
+            self.options(self._new_default(table.options)),
             None if table.partitioning is None else self.partitions(table.partitioning),
         )
 
@@ -131,6 +145,15 @@ class Carrier:
             return options
         without = tuple(one for one in options if one[0] != "CHARSET")
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
+
+    def _new_default(self, options: ddl.Options) -> ddl.Options:
+        """Return the options with the default collation of a new table, all of whose columns have their own: if the
+        target's family lacks the default, another one does no harm."""
+        known = self._with_default(options)
+        lacking = any(name == "COLLATE" and lacks_collation(value, self.way.target) for name, value in known)
+        if not lacking or self.way.strict_collations:
+            return known
+        return (*(one for one in known if one[0] not in ("CHARSET", "COLLATE")), *_DEFAULT)
 
     def changed_options(self, options: ddl.Options) -> ddl.Options:
         """Return new options of an existing table; a charset gets its collation, whose default differs by server."""
@@ -154,7 +177,7 @@ class Carrier:
                 raise NotCopyable(f"the table option {name}={value}".rstrip("="))
         return tuple(kept)
 
-    def collation(self, name: str) -> str:
+    def collation(self, name: str, of: str = "the table") -> str:
         """Return the collation in the target's family, or its replacement. Raises NotCopyable."""
         self.charset(charset_of(name))
         becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
@@ -163,7 +186,7 @@ class Carrier:
                 raise NotCopyable(not_there(name))
             self.note(f"collation {name} becomes {becomes}")
         if (found := lacks_collation(becomes, self.way.target)) is not None:
-            raise NotCopyable(found)
+            raise NotCopyable(f"{found} (of {of})")
         return becomes
 
     def charset(self, name: str) -> str:
@@ -173,9 +196,9 @@ class Carrier:
 
     def _is_left_out(self, name: str, value: str, of: str) -> bool:
         """Return True if an option is left out, which is noted if a person chose it."""
-        if name in STORING and value.upper() not in ("", "DEFAULT", "NULL"):
+        if name in _STORING and value.upper() not in ("", "DEFAULT", "NULL"):
             self.note(f"{name} of {of} is left out")
-        return name in _SILENTLY_DROPPED or name in STORING or (name == "ENCRYPTION" and value.upper() == "N")
+        return name in _SILENTLY_DROPPED or name in _STORING or (name == "ENCRYPTION" and value.upper() == "N")
 
     # Columns
 
@@ -206,13 +229,7 @@ class Carrier:
             references=None,
             options=options,
         )
-        return self._adapted(ddl.TableDefinition((column,))).columns[0]
-
-    def _adapted(self, table: ddl.TableDefinition) -> ddl.TableDefinition:
-        made, notes = adapted(table, self.way.source, self.way.target)
-        for one in notes:
-            self.note(one)
-        return made
+        return column_for(column, self.way.source, self.way.target_can, self.note)
 
     def default(self, code: str | None, of: str) -> str | None:
         if code is None:
@@ -273,10 +290,10 @@ class Carrier:
         charset = (kind.charset or charset_of(collation)).lower()
         if charset not in CHARSETS | {"binary"}:
             raise NotCopyable(f"the character set of {name}, which has the collation {collation}")
-        return replace(kind, charset=self.charset(charset), collation=self.collation(collation), binary=False)
+        return replace(kind, charset=self.charset(charset), collation=self.collation(collation, name), binary=False)
 
     def _generated(self, code: str) -> str:
-        # Between families `adapted` refuses generated columns.
+        # Between families `column_for` refuses generated columns.
         return checked_expression(code, self.way.sql_mode) if self.way.one_family else code
 
     # Keys and constraints
@@ -308,11 +325,10 @@ class Carrier:
             else:
                 options.append((option, value))
         key = replace(key, parts=tuple(map(self._part, key.parts)), options=tuple(options))
-        made = self._adapted(ddl.TableDefinition(constraints=(key,))).constraints
-        return next((one for one in made if isinstance(one, ddl.Key)), None)
+        return key_for(key, self.way.source, self.way.target_can, self.note)
 
     def _part(self, part: ddl.KeyPart) -> ddl.KeyPart:
-        if part.expression is None or not self.way.one_family:  # `adapted` refuses key expressions
+        if part.expression is None or not self.way.one_family:  # `key_for` refuses key expressions
             return part
         return replace(part, expression=checked_expression(part.expression, self.way.sql_mode))
 

@@ -18,7 +18,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeAlias
 
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, string_value, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (

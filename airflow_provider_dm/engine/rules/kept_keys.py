@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
+from airflow_provider_dm.engine.ddl.dialects import COLLATIONS
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter
 from airflow_provider_dm.engine.rules.route import Router
@@ -36,3 +37,7 @@ class SubtaskRules:
             EventFilter.from_config(subtask.filters, case_sensitive=subtask.case_sensitive),
             ExpressionFilters(subtask.expression_filters, subtask.case_sensitive, subtask.timezone, source),
         )
+
+    def target_of(self, name: TableName) -> TableName | None:
+        """Return the target table of a source table; None if it does not belong to the subtask."""
+        return self.router.route(name) if self.block_allow.allows(name) else None

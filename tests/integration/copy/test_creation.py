@@ -160,7 +160,9 @@ def test_schemas_that_differ_and_merge_are_told(source: Server, target: Server, 
     assert {charset for (charset,) in target.sql(types, [f"{prefix}_all"])} == {"latin1", "utf8mb4"}
 
 
-def test_keys_over_casts_are_made(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+def test_a_table_of_the_same_flavour_is_made_with_all_that_it_has(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
     schema = fresh_schema(mysql_source)
     keys = (
         "(CAST(j->>'$.a' AS CHAR(10)))",
@@ -171,10 +173,22 @@ def test_keys_over_casts_are_made(mysql_source: Server, mysql_target: Server, fr
         "(JSON_VALUE(j, '$.f' RETURNING SIGNED))",
     )
     listed = ", ".join(f"KEY k{number} ({key})" for number, key in enumerate(keys))
-    mysql_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, j JSON, {listed})", database=schema)
-    mysql_source.sql("INSERT INTO t VALUES (1, '{}')", database=schema)
+    tables = {
+        "t": f"id INT PRIMARY KEY, j JSON, {listed}",
+        "child": "id INT PRIMARY KEY, t INT DEFAULT (1 + 2), FOREIGN KEY (t) REFERENCES t (id), CHECK (t > 0)",
+        "parts": "id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (9), "
+        "PARTITION b VALUES LESS THAN MAXVALUE",
+    }
+    for name, definition in tables.items():
+        mysql_source.sql(f"CREATE TABLE {name} ({definition})", database=schema)
+    mysql_source.sql(
+        "INSERT INTO t VALUES (1, '{}'); INSERT INTO child VALUES (1, 1); INSERT INTO parts VALUES (1), (9)",
+        database=schema,
+    )
 
     Migration(mysql_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
 
-    shown = [server.sql("SHOW CREATE TABLE t", database=schema) for server in (mysql_source, mysql_target)]
-    assert shown[0] == shown[1]
+    for name in tables:
+        shown = [server.sql(f"SHOW CREATE TABLE {name}", database=schema) for server in (mysql_source, mysql_target)]
+        assert shown[0] == shown[1]
+    assert mysql_target.sql("SELECT COUNT(*) FROM parts", database=schema) == [(2,)]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
+from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, NotCopyable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable
 from airflow_provider_dm.engine.ddl.target_definitions import Way

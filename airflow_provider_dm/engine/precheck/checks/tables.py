@@ -55,7 +55,9 @@ def check_keys(facts: SourceFacts) -> Findings:
 
 def check_foreign_keys(facts: SourceFacts) -> Findings:
     tables = [str(table.name) for table in facts.tables if table.has_foreign_keys]
-    remedy = "Rows are written with foreign_key_checks=0. Create such target tables by hand, without the constraint."
+    remedy = (
+        "Rows are written with foreign_key_checks=0: without the parents' rows the target's constraint does not hold."
+    )
     return verdict(
         tables, State.WARN, f"tables with foreign keys: {short_list(tables)}", remedy, fine="no foreign keys"
     )
@@ -210,6 +212,7 @@ def _creation(
             source_flavour=source.info.flavour,
             target_flavour=facts.info.flavour,
             collation="",
+            parent=source.rules.target_of,
             strict=source.subtask.strict_collations,
         )
         if made.keyless:

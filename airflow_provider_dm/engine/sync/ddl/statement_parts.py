@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.conversions import columns_of, computed
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterTable,

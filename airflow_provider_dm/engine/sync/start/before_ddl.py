@@ -18,9 +18,7 @@ from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.column_types import MEMBERS, OF_CHARACTERS
-from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
-from airflow_provider_dm.engine.ddl.dialects import adapted
+from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, NotCopyable, column_for
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -53,7 +51,8 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import create_table_sql
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Column
@@ -346,16 +345,15 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
     """Return a column of one server's table as another server would have it. Raises Undecided."""
     if server.mariadb is shown_by.mariadb:
         return column
-    if is_json_check(column):
+    if [one.expression for one in column.checks] == [f"(json_valid({quote(column.name)}))"]:  # MariaDB's JSON
         return replace(column, type=replace(column.type, name="json", charset=None, collation=None), checks=())
     try:
-        made, _ = adapted(TableDefinition((column,)), shown_by.flavour, server.flavour)
+        column = column_for(column, shown_by.flavour, CAPABILITIES[server.flavour], lambda _: None)
     except NotCopyable as error:
         raise Undecided(f"the source has no counterpart of the target's column {column.name}: {error}") from None
-    (column,) = made.columns
     collation = column.type.collation
     swapped = COLLATIONS.get((shown_by.flavour, server.flavour), {}).get(collation or "", collation)
-    return replace(column, type=replace(column.type, collation=swapped))
+    return replace(column, type=replace(column.type, collation=swapped), checks=())
 
 
 def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, ColumnDefinition]:
