@@ -199,7 +199,7 @@ def test_a_definition_by_hand_with_another_key_waits_for_its_ddl(one_kit: Kit) -
         before = give()
         one_kit.write((*WRITES, KEY, "INSERT INTO a VALUES (4, 'n')"))
         take(give())
-        with pytest.raises(DefinitionUnusable, match="in the order of another key"):
+        with pytest.raises(DefinitionUnusable, match="by another key"):
             one_kit.migration.go()
         take(before)
 

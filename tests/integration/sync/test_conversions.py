@@ -58,7 +58,7 @@ def test_a_conversion_that_servers_compute_differently_stops_the_sync(unlike: Sy
     for number, (_, new, _) in enumerate(CONVERSIONS):
         name, alter = f"c{number}", f"ALTER TABLE {{}}m MODIFY c{number} {new} NULL"
         unlike.write("SET sql_mode = ''", alter.format(""))
-        with pytest.raises(DdlNotSupported, match=rf"DM-6032.*`{name}`.*may make different values.*binlog replace"):
+        with pytest.raises(DdlNotSupported, match=rf"DM-6032.*`{name}`.*may compute different values.*binlog replace"):
             unlike.sync()
         wanted(unlike, OperatorKind.REPLACE, SqlPattern(f"MODIFY {name} "), alter.format(f"`{unlike.schema}`."))
         unlike.write(f"ALTER TABLE m ADD COLUMN exact {new} NULL AFTER {name}")

@@ -432,7 +432,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
         with pytest.raises(Strike):
             kit.run(kit.spec())
     (held / old).rename(aside)
-    refused(behind, "the target has begun to execute DDL")
+    refused(behind, "the target has begun to execute the DDL")
     aside.rename(held / old)
     assert kit.run(kit.spec()).finished
     assert kit.report() == "", "the swap is made once"

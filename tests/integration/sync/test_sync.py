@@ -301,7 +301,7 @@ def test_forever_ends_on_a_wish_and_shows_its_lag(
 
     assert not worker.is_alive()
     assert progress.lag_seconds() == 0
-    said = f"the goal {goal} lies behind the newest file"
+    said = f"the goal {goal} is after the newest file"
     assert far is (said in progress_line(progress.to_json()))
     assert [one.levelname for one in caplog.records if said in one.getMessage()][:1] == ["WARNING"] * far
     assert one_kit.differences() == []

@@ -172,7 +172,7 @@ def test_a_text_may_hold_several_statements() -> None:
         ("ALTER TABLE shop.t FROBNICATE", ""),
         ("ALTER TABLE shop.t ADD COLUMN c int 'x", ""),
         ("CREATE TABLE shop.t (a int) SELECT 1", "it writes rows"),
-        (" ; ", "there is none to replace"),
+        (" ; ", "`replace` needs a statement"),
     ],
 )
 def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) -> None:
@@ -181,5 +181,5 @@ def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) 
 
 
 def test_who_skips_executes_nothing() -> None:
-    with pytest.raises(InvalidInput, match="say `replace`"):
+    with pytest.raises(InvalidInput, match="use `replace`"):
         operator_statements(OperatorKind.SKIP, [SQL])

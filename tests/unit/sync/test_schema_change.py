@@ -184,12 +184,12 @@ def test_a_shard_may_come_and_go_and_get_another_name() -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("ALTER TABLE ex_1 RENAME TO c", "not known"),
+        ("ALTER TABLE ex_1 RENAME TO c", "unknown"),
         ("RENAME TABLE ex_1 TO c", "its rows are missing"),
-        ("RENAME TABLE a TO ex_1", "none of the task's tables"),
-        ("ALTER TABLE c ADD d int", "not known"),
-        ("CREATE TABLE a (id int)", "is there already"),
-        ("CREATE TABLE c LIKE ex_1", "not known"),
+        ("RENAME TABLE a TO ex_1", "not a table of the task"),
+        ("ALTER TABLE c ADD d int", "unknown"),
+        ("CREATE TABLE a (id int)", "already exists"),
+        ("CREATE TABLE c LIKE ex_1", "unknown"),
         ("ALTER TABLE a ENGINE=MyISAM", "MyISAM"),
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "rows move"),
         ("ALTER TABLE a IMPORT TABLESPACE", "tablespace"),
@@ -291,7 +291,7 @@ def test_a_clause_that_is_left_out_changes_the_source_alone() -> None:
 
     assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NULL"]
     assert [column.name for column in found.tables.schemas[0].table.columns] == ["id", "c"]
-    assert found.notes == ("a filter rule leaves out: drop column of shop.a",)
+    assert found.notes == ("a filter rule skips: drop column of shop.a",)
 
 
 def test_a_statement_that_is_left_out_is_followed_all_the_same() -> None:

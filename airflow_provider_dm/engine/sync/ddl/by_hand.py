@@ -1,7 +1,7 @@
-"""What a person wants done at places of the log (`dmctl binlog …`), as the loop of one source asks for it.
+"""The binlog operators of one subtask (`dmctl binlog …`), as its loop reads and marks them.
 
-The metadata DB keeps it (`meta/operators.py`), `operators.py` says what is meant for which place, and here is when the
-loop looks: at every DDL statement, and now and then for places in front of which statements are to be executed.
+The metadata DB keeps them (`meta/operators.py`), and `operators.py` selects the one for a location. The loop reads them
+at every DDL statement, and every LOOK_SECONDS for statements to be injected before rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 2.0
 
 @dataclass
 class ByHand:
-    """The binlog operators of one subtask. `known` is replaced as a whole: a plan is made ahead by another thread."""
+    """The binlog operators of one subtask. `known` is replaced atomically, as the planning thread reads it."""
 
     store: MetaStore
     task: str
@@ -36,7 +36,7 @@ class ByHand:
     looked_at: float = float("-inf")
 
     def at(self, ddl: DdlStatement) -> Operator | None:
-        """Return what is wanted at a statement, bound to its place from now on. Raises what the store raises."""
+        """Return the operator for a statement, and bind it to this location. Raises what the store raises."""
         self._look()
         found = operator_for(self.known, ddl.at, ddl.sql, end=ddl.end)
         if found is not None:
@@ -44,37 +44,37 @@ class ByHand:
         return found
 
     def refresh(self) -> None:
-        """Look now and then for places to come. What a metadata DB does not say is looked for another time."""
+        """Read the operators again after LOOK_SECONDS. An error of the metadata DB is logged only."""
         if time.monotonic() - self.looked_at < LOOK_SECONDS:
             return
         self.looked_at = time.monotonic()
         try:
             self._look()
         except DmError as error:
-            log.warning("whether something is to be done by hand is not known: %s", error)
+            log.warning("the binlog operators cannot be read: %s", error)
 
     def before_rows(self, here: Location) -> Operator | None:
-        """Return what is to be executed in front of the rows that begin here. Raises what the store raises."""
+        """Return the operator that injects statements before the rows at `here`. Raises what the store raises."""
         found = injection_at(self.known, here)
         if found is not None and found.used_at is None:
             self._use(found, here)
         return found
 
     def next_place(self, lo: Location) -> Location | None:
-        """Return the place behind `lo` where an epoch has to end, as something is to be executed there."""
+        """Return the first location after `lo` with an injection, at which an epoch must end."""
         return next_injection(self.known, lo)
 
     def passed(self, applied: Location) -> None:
-        """Record the location up to which the target is applied. An unreachable metadata DB gets it another time."""
+        """Mark the operators whose location is passed. After an error of the metadata DB the next call repeats it."""
         if not self.known:
             return
         try:
             for one in self.store.mark_operators_passed(self.task, self.source, applied):
                 if one.used_at is None:
-                    log.warning("binlog %s at %s met nothing: there is no such DDL", one.kind, one.place)
+                    log.warning("binlog %s at %s was not used: the log has no such DDL", one.kind, one.place)
             self._look()
         except DmError as error:
-            log.warning("the metadata DB does not know which binlog operators are done: %s", error)
+            log.warning("the passed binlog operators were not reported to the metadata DB: %s", error)
 
     def _look(self) -> None:
         self.known = tuple(self.store.operators(self.task, self.source))
@@ -87,5 +87,5 @@ class ByHand:
 
 
 def statements_of(operator: Operator) -> tuple[Statement, ...]:
-    """Return the statements that a person gave, which were read once before they were stored. Raises Unreadable."""
+    """Return the operator's parsed statements; they were checked when they were stored. Raises Unreadable."""
     return tuple(parse(sql, 0, "") for sql in operator.statements)

@@ -1,9 +1,8 @@
-"""The chunks of a load behind a DDL statement: what it leaves covered of the tables that it drops, renames or alters.
+"""The chunks of a load after a DDL statement that drops, renames or alters tables.
 
-Coverage belongs to the table's name, and ends with the table. If the key changes by which a table is copied, the
-covered rows cannot be expressed by the new key: an unmerged target table is emptied and copied again, in one chunk.
-That is not possible in a merged table, which has rows of others. A key whose columns become larger integers keeps its
-order.
+Coverage follows the table's name, and ends with the table. If the key by which a table is copied changes, its covered
+rows cannot be expressed by the new key: an unmerged target table is emptied and copied again, in one chunk. A merged
+table cannot be emptied, as it has rows of others. A key whose columns become larger integers keeps its order.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import CannotFollow, Sch
 
 @dataclass(frozen=True)
 class ChunksBehind:
-    """The chunks behind a statement. `reset`: the tables that have a new one; `emptied`: the target tables that are to
-    be emptied behind its statements: should one of these be refused, its rows are still there.
+    """The chunks after a statement. `reset`: the tables whose chunks are replaced by a new one. `emptied`: the target
+    tables to be truncated, after the statement's own statements, so that rows are kept if the target rejects those.
     """
 
     chunks: tuple[ChunkProgress, ...]
@@ -33,9 +32,9 @@ class ChunksBehind:
 def chunks_behind(
     chunks: Sequence[ChunkProgress], before: SubtaskTables, change: SchemaChange, shared: Collection[TableName]
 ) -> ChunksBehind:
-    """Return the chunks of a subtask behind a statement. `shared`: target tables that other source tables feed as well.
+    """Return the chunks of a subtask after a statement. `shared`: target tables with rows of several source tables.
 
-    Raises CannotFollow for a table of a merged one whose key changes while some of its rows are copied.
+    Raises CannotFollow for a shard whose key changes while it is copied in part.
     """
     if not chunks:
         return ChunksBehind(())
@@ -61,12 +60,12 @@ def chunks_behind(
             )
     kept = [replace(one, table=names[one.table]) for one in chunks if one.table in names]
     last = max(one.number for one in chunks)
-    anew = [ChunkProgress(last + 1 + place, name) for place, name in enumerate(sorted(reset))]
-    return ChunksBehind((*(one for one in kept if one.table not in reset), *anew), tuple(sorted(reset)), emptied)
+    fresh = [ChunkProgress(last + 1 + index, name) for index, name in enumerate(sorted(reset))]
+    return ChunksBehind((*(one for one in kept if one.table not in reset), *fresh), tuple(sorted(reset)), emptied)
 
 
 def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName, TableName]:
-    """Return the tables that are there behind the statement, with their new names."""
+    """Return the new names of the tables that still exist after the statement, by old name."""
     now = {name: name for name in tables if name not in change.ended}
     for old, new in change.renamed:
         now = {first: new if last == old else last for first, last in now.items()}
@@ -74,7 +73,7 @@ def _names(tables: Iterable[TableName], change: SchemaChange) -> dict[TableName,
 
 
 def copied_by(table: Table) -> object:
-    """Return the order and the identity of a table's rows; None if they cannot be copied in such an order."""
+    """Return a value that is equal for tables whose rows have the same key and key order; None: no usable key."""
     order = KeyOrder.of(table)
     if order is None:
         return None

@@ -1,7 +1,7 @@
-"""The model of a source's tables as it is kept in the target: read when a DDL comes, and when a person has changed it.
+"""The definitions of a source's tables, which are kept in the target and read at the first DDL of a run.
 
-A definition counts only if it has the columns and keys by which the table's rows are read. A definition that a person
-has removed (`dmctl binlog-schema delete`) is taken from the source of today, if its table is still of that form.
+A definition is used only if it has the columns and keys with which the table's rows are decoded. A definition that a
+user has deleted (`dmctl binlog-schema delete`) is read from the source, if the table there still has these columns.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ log = logging.getLogger(__name__)
 
 
 class DefinitionUnusable(DmError):
-    """A definition that a person has given, and by which no rows can be read."""
+    """A table definition of a user that cannot be parsed or that does not fit the table's state."""
 
     table: str
     why: str
 
     code = "DM-6035"
-    what = "the definition of {table} that was given by hand cannot be used: {why}."
+    what = "the definition of {table} that was set with `dmctl binlog-schema update` cannot be used: {why}."
     hint = (
-        "Give another one by `dmctl binlog-schema update`, as SHOW CREATE TABLE of the source printed it at the "
-        "checkpoint."
+        "Set the definition that the table had at the checkpoint, as SHOW CREATE TABLE of the source prints it, with "
+        "`dmctl binlog-schema update`."
     )
 
 
 def load_tables(source: SyncSource) -> SubtaskTables:
-    """Return the tables at the frontier; the tracker lacks those that it has no model of."""
+    """Return the tables at the frontier. The tracker does not contain the tables that it cannot model."""
     connection, ref = target_connection(source.target), source.fence.ref
     schemas = tuple(
         one for one in load_table_schemas(connection, ref) if source.rules.block_allow.allows(one.table.name)
@@ -91,12 +91,12 @@ def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Trac
     except CannotTrack as error:
         log.warning("DDL of %s cannot be followed: %s", name, error)
         return tracker
-    log.warning("DDL of %s cannot be followed: its definition is not the one that its rows are read by", name)
+    log.warning("DDL of %s cannot be followed: its stored definition differs from the columns of its rows", name)
     return tracker
 
 
 def take_definitions_by_hand(source: SyncSource) -> None:
-    """Read rows by the definitions that people have written since the last run. Raises DefinitionUnusable, Fenced."""
+    """Decode rows with the definitions that users have set since the last run. Raises DefinitionUnusable, Fenced."""
     connection, ref = target_connection(source.target), source.fence.ref
     known = load_definitions(connection, ref)
     written = {name: one for name, one in known.items() if one.by_hand}
@@ -111,7 +111,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
         name = one.table.name
         in_part = isinstance(covered.get(name), Part) and name in schemas
         if in_part and copied_by(one.table) != copied_by(schemas[name].table):
-            why = "the table is copied in part, in the order of another key; the DDL that changes it is still to come"
+            why = "the table is copied in part by another key, whose DDL is not reached yet"
             raise DefinitionUnusable(str(name), why)
 
     def body(tx: Connection) -> None:
@@ -120,7 +120,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
         save_definitions(tx, ref, {name: replace(one, by_hand=False) for name, one in written.items()})
 
     run_transaction(source.target, body)
-    log.info("rows of %s are read by definitions that were given by hand", ", ".join(map(str, written)))
+    log.info("using the definitions that a user has set for %s", ", ".join(map(str, written)))
 
 
 def _read_by(
@@ -136,7 +136,7 @@ def _read_by(
 
 
 def definitions_of(before: Tracker, after: Tracker, renamed: Collection[TableName]) -> Mapping[TableName, Definition]:
-    """Return the definitions that `after` has and `before` has not, and those of tables with another name."""
+    """Return the definitions in `after` that are new or differ from `before`, and those of renamed tables."""
     return {
         name: Definition(after.create_sql(name))
         for name in after.names()

@@ -1,19 +1,19 @@
-"""Which binlog operator is meant for a place of the log, and what a person may ask for. Pure.
+"""Selecting the binlog operator for a location of the log, and validating a user's request. Pure.
 
-    dmctl binlog skip …       the DDL counts as done and is not executed; the model of the source's tables follows it
-    dmctl binlog replace …    other DDL is executed in its place
-    dmctl binlog inject …     other DDL is executed in front of it, or in front of a transaction of rows
+    dmctl binlog skip …       the DDL is not executed; the model of the source's tables follows it
+    dmctl binlog replace …    other DDL is executed instead of it
+    dmctl binlog inject …     other DDL is executed before it, or before a transaction with rows
 
-A place is the transaction that a task is paused at, any other one by `FILE:POSITION` (its beginning, or an event inside
-of it: people read positions in SHOW BINLOG EVENTS), or the next DDL whose text a pattern matches. Positions are those
-of the relay sub-directory that the task reads now. Where operators are kept, and until when: `meta/operators.py`.
+The location is the transaction at which the task is paused, any other transaction by `FILE:POSITION` (its beginning or
+an event inside it, as shown by SHOW BINLOG EVENTS), or the next DDL whose text matches a pattern. Positions are in the
+relay sub-directory that the task reads. `meta/operators.py` describes how long an operator is kept.
 
-What a loop does with them:
+The loop uses them as follows:
 
-    1. in front of a DDL statement, `operator_for`; `store.mark_operator_used` with its place, before anything is done
-    2. do it, and let the frontier pass it
-    3. `store.mark_operators_passed`, now and then; those without `used_at` deserve a warning
-    4. `next_injection` is where an epoch must end, `injection_at` what is executed where it has ended
+    1. before a DDL statement: `operator_for`; then `store.mark_operator_used` with its location, before any action
+    2. carry out the operator; the frontier passes the statement
+    3. periodically `store.mark_operators_passed`; log a warning for those without `used_at`
+    4. an epoch ends at `next_injection`; there, `injection_at` returns the statements to execute
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location,
 
 
 class SourceHasNoError(DmError):
-    """No error has paused the source, so a command without a location is about no statement."""
+    """No error has paused the source, so a command without a location does not identify a statement."""
 
     task: str
     source: str
@@ -42,7 +42,7 @@ class SourceHasNoError(DmError):
 
 
 class NotPausedByDdl(DmError):
-    """The source is paused, but not by a DDL statement."""
+    """The source is paused by an error that is not about a DDL statement."""
 
     task: str
     source: str
@@ -65,21 +65,21 @@ def binlog_pos_invalid(text: str, why: str) -> InvalidInput:
 
 def _operator_sql_refused(sql: str, why: str) -> InvalidInput:
     return InvalidInput(
-        f"the statement {sql!r} is refused: {why}. Nothing was stored.",
+        f"the statement {sql!r} is rejected: {why}. Nothing was stored.",
         "Give DDL alone, with the source's names as SCHEMA.TABLE, in the syntax of its server.",
     )
 
 
-# What a loop asks
+# For the loop
 
 
 def operator_for(
     operators: Iterable[Operator], ddl_location: Location, sql: str, *, end: Location | None = None
 ) -> Operator | None:
-    """Return what is wanted at a DDL statement. `ddl_location`, `end`: where its transaction begins and ends.
+    """Return the operator for a DDL statement. `ddl_location`, `end`: the begin and end of its transaction.
 
-    An operator for this place goes before one that was bound to it by its pattern, and that before one whose pattern
-    matches and that is not bound yet; of these the oldest.
+    Precedence: an operator for this location, then one that its pattern has bound to this location, then the oldest
+    unbound one whose pattern matches.
     """
     open_ones = [one for one in operators if one.state is not OperatorState.PASSED]
     of_place = (one for one in open_ones if isinstance(one.place, Location) and _is_at(one.place, ddl_location, end))
@@ -91,9 +91,9 @@ def operator_for(
 
 
 def next_injection(operators: Iterable[Operator], lo: Location) -> Location | None:
-    """Return the first place behind `lo` at which statements are to be injected by place: an epoch must end there.
+    """Return the first location after `lo` with an injection by location: an epoch must end there.
 
-    If it turns out to be inside a transaction, or at a DDL, only `operator_for` can find it.
+    A location inside a transaction or at a DDL is found by `operator_for` instead.
     """
     places = (one.place for one in _injections(operators) if isinstance(one.place, Location))
     behind = (place for place in places if compare(place, lo) is Order.AFTER)
@@ -101,7 +101,7 @@ def next_injection(operators: Iterable[Operator], lo: Location) -> Location | No
 
 
 def injection_at(operators: Iterable[Operator], here: Location) -> Operator | None:
-    """Return what is to be injected exactly here, in front of a transaction of rows."""
+    """Return the operator that injects statements exactly at `here`, before a transaction with rows."""
     for one in _injections(operators):
         if isinstance(one.place, Location) and compare(one.place, here) is Order.SAME:
             return one
@@ -113,16 +113,16 @@ def _injections(operators: Iterable[Operator]) -> list[Operator]:
 
 
 def _is_at(place: Location, at: Location, end: Location | None) -> bool:
-    """Tell whether the place is the transaction's beginning, or an event of it."""
+    """Return True if the location is the beginning of the transaction or inside it."""
     order = compare(place, at)
     return order is Order.SAME or (end is not None and order is Order.AFTER and compare(place, end) is Order.BEFORE)
 
 
-# What a person asks for
+# For the commands
 
 
 def paused_place(subtask: SubtaskStatus) -> Location:
-    """Return the place of the DDL that the subtask is paused at. Raises SourceHasNoError, NotPausedByDdl."""
+    """Return the location of the DDL at which the subtask is paused. Raises SourceHasNoError, NotPausedByDdl."""
     if subtask.error is None:
         raise SourceHasNoError(subtask.task, subtask.source)
     if subtask.error_at is None:
@@ -131,7 +131,7 @@ def paused_place(subtask: SubtaskStatus) -> Location:
 
 
 def named_place(text: str, subtask: SubtaskStatus) -> Location:
-    """Return the place that FILE:POSITION means, in the sub-directory that the task reads. Raises InvalidInput."""
+    """Parse FILE:POSITION as a location in the sub-directory that the task reads. Raises InvalidInput."""
     try:
         place = Location.parse(text)
     except InvalidLocation:
@@ -150,7 +150,7 @@ def named_place(text: str, subtask: SubtaskStatus) -> Location:
 
 
 def sql_pattern(text: str) -> SqlPattern:
-    """Return the pattern that is given, with or without DM's `~` in front. Raises InvalidInput."""
+    """Parse a pattern, with or without DM's leading `~`. Raises InvalidInput."""
     pattern = SqlPattern(text.removeprefix("~"))
     try:
         pattern.matches("")
@@ -163,15 +163,15 @@ def sql_pattern(text: str) -> SqlPattern:
 
 
 def operator_statements(kind: OperatorKind, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the statements one by one, each understood to its end; a text may hold several, with `;` in between.
+    """Split the texts at `;` into statements, and check that each can be parsed, in a session without ANSI_QUOTES.
 
-    They are read as in a session without ANSI_QUOTES. Raises InvalidInput.
+    Raises InvalidInput.
     """
     statements = tuple(one for text in texts for one in _cut(text))
     if kind is OperatorKind.SKIP and statements:
-        raise _operator_sql_refused(statements[0], "who skips a statement executes none; say `replace`")
+        raise _operator_sql_refused(statements[0], "`skip` executes no statement; use `replace`")
     if kind is not OperatorKind.SKIP and not statements:
-        raise _operator_sql_refused("", f"there is none to {kind}")
+        raise _operator_sql_refused("", f"`{kind}` needs a statement")
     for sql in statements:
         _check(sql)
     return statements

@@ -1,25 +1,25 @@
-"""What one DDL statement of the log means for a subtask: its tables behind the statement, and the target's statements.
+"""The meaning of one DDL statement of the log for a subtask: its tables after it, and the statements for the target.
 
-Pure: the statement (a value of `engine.ddl`), the tables as they are, the rules and both servers go in; a SchemaChange
-comes out, or a reason to stop. Nothing is executed here, so the same statement always means the same.
+Pure: the statement (a value of `engine.ddl`), the current tables, the rules and both servers are the input; the result
+is a SchemaChange, or an exception with the reason to stop. Nothing is executed, so the result is repeatable.
 
     tables  s.a -> t.a     ALTER TABLE s.a ADD c int        ─▶  ALTER TABLE t.a ADD c int; s.a has c
-    tables  s.a -> t.a     RENAME TABLE s.a TO s.b          ─▶  RENAME TABLE t.a TO t.b; s.a is s.b
-    tables  s.a -> t.a     DROP TABLE s.a, other.x          ─▶  DROP TABLE t.a; s.a is no table of the task any more
+    tables  s.a -> t.a     RENAME TABLE s.a TO s.b          ─▶  RENAME TABLE t.a TO t.b; s.b -> t.b
+    tables  s.a -> t.a     DROP TABLE s.a, other.x          ─▶  DROP TABLE t.a; s.a leaves the task
     no tables              CREATE TABLE s.a (…)             ─▶  CREATE TABLE t.a (…); s.a -> t.a
 
-A table that DM has applied up to a later place (`skip_until`) is known as it is there: DDL before that place is applied
-already, and only what the statement says about other tables counts.
+If DM has applied a table up to a later location (`skip_until`), its definition is the one at that location: DDL before
+it is applied already, and the statement's effect on this table is ignored.
 
-The binlog event filter says which parts of a statement the target gets. The source's tables are followed all the same,
-as its rows are read by them; a target that lacks a column then stops the task when the new plan is made, and not later.
+The binlog event filter decides which parts of a statement the target executes. The model of the source's tables follows
+all parts, because rows are decoded with it; if the target then lacks a column, making the new plan stops the task.
 
-Target tables that take the rows of several source tables are for all of those to agree on. What one of them may do
-alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows. Where they
-do agree (`shard-mode: pessimistic`, engine.shard), a statement on one of them means for the target what it would if the
-table were alone, and `agreed` says that it is for all of them to make first.
+DDL on a merged target table needs the agreement of all its shards. A shard may do alone: begin (CREATE), get a new name
+that is routed to the same target (RENAME), and end (DROP), which keeps its rows. With `shard-mode: pessimistic`
+(engine.shard), the statements for the target are those of an unmerged table, and `agreed` names the shard: they are
+executed when all shards have executed the same DDL.
 
-A statement that converts rows is followed only if the target makes the same values of them (ddl/conversions.py).
+A statement that converts rows is followed only if the target computes the same values (ddl/conversions.py).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
-    """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
+    """Return the meaning of the statement. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
     try:
         return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
     except NotKnown as error:
@@ -109,9 +109,9 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
 
 
 def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
-    """Return what several changes of one table mean, that an online DDL tool has made to a copy of it, in this order.
+    """Return the meaning of the changes, in order, that an online DDL tool has made to the ghost table of one table.
 
-    Raises as `change_of`.
+    Raises what `change_of` raises.
     """
 
     def under(text: LoggedText) -> Surroundings:
@@ -121,7 +121,7 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surro
 
 
 def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: SubtaskTables) -> SchemaChange:
-    """Return what statements mean one behind the other, each of which finds what those before it have made."""
+    """Return the meaning of several statements, executed one after the other."""
     found = SchemaChange(tables)
     for statement, around in statements:
         one = change_of(statement, found.tables, around)
@@ -133,10 +133,10 @@ def _in_turn(statements: Iterable[tuple[Statement, Surroundings]], tables: Subta
 def change_by_hand(
     original: Statement | Apply | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
 ) -> SchemaChange:
-    """Return what is to be done where a person has other statements executed (none: nothing) than the source has.
+    """Return the change for statements of a user (or none) that replace the source's statement `original`.
 
-    Rows are as the source's statement has made them. Where it cannot be followed, the tables that it is about have no
-    model any more, and the table maps of the log tell whether rows are still as they were.
+    The model of the source's tables follows `original`, because rows are decoded with it. If that is impossible, the
+    model drops the statement's tables; the table maps of the log then show whether their columns have changed.
     Raises CannotFollow, NeedsAgreement.
     """
     by_hand = around.by_hand(Executed.GIVEN)
@@ -160,7 +160,7 @@ def change_by_hand(
 
 @dataclass
 class _Change:
-    """A change while it is made up: `tables` moves on with each part of the statement."""
+    """The builder of a SchemaChange: `tables` follows each part of the statement."""
 
     tables: SubtaskTables
     around: Surroundings
@@ -170,7 +170,7 @@ class _Change:
     notes: list[str] = field(default_factory=list)
     agreed: TableName | None = None
     gone: set[Named] = field(default_factory=set)
-    """What statements in front of the next one take out of the target."""
+    """What the statements so far remove from the target."""
     zone: ZoneNeed = NO_ZONE
 
     def of(self, statement: Statement) -> SchemaChange:
@@ -226,12 +226,12 @@ class _Change:
             if statement.if_not_exists:
                 return
             if not statement.or_replace:
-                raise CannotFollow(f"{name} is there already")
+                raise CannotFollow(f"{name} already exists")
         wanted = self._wanted(statement) is not None
         if known is not None:
             self._drop(name, wanted=wanted)
         if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
-            raise CannotFollow(f"the definition of {statement.like} is not known, as it is none of the task's tables")
+            raise CannotFollow(f"the definition of {statement.like} is unknown, as it is not a table of the task")
         self._track(statement)
         target = self.around.route(name)
         self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
@@ -257,9 +257,9 @@ class _Change:
                 if isinstance(spec, ExchangePartition | PartitionToTable | TableToPartition):
                     raise CannotFollow("rows move between a partition and another table")
                 if isinstance(spec, SwapTablespace):
-                    raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
+                    raise CannotFollow("rows are imported or discarded with a tablespace, which the log does not show")
         if not self.around.allows(new):
-            raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
+            raise CannotFollow(f"{name} is renamed to {new}, which is not a table of the task")
         if shared and new != name:
             self._check_stays(name, new)
             wanted = without_rename(wanted)
@@ -267,7 +267,7 @@ class _Change:
         self._retype(name, new)
         if name == new and renames_columns(statement):
             check_shows(name, *self._definitions(name, before))
-        if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
+        if isinstance(wanted, AlterTable):  # without the parts that had no effect because of IF EXISTS
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if shared and wanted is not None:
@@ -284,10 +284,10 @@ class _Change:
             return
         target = self.around.route(name)
         if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
-            self.notes.append(f"{name} is emptied at its source; its rows in {target} stay")
+            self.notes.append(f"{name} was truncated at its source; its rows in {target} are kept")
         elif target in self.around.once_merged:
             raise CannotFollow(
-                f"{target} may have rows of other tables that are no more, which it would remove as well"
+                f"{target} may have rows of other tables that were dropped, which it would remove as well"
             )
         else:
             self._emit(statement, self.tables.tracker)
@@ -299,31 +299,31 @@ class _Change:
         if self._is_applied(name):
             return
         if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
-            self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
+            self.notes.append(f"{name} was dropped at its source; its rows in {schema.target} are kept")
         elif wanted:
             self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
         self.tables = self.tables.without(name)
         self.ended.append(name)
 
     def _rename(self, pairs: Iterable[tuple[TableName, TableName]], *, if_exists: bool = False) -> None:
-        # MariaDB logs that a temporary table gets another name, as if it were any table.
+        # MariaDB logs the renaming of a temporary table like that of an ordinary table.
         may_be_missing = if_exists or self.tables.tracker.server.mariadb
         kept = []
         for old, new in pairs:
             if self._is_applied(old):
-                raise CannotFollow(f"{old} is renamed, and DM has applied it up to a later place")
+                raise CannotFollow(f"{old} is renamed, but DM has applied it up to a later location")
             if self.tables.schema(old) is None:
                 if self.tables.tracker.is_view(old):
                     self._track(RenameTables(((old, new),)))
                 elif may_be_missing and self.around.allows(old):
-                    self.notes.append(f"{old} is no table of the task, so it stays {old}")
+                    self.notes.append(f"{old} is not a table of the task, so its renaming is ignored")
                 elif self.around.allows(new) and not self.tables.tracker.is_view(new):
                     raise CannotFollow(
-                        f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
+                        f"{new} becomes a table of the task, but {old} was not one: its rows are missing in the target"
                     )
                 continue
             if not self.around.allows(new):
-                raise CannotFollow(f"{old} is renamed to {new}, which is none of the task's tables")
+                raise CannotFollow(f"{old} is renamed to {new}, which is not a table of the task")
             kept.append((old, new))
             self._rename_one(old, new)
         self._emit_renames(kept)
@@ -332,7 +332,7 @@ class _Change:
         schema = self.tables.schema(old)
         assert schema is not None
         if self.tables.schema(new) is not None:
-            raise CannotFollow(f"{new} is there already")
+            raise CannotFollow(f"{new} already exists")
         if self._is_shared(schema.target, old):
             self._check_stays(old, new)
         self._track(RenameTables(((old, new),)))
@@ -344,45 +344,45 @@ class _Change:
         if wanted is not None:
             self._emit(wanted, self.tables.tracker)
 
-    # What they are made of
+    # Helpers
 
     def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
         schema = self.tables.schema(name)
         if schema is None and not if_exists:
-            raise CannotFollow(f"the definition of {name} at this place is not known")
+            raise CannotFollow(f"the definition of {name} at this location is unknown")
         return None if schema is None else schema.target
 
     def _is_for_all(self, name: TableName) -> bool:
-        """Tell whether all shards of a merged table have to make the statement. Raises NeedsAgreement where they do not
-        agree on anything."""
+        """Return True if all shards of a merged table must execute the statement. Raises NeedsAgreement if the task has
+        no shard mode."""
         schema = self.tables.schema(name)
         if schema is None or not self._is_shared(schema.target, name):
             return False
         if not self.around.agreeing:
-            raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
+            raise NeedsAgreement(f"{schema.target} also receives rows of other tables")
         return True
 
     def _check_stays(self, name: TableName, new: TableName) -> None:
-        """Check that a shard goes to the same target by its new name. Raises NeedsAgreement."""
+        """Check that a shard's new name is routed to the same target. Raises NeedsAgreement."""
         target, now = self.around.route(name), self.around.route(new)
         if now != target:
-            raise NeedsAgreement(f"by its new name {new} {name} goes to {now}, and other shards go to {target}")
+            raise NeedsAgreement(f"{name} is renamed to {new}, which is routed to {now}, unlike the shards of {target}")
 
     def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
         return before.definition(name), self.tables.tracker.definition(name)
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
-        """Tell whether another source table goes to that target as well."""
+        """Return True if another source table is routed to the same target."""
         mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
 
     def _is_applied(self, name: TableName) -> bool:
-        """Return True if DM has applied the table up to a place behind the statement."""
+        """Return True if DM has applied the table up to a location after the statement."""
         schema = self.tables.schema(name)
         return schema is not None and schema.skip_until >= self.around.position
 
     def _forget_schema(self, statement: DropDatabase) -> None:
-        """Forget the tables of a schema, except those that DM has applied up to a place behind the statement."""
+        """Drop the tables of a schema, except those that DM has applied up to a location after the statement."""
         before = self.tables.tracker
         applied = [name for name in before.names() if name.schema == statement.name and self._is_applied(name)]
         self._track(statement)
@@ -393,7 +393,7 @@ class _Change:
         self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.around.session))
 
     def _retype(self, old: TableName, new: TableName) -> None:
-        """Take the definition from the tracker, under the new name if there is one."""
+        """Replace a table by its definition in the tracker, under its new name if it is renamed."""
         schema = self.tables.schema(old)
         assert schema is not None
         became = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
@@ -402,7 +402,7 @@ class _Change:
             self.renamed.append((old, new))
 
     def _wanted(self, statement: Statement) -> Statement | None:
-        """Return what of a statement the filter leaves for the target; None: nothing. Raises RefusedByFilter."""
+        """Return the part of a statement that the event filter keeps; None: no part. Raises RefusedByFilter."""
         left, notes = left_by_filter(statement, self.tables.tracker, self.around)
         self.notes += notes
         return left
@@ -422,7 +422,7 @@ class _Change:
         self.statements.append(TargetDdl(made.sql(), ()))
 
     def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
-        """Add what the target is to execute for it. `before`: the tables in front of it."""
+        """Add the target's statements for a statement. `before`: the tables before it."""
         if self.around.executed is Executed.NOTHING:
             return
         around, mode = self.around, self.around.session.sql_mode
@@ -442,7 +442,7 @@ class _Change:
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
         )
-        emitted = for_target(self._as_told(statement, before), way)
+        emitted = for_target(self._with_implicit_changes(statement, before), way)
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour
@@ -451,8 +451,8 @@ class _Change:
             new = newly_made(one, self.gone)
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
-    def _as_told(self, statement: Statement, before: Tracker) -> Statement:
-        """Return the statement with what only the source's flavour does unasked."""
+    def _with_implicit_changes(self, statement: Statement, before: Tracker) -> Statement:
+        """Return the statement with changes that the source's server makes implicitly, and the target's does not."""
         if not (isinstance(statement, AlterTable) and statement.table in before.names()):
             return statement
         old, new = before.definition(statement.table), self._definition(statement.table)
@@ -462,13 +462,13 @@ class _Change:
         statement = replace(statement, specs=specs)
         match before.server.flavour, self.around.target.flavour:
             case Flavour.MYSQL, Flavour.MARIADB if not self.around.rules.router.extracted(statement.table):
-                return with_shrunk_keys(statement, old, new)  # else keys with columns of routing would lose those
+                return with_shrunk_keys(statement, old, new)  # not with extracted columns, which keys would lose
             case Flavour.MARIADB, Flavour.MYSQL:
                 return with_cut_keys(statement, old, new)
         return statement
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
-        """Return a column as the source has it behind the statement; the table by its name in front of it."""
+        """Return a column's definition after the statement. `table`: the name before the statement."""
         definition = self._definition(table)
         if definition is None:
             return None

@@ -1,8 +1,8 @@
-"""The session in which the target executes a statement of the log: that of the source, as far as it decides something.
+"""The session variables with which the target executes a statement of the log, taken from the source's session.
 
-The log names the time zone of a session that used it. `SYSTEM` is the zone of the source's machine, and the name that
-the server gives it (`system_time_zone`) is an abbreviation, which says neither a zone nor an offset for certain. So the
-source is asked what its clock shows at the moments that the statement depends on (`ddl/zones.py`).
+The log contains the session's time zone if the statement used it. `SYSTEM` is the zone of the source's machine, and
+`system_time_zone` is only an abbreviation, which does not identify a zone or an offset. So the offset is computed by
+the source, for the moments on which the statement depends (`ddl/zones.py`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MOMENTS: Final = (
 _OFFSET: Final = "TIMESTAMPDIFF(SECOND, '1970-01-01', FROM_UNIXTIME({n})) - {n}"
 _OFFSET_AT: Final = "TIMESTAMPDIFF(SECOND, '1970-01-01', %s) - FLOOR(UNIX_TIMESTAMP(%s))"
 _LEAST, _MOST = -13 * 3600 - 59 * 60, 14 * 3600
-"""The offsets that every server takes."""
+"""The offsets in seconds that every server accepts."""
 
 
 def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tuple[Flavour, Flavour]) -> list[Setting]:
-    """Return the variables of the source's session that decide what the statement makes of rows.
+    """Return the variables of the source's session that influence the statement's effect on rows.
 
     `flavours`: of the source and of the target. Raises ValuesDiffer, CannotFollow, and what connecting raises.
     """
@@ -40,7 +40,7 @@ def session_of(ddl: DdlStatement, need: ZoneNeed, source: Endpoint, flavours: tu
     found = [
         Setting("sql_mode", mode_text(ddl.sql_mode, *flavours)),
         Setting("timestamp", ddl.timestamp + (session.microseconds or 0) / 1_000_000),
-        Setting("explicit_defaults_for_timestamp", 1),  # the statement explicitly has all that this decides
+        Setting("explicit_defaults_for_timestamp", 1),  # the statement has all defaults explicitly
     ]
     if session.time_zone is not None and need:
         zone = session.time_zone.decode("ascii", "replace")
@@ -61,15 +61,15 @@ def _offset_of_machine(need: ZoneNeed, second: int, source: Endpoint) -> str:
             return _written(ever.pop())
         if need.rules:
             raise ValuesDiffer(
-                f"{'; '.join(need.rules)}: its session has the time zone SYSTEM, of the source's machine, which has "
-                "several offsets, and the target does not know by which of them each row is converted"
+                f"{'; '.join(need.rules)}: its session has the time zone SYSTEM of the source's machine, which has "
+                "several offsets, and the target cannot know by which of them each row is converted"
             )
         needed = {offset for at in need.local_times for offset in _offsets(connection, f"SELECT {_OFFSET_AT}", at, at)}
         if need.moment:
             needed |= _offsets(connection, f"SELECT {_OFFSET.format(n=int(second))}")
     if len(needed) != 1:
         raise CannotFollow(
-            f"it depends on several offsets of the time zone SYSTEM, of the source's machine ({sorted(needed)} seconds)"
+            f"it depends on several offsets of the time zone SYSTEM of the source's machine ({sorted(needed)} seconds)"
         )
     return _written(needed.pop())
 
@@ -79,12 +79,12 @@ def _offsets(connection: Connection, sql: str, *arguments: str) -> set[int]:
 
 
 def _written(offset: int) -> str:
-    """Return an offset of so many seconds as servers take it. Raises CannotFollow.
+    """Format an offset in seconds for the variable time_zone. Raises CannotFollow.
 
     >>> _written(-34200), _written(0)
     ('-09:30', '+00:00')
     """
     if offset % 60 or not _LEAST <= offset <= _MOST:
-        raise CannotFollow(f"no server takes a time zone whose offset is {offset} seconds")
+        raise CannotFollow(f"no server accepts a time zone with an offset of {offset} seconds")
     hours, minutes = divmod(abs(offset) // 60, 60)
     return f"{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"

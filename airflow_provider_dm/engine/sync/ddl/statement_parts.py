@@ -1,4 +1,4 @@
-"""What a DDL statement changes, seen from the sync, what of it cannot be followed, and what a filter leaves."""
+"""Analysis of a DDL statement for the sync: its parts, the parts that cannot be followed, and the event filter."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
 
 
 def shown(name: TableName) -> str:
-    """Return how a table, or a schema, is called in messages."""
+    """Return the name of a table, or of a schema, for messages."""
     return str(name) if name.table else name.schema
 
 
 def new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
-    """Return how the table is called behind the statement."""
+    """Return the table's name after the statement."""
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
 
 
 def without_rename(statement: Statement | None) -> AlterTable | None:
-    """Return an ALTER TABLE without the new name of its table; None: nothing else is in it."""
+    """Return an ALTER TABLE without its RENAME part; None if it has no other part."""
     assert isinstance(statement, AlterTable)
     specs = tuple(spec for spec in statement.specs if not isinstance(spec, RenameTo))
     return replace(statement, specs=specs) if specs else None
@@ -72,7 +72,7 @@ def without_widths(statement: Statement) -> Statement:
 
 
 def renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
-    """Tell whether columns get other names."""
+    """Return True if the statement renames columns."""
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     return any(
         (isinstance(spec, RenameColumn) and spec.name != spec.to)
@@ -82,7 +82,7 @@ def renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
 
 
 def single_changes(statement: Statement) -> tuple[Statement, ...]:
-    """Return the statement as several, each of which changes one thing; none where no order of them does the same."""
+    """Split the statement into statements with one change each; () if no order of them has the same effect."""
     if isinstance(statement, AlterTable) and len(statement.specs) > 1:
         try:
             return tuple(replace(statement, specs=(spec,)) for spec in one_by_one(statement.specs))
@@ -92,7 +92,7 @@ def single_changes(statement: Statement) -> tuple[Statement, ...]:
 
 
 def renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
-    """Return the tables that get other names."""
+    """Return the tables that the statement renames, as (old, new)."""
     if isinstance(statement, RenameTables):
         return tuple(statement.pairs)
     if isinstance(statement, AlterTable) and new_name(statement) != statement.table:
@@ -103,39 +103,41 @@ def renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
 def check_same_everywhere(
     statement: Statement, before: TableDefinition, after: TableDefinition, sql_mode: int, flavour: Flavour
 ) -> None:
-    """Refuse what gives the rows that are there other values in each shard, as the target makes it once for all.
+    """Raise CannotFollow if the statement gives existing rows different values in each shard.
 
-    That is: a column that is filled with the moment of the statement, or with numbers. A new column is filled with its
-    default, and NULL in a TIMESTAMP that becomes NOT NULL with the moment, whatever the column's default is; only a
-    MySQL in a strict mode refuses such rows instead. `flavour`: the source's. Raises CannotFollow.
+    The target executes the statement once, for the rows of all shards. Affected are columns that are filled with the
+    current time or with AUTO_INCREMENT numbers: a new column is filled with its default; NULL in a TIMESTAMP that
+    becomes NOT NULL is replaced by the current time, whatever the default, except by MySQL in a strict mode, which
+    rejects such rows. `flavour`: of the source.
     """
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     strict = flavour is Flavour.MYSQL and any(name.startswith("STRICT_") for name in mode_names(sql_mode))
     for was, column in columns_of(before, after, specs):
         if column.auto_increment and (was is None or not was.auto_increment):
-            raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
+            raise CannotFollow(f"each shard assigns its own AUTO_INCREMENT numbers in {column.name}")
         if was is None:
             filled = column.default is not None and is_moment(column.default, sql_mode)
         else:
             nulls_end = was.nullable is not False and column.nullable is False
             filled = nulls_end and column.type.name.lower() == "timestamp" and not strict
         if filled:
-            raise CannotFollow(f"each shard fills {column.name} with another moment")
+            raise CannotFollow(f"each shard fills {column.name} with its own current time")
 
 
 def check_shows(name: TableName, before: TableDefinition, after: TableDefinition) -> None:
-    """Refuse columns that swap names as well as positions: the definition does not show whether that was executed.
+    """Raise CannotFollow if columns swap names and positions, so that the definition is the same before and after.
 
-    A run that dies behind it would do it again, which undoes it (see the journal). Raises CannotFollow.
+    After a crash, the next run could not see that the statement was executed, and would execute it again, which undoes
+    it (downstream/ddl_journal.py).
     """
     if before.columns == after.columns:
-        raise CannotFollow(f"columns of {name} change places and names at once, after which it looks as before")
+        raise CannotFollow(f"columns of {name} swap names and positions, so the definition does not show the change")
 
 
 def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> ZoneNeed:
-    """Return what the rows of a table that is altered depend on of the session's time zone.
+    """Return how the values of the altered table's rows depend on the session's time zone.
 
-    `wanted`: what is for the target. Raises ValuesDiffer where that may convert the rows to other values.
+    `wanted`: the statement for the target. Raises ValuesDiffer if the target may compute other values than the source.
     """
     assert isinstance(wanted, AlterTable | CreateIndex | DropIndex)
     specs = wanted.specs if isinstance(wanted, AlterTable) else ()
@@ -144,14 +146,14 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     found = (computed(pair, strict=session.strict) for pair in columns_of(old, new, specs) if around.unlike)
     differing = [why for why in found if why is not None]
     if differing:
-        raise ValuesDiffer(f"{'; '.join(differing)}, of which {around.unlike} may make different values of the rows")
+        raise ValuesDiffer(f"{'; '.join(differing)}, for which {around.unlike} may compute different values")
     return need_of_alter(old, new, specs, session.sql_mode)
 
 
 def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Statement | None, list[str]]:
-    """Return what of a statement is for the target (None: nothing), and notes of what is left out.
+    """Return the part of a statement that the event filter keeps (None: no part), and notes about skipped parts.
 
-    `before`: the tables in front of it. Raises RefusedByFilter.
+    `before`: the tables before the statement. Raises RefusedByFilter.
     """
     rules = around.rules.events
     if not rules.rules:
@@ -165,12 +167,12 @@ def left_by_filter(statement: Statement, before: Tracker, around: Surroundings) 
             case Verdict.ERROR:
                 raise RefusedByFilter(f"{part.shown()} of {names}")
             case Verdict.IGNORE:
-                notes.append(f"a filter rule leaves out: {part.shown()} of {names}")
+                notes.append(f"a filter rule skips: {part.shown()} of {names}")
     return together(kept), notes
 
 
 def _columns(statement: Statement, before: Tracker, around: Surroundings) -> tuple[Columns, Columns]:
-    """Return the columns in front of an ALTER TABLE that changes some, and behind it; else they do not matter."""
+    """Return the columns before and after an ALTER TABLE that changes columns; for other statements {}, {}."""
     if not (isinstance(statement, AlterTable) and any(isinstance(one, ChangeColumn) for one in statement.specs)):
         return {}, {}
     behind = before.after(statement, around.session)

@@ -1,4 +1,4 @@
-"""The tables of a subtask at one place of its log, and what one statement makes of them (`schema_change`)."""
+"""The tables of a subtask at one location of its log, and the change that one statement makes (`schema_change`)."""
 
 from __future__ import annotations
 
@@ -19,73 +19,72 @@ from airflow_provider_dm.engine.sync.ddl.verdict import AFTER_DDL, NOT_UNDERSTOO
 
 
 class CannotFollow(Exception):
-    """A statement that the target's tables cannot follow by themselves; the argument says why."""
+    """A statement that cannot be followed without a user's decision; the argument is the reason."""
 
     way_out: ClassVar[str] = AFTER_DDL
 
 
 class RefusedByFilter(CannotFollow):
-    """A statement of which a rule of the binlog event filter says that it is an error."""
+    """A statement that matches a rule of the binlog event filter with the action Error."""
 
 
 class ValuesDiffer(CannotFollow):
-    """A statement of which the target would make other values of the rows than the source has."""
+    """A statement for which the target would compute other values of the rows than the source has."""
 
     way_out = OF_VALUES
 
 
 class NotUnderstood(CannotFollow):
-    """A statement behind which the definition of its table is not certain."""
+    """A statement after which the definition of its table is not certain."""
 
     way_out = NOT_UNDERSTOOD
 
 
 class DefinitionDiffers(CannotFollow):
-    """A statement about something that the definition of its table, as far as it is known, does not have."""
+    """A statement about something that the known definition of its table does not have."""
 
     way_out = OF_DEFINITION
 
 
 class NeedsAgreement(CannotFollow):
-    """A statement that is for all source tables of a merged table to agree on."""
+    """A statement that needs the agreement of all shards of a merged table."""
 
 
 @dataclass(frozen=True)
 class SubtaskTables:
-    """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
+    """The tables of a subtask at one location of its log: their targets and definitions.
 
-    `schemas` in the order of their names. The tracker may not know all of them: it has no equal model of some
-    definitions.
+    `schemas`: in the order of their names. `tracker`: lacks the tables whose definitions it cannot model.
     """
 
     schemas: tuple[TableSchema, ...]
     tracker: Tracker
     cascades_are_logged: bool = False
-    """The source's log has the rows that its foreign keys change."""
+    """True if the source logs the rows that its foreign keys change."""
 
     def schema(self, name: TableName) -> TableSchema | None:
-        """Return the table of this name; None if it is none of the subtask's."""
+        """Return the table with this name; None if the subtask does not have it."""
         return next((one for one in self.schemas if one.table.name == name), None)
 
     def put(self, schema: TableSchema, *, instead_of: TableName | None = None) -> SubtaskTables:
-        """Return the same with this table, new or in place of the one of its name, or of `instead_of`."""
+        """Return a copy with this table, which replaces the table of the same name or of the name `instead_of`."""
         gone = {schema.table.name, instead_of}
         kept = [one for one in self.schemas if one.table.name not in gone]
         return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
 
     def without(self, name: TableName) -> SubtaskTables:
-        """Return the same without a table."""
+        """Return a copy without a table."""
         kept = tuple(one for one in self.schemas if one.table.name != name)
         return replace(self, schemas=kept, tracker=self.tracker.without([name]))
 
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """The meaning of one statement. `renamed`: of the subtask's tables, (old, new) in the order of the statement.
+    """The meaning of one statement. `renamed`: tables of the subtask, (old, new) in the order of the statement.
 
-    `ended`: tables that are no part of the task any more. `notes`: what a person may want to know. `agreed`: the table
-    that has changed and whose target takes the rows of others as well; None: the target may follow at once. `zone`:
-    what the statements of the target need to know of the session's time zone.
+    `ended`: tables that leave the task. `notes`: messages for the log. `agreed`: the shard that has changed, if the
+    statements need the agreement of all shards; None: the target may execute them at once. `zone`: how the target's
+    statements depend on the session's time zone.
     """
 
     tables: SubtaskTables
@@ -97,7 +96,7 @@ class SchemaChange:
     zone: ZoneNeed = NO_ZONE
 
     def altered(self, before: SubtaskTables) -> list[TableSchema]:
-        """Return the tables that are not as they were `before`, and new ones."""
+        """Return the tables that differ from `before`, and new tables."""
         known = {one.table.name: one for one in before.schemas}
         return [one for one in self.tables.schemas if known.get(one.table.name) != one]
 
@@ -106,21 +105,23 @@ class Executed(Enum):
     """What the target executes for a statement."""
 
     ITSELF = auto()
+    """The statement's own effect."""
     GIVEN = auto()
-    """A statement that a person has given."""
+    """A statement that a user has given."""
     NOTHING = auto()
-    """The source's tables follow it, and that is all."""
+    """Nothing: only the model of the source's tables follows the statement."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
+    """The facts, besides the tables, on which the meaning of a statement depends.
 
-    `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
-    the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
-    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest. `overwrites`: the target may
-    have rows of others. `unlike`: the names of source and target if
-    they may convert rows in different ways (ddl/conversions.py); "" if they compute the same, or a person has decided.
+    `position`: the end of the statement, as `Location.sort_key`. `fed_elsewhere`: target tables with rows of other
+    sources of the task. `once_merged`: target tables that have received rows of several tables, some of which may have
+    ended. `sql`: the statement's text. `agreeing`: the shards of a merged table agree on its DDL. `strict_collations`:
+    no collation is replaced by a similar one. `overwrites`: the target may have rows of other origin. `unlike`: the
+    names of source and target if they may convert rows differently (ddl/conversions.py); "" if they compute the same
+    values, or a user has decided.
     """
 
     rules: SubtaskRules
@@ -137,7 +138,7 @@ class Surroundings:
     executed: Executed = Executed.ITSELF
 
     def by_hand(self, executed: Executed) -> Surroundings:
-        """Return the same for what a person has decided: nothing is filtered, and the target converts rows itself."""
+        """Return the facts for a user's decision: no event filter, and the target converts rows in its own way."""
         return replace(self, rules=replace(self.rules, events=NO_FILTER), unlike="", executed=executed)
 
     def allows(self, table: TableName) -> bool:

@@ -1,12 +1,12 @@
-"""Whether a DDL statement in the log concerns the task: by what it does (`engine.ddl`), and to which tables.
+"""Decides whether a DDL statement in the log concerns the task, by its kind (`engine.ddl`) and its tables.
 
-What concerns it is followed (schema_change.py), or stops the task at its location where it cannot be. Passed over are
-statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
-change nothing where they ran: CREATE TABLE IF NOT EXISTS of a table that is there, DROP TABLE IF EXISTS of one that is
-not. What is there is what the task has, as it follows what creates and drops its tables.
+A statement that concerns the task is followed (schema_change.py), or stops the task. Skipped are statements of a kind
+that changes no migrated row or table, statements whose tables the rules exclude, and statements that changed nothing at
+the source: CREATE TABLE IF NOT EXISTS of an existing table, DROP TABLE IF EXISTS of a missing one. The task's tables
+show which tables exist, as it follows all statements that create and drop them.
 
-What cannot be read with certainty is passed over only where it ran with an excluded default schema and cannot name
-another; else it stops, as an unknown head does, an undecodable text, or a name with a character that is not known.
+A statement that cannot be parsed with certainty (an unknown first word, an undecodable text, a name with an unknown
+character) stops the task, unless its default schema is excluded and it cannot name another one.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ AFTER_DDL: Final = (
 )
 
 OF_VALUES: Final = (
-    'Let the target convert the rows in its own way, by `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
-    "If rows may have come out differently there, write the source's values into its log, behind the statement: at the "
-    "source ALTER TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE "
-    "… DROP COLUMN the changed one, CHANGE the new one to its name."
+    'Let the target convert the rows in its own way: run `dmctl binlog replace TASK -s SOURCE "…"` with the statement. '
+    "If its values may then differ, write the source's values into the log after the statement: at the source, ALTER "
+    "TABLE … ADD COLUMN a new column of that type, UPDATE … SET it to the changed column, and ALTER TABLE … DROP "
+    "COLUMN the changed one, CHANGE the new one to its name."
 )
-"""The remedy for a statement by which the target would compute other values of the rows than the source."""
+"""The remedy for a statement for which the target would compute other values than the source."""
 
 NOT_UNDERSTOOD: Final = (
-    f"{AFTER_DDL} Rows behind the statement are read by the table's definition: if it changes that, give the one that "
-    "holds behind it, by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
+    f"{AFTER_DDL} Rows after the statement are decoded with the table's definition: if the statement changes it, set "
+    "the definition after it with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, before you skip it."
 )
 """The remedy for a statement whose effect on the table's definition is not certain."""
 
 OF_DEFINITION: Final = (
-    "Give the table's definition in front of this statement by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
+    "Set the table's definition before this statement with `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, "
     "and run the task again. Or make the change in the target yourself and run `dmctl binlog skip TASK -s SOURCE`."
 )
 """The remedy where the table's definition is not the known one, as after a statement that is not understood."""
@@ -98,21 +98,21 @@ class DdlRefusedByFilter(DmError):
 
 
 class InjectionRefused(DmError):
-    """Statements to be executed before rows that the task's tables cannot take."""
+    """Injected statements that cannot be applied to the task's tables."""
 
     where: str
     why: str
 
     code = "DM-6036"
     what = "the statements to be injected at {where} cannot be executed: {why}."
-    hint = "Remove them by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
+    hint = "Remove them by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or replace them."
 
 
 @dataclass(frozen=True)
 class Concerns:
-    """The verdict that the statement changes something of the task, or might.
+    """The verdict that the statement changes, or may change, something of the task.
 
-    `statement`: None where it is not understood to its end, which stops the task.
+    `statement`: None if it cannot be parsed completely, which stops the task.
     """
 
     why: str
@@ -124,13 +124,13 @@ Verdict = PassOver | Concerns
 
 @dataclass(frozen=True)
 class _Ours:
-    """The task's side: its rules, and the tables that the source has of it at this place of the log."""
+    """The task's rules, and its tables that exist at this location of the log."""
 
     rules: BlockAllowRules
     tables: frozenset[TableName]
 
     def concerns(self, table: TableName) -> bool:
-        """Tell whether the table belongs to the task, or might: its name is not known to the last character."""
+        """Return True if the table belongs to the task, or may do so because its name has unknown characters."""
         schema, name = table
         if UNSURE in schema:
             return True
@@ -140,7 +140,7 @@ class _Ours:
         return table in self.tables
 
     def certainly_lacks(self, table: TableName) -> bool:
-        """Tell whether it is none of the task's tables, however the server folds the case of names."""
+        """Return True if it is not a table of the task, whether or not the server's names are case-sensitive."""
         return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
 
 
@@ -151,9 +151,9 @@ def _folded(table: TableName) -> TableName:
 def judge_ddl(
     statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
 ) -> Verdict:
-    """Return what a statement of the log is to the task. `statement`: as parsed, or the error with what is certain.
+    """Return the verdict about a statement of the log. `statement`: as parsed, or the parser's error.
 
-    `tables`: those of the task that the source has there.
+    `tables`: the task's tables that exist at this location.
     """
     ours = _Ours(rules, frozenset(tables))
     if isinstance(statement, NotRead):
@@ -166,8 +166,8 @@ def judge_ddl(
 
 
 def is_left_out(statement: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
-    """Return True if a statement that cannot be parsed is ignored because of its text: by rules for all tables, or for
-    its tables, as far as these are known."""
+    """Return True if a filter rule ignores a statement that cannot be parsed, because of its text: a rule for all
+    tables, or for the statement's tables as far as these are known."""
     known = FilterVerdict.DO
     if isinstance(statement, NotRead):
         known = rules.of_ddl(statement.about.tables, (), ddl.sql)
@@ -184,9 +184,9 @@ def stop_error(ddl: DdlStatement, why: str, way_out: str = AFTER_DDL) -> DdlNotS
 
 
 def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool:
-    """Tell whether all that the statement can be about lies in its default schema, and the rules exclude that.
+    """Return True if the statement can only concern its default schema, and the rules exclude that.
 
-    In no charset a dot is a part of another character, so without one no table of another schema is named.
+    A text without a dot names no table of another schema: in no charset is the byte of a dot part of another character.
     """
     if not ddl.schema or rules.allows_schema(ddl.schema):
         return False
@@ -211,7 +211,7 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
         case CreateDatabase(name) | AlterDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
-            return Concerns(f"it says the defaults of the schema {name}", statement)
+            return Concerns(f"it sets the defaults of the schema {name}", statement)
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
@@ -228,10 +228,10 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
 
 
 def _renamed(pairs: Iterable[tuple[TableName, TableName]], ours: _Ours) -> list[TableName]:
-    """Return the tables of those renames IF EXISTS that may have happened."""
+    """Return the tables of the pairs in RENAME … IF EXISTS that may have been executed."""
     tables: list[TableName] = []
     for old, new in pairs:
-        before = map(_folded, tables)  # as a name that an earlier pair gives is there
+        before = map(_folded, tables)  # a name that an earlier pair has created exists
         if not (ours.rules.allows(old) and ours.certainly_lacks(old) and _folded(old) not in before):
             tables += (old, new)
     return tables
@@ -241,7 +241,7 @@ def _of_tables(
     tables: Sequence[TableName], ours: _Ours, statement: Statement | None = None, *, if_not_exists: bool = False
 ) -> Verdict:
     if not tables:
-        return PassOver("none of its tables is one of the task's")
+        return PassOver("none of its tables belongs to the task")
     if if_not_exists and all(map(ours.has, tables)):
         return PassOver(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]

@@ -1,4 +1,4 @@
-"""Where a log is to be read on."""
+"""The cursor of a log reader."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 @dataclass(frozen=True)
 class Cursor:
-    """A place of a log, with all that has to be known to read on from there."""
+    """A location of a log, with the state that is needed to continue reading there."""
 
     place: Location
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `place`."""
     open_places: tuple[OpenPlace, ...] = ()
-    """Places ahead that are known in the log of their own server only."""
+    """Later locations that are valid in the log of their own server only."""
 
     def __str__(self) -> str:
         return str(self.place)

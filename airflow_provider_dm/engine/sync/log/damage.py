@@ -1,7 +1,7 @@
-"""Whether a piece of a log file is what its server wrote: every event whole and with the right checksum.
+"""Verification of log files: every event is complete and has the right checksum.
 
-Planning walks over headers and decoding verifies what it decodes, so ordinary reading needs none of this. It is asked
-when something is in doubt: may an error be due to a flipped bit, is a damaged file whole again.
+Planning reads headers, and decoding verifies the events that it decodes, so normal reading does not need this. It is
+used after an error, to find out whether the file is damaged or whole again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Locati
 
 
 def check_events(file: LogFile, at: Location) -> None:
-    """Check the events of a file that reading from `at` on comes to, up to the end of what is published.
+    """Check the events of a file from `at` (or, in a later file, from its beginning) up to its published size.
 
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
     """
@@ -41,7 +41,7 @@ def check_events(file: LogFile, at: Location) -> None:
 
 
 def check_prepared(files: Sequence[LogFile], prepared: Sequence[Prepared]) -> None:
-    """Check the bytes of prepared transactions, as far as these files have them.
+    """Check the events of prepared XA transactions, as far as these files contain them.
 
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
     """

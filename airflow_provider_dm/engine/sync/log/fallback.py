@@ -1,8 +1,8 @@
-"""From the relay log to the upstream and back: what an error shows about the log that was read, and its report.
+"""Fallback from the relay log to the upstream: classifies errors of reading, and reports that neither log serves.
 
-A sync reads its source's relay log. Where that cannot serve, the task pulls for itself, from the same server and the
-same file, until the relay log can serve again. Both hold the bytes of the upstream's own files under the same names, so
-a location means the same in either. Neither is ever read past something that is wrong with it.
+A sync reads its source's relay log. If that cannot serve, the task pulls the binlog itself, from the same server and
+the same file, until the relay log can serve again. Both have the bytes of the upstream's files under the same names, so
+a location means the same in both. No log is read past a defect.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 class Fault(Enum):
     """The meaning of an error for the log that was read."""
 
-    LOG = "the log is damaged, or lacks something"
-    SUSPECT = "the log may be damaged: a flipped bit in a header looks like this, as headers are walked unverified"
-    OTHER = "the log is right, and something else is wrong"
+    LOG = "the log is damaged or incomplete"
+    SUSPECT = "the log may be damaged: headers are read without checksums, so a flipped bit can cause this error"
+    OTHER = "the log is not the cause"
 
 
 class RelaySilent(DmError):
@@ -54,9 +54,9 @@ class RelaySilent(DmError):
 
 
 class NeitherServes(DmError):
-    """The relay log and the upstream both failed; `local` and `upstream` are what happened there.
+    """The relay log and the upstream both failed. `local`, `upstream`: their errors.
 
-    It asks for what the upstream's error asks for, with ways out of its own. See `neither_serves`.
+    `way_out`, `asks`: the remedy and the reaction, from `neither_serves`.
     """
 
     source: str
@@ -78,7 +78,7 @@ class NeitherServes(DmError):
 
 
 class OtherUpstream(DmError):
-    """The server that answers is not known to be the one whose log is being read."""
+    """The server that answers is not the one whose log is being read."""
 
     held: str
     found: str
@@ -90,7 +90,7 @@ class OtherUpstream(DmError):
 
 
 class PrivateRelayEnded(DmError):
-    """The process that pulls for this task alone has ended."""
+    """The process that pulls the private log of this task has ended."""
 
     reported: ReportedError
 
@@ -118,16 +118,16 @@ _SUSPECT: Final = (UnknownEvent, EventTooLarge)
 
 
 def unreadable(path: str, error: OSError) -> DmError:
-    """Return the error for a file of the log that was there a moment ago."""
+    """Return the error for a listed file of the log that cannot be read."""
     if isinstance(error, FileNotFoundError):
         return RelayFileGone(Path(path).name, str(Path(path).parent))
     return RelayDirectoryUnusable(path, error.strerror or str(error))
 
 
 def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *, by_gtid: bool) -> NeitherServes:
-    """Return the error for a place that neither can serve. `by_gtid`: a relay follows the source's failover.
+    """Return the error for a location that neither log can serve. `by_gtid`: a relay follows the source's failover.
 
-    What each of them advises counts on the other one, so of their ways out only those are named that are still open.
+    The remedies of each error assume that the other log serves, so only those are named that are still possible.
     """
     reaction = upstream.reacts()
     if is_another_server(upstream):
@@ -135,25 +135,25 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
         if by_gtid:
             reaction = Reaction.RETRY  # a relay can follow a failover, and serve then
             workaround = (
-                "Start the relay, if it does not run: with enable-gtid: true it goes on with this server, if that has "
-                f"every transaction of the former one. Else {MIGRATE_AGAIN}."
+                "Start the relay, if it does not run: with enable-gtid: true it continues with this server, if that "
+                f"has every transaction of the former one. Else {MIGRATE_AGAIN}."
             )
     elif _code_of(upstream) in _GONE_UPSTREAM:
         workaround = (
-            "The upstream has it no more, so only the relay log can serve: put back what that lacks if there is a copy "
-            f"of it, or {MIGRATE_AGAIN}."
+            "The upstream has purged it, so only the relay log can serve: restore the missing files of the relay log "
+            f"if there is a copy, or {MIGRATE_AGAIN}."
         )
         if isinstance(local, RelayDirectoryUnusable):
-            workaround = f"The upstream has it no more, so only the relay log can serve. {local.workaround()}"
+            workaround = f"The upstream has purged it, so only the relay log can serve. {local.workaround()}"
     elif isinstance(upstream, (*_LOG, *_SUSPECT)) and not isinstance(upstream, PrivateRelayEnded):
-        workaround = f"The upstream sends the same, so its own file is damaged: {MIGRATE_AGAIN}."
+        workaround = f"The upstream sends the same bytes, so its own file is damaged: {MIGRATE_AGAIN}."
     else:
         workaround = f"The upstream may still have it. {upstream.workaround()}"
     return NeitherServes(source, here, _without_advice(local), _without_advice(upstream), workaround, reaction)
 
 
 def is_another_server(error: DmError) -> bool:
-    """Tell whether the upstream could not serve because it is not the server whose log was read."""
+    """Return True if the error means that the upstream is not the server whose log was read."""
     return _code_of(error) in (OtherUpstream.code, UpstreamSwitched.code)
 
 
@@ -163,7 +163,7 @@ _GONE_UPSTREAM: Final = frozenset(
 
 
 def _code_of(error: DmError) -> str:
-    """Return its code, or that of the child's error that it passes on."""
+    """Return the error's code, or for PrivateRelayEnded the code of the child's error."""
     return error.reported.code if isinstance(error, PrivateRelayEnded) else error.code
 
 
@@ -175,7 +175,7 @@ def _without_advice(error: DmError) -> str:
 
 
 def fault_of(error: DmError) -> Fault:
-    """Return what an error of reading, planning or decoding says about the log."""
+    """Return whether the log is the cause of an error of reading, planning or decoding."""
     if isinstance(error, _LOG):
         return Fault.LOG
     return Fault.SUSPECT if isinstance(error, _SUSPECT) else Fault.OTHER

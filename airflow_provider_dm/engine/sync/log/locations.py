@@ -1,7 +1,7 @@
-"""The position of a subtask in its source's log, and the position at which that server writes: whole locations.
+"""Complete locations from the sort keys of the frontier and from the file names of a server.
 
-The frontier keeps sort keys, and a server names its own files. What both lack is found in the relay log: the number of
-the sub-directory, what its files are called, and the set of GTIDs without which a failover cannot be followed.
+A complete location also has the number of the relay sub-directory and the GTID set, without which a failover cannot be
+followed. Both, and the base names of files, are read from the relay log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 log = logging.getLogger(__name__)
 
 RELAY_SECONDS: Final = 20.0
-"""How long a relay that was started with us may need until it holds the log that is asked for."""
+"""How long to wait until a relay that was started at the same time has pulled the requested log."""
 RELAY_LOOK_SECONDS: Final = 0.2
 
 
@@ -64,7 +64,7 @@ class GoalLost(DmError):
 
 
 class RelayMadeAnew(DmError):
-    """The relay log counts its sub-directories from an earlier number than the subtask's."""
+    """The newest relay sub-directory has a lower number than the sub-directory of the subtask's checkpoint."""
 
     here: str
     suffix: int
@@ -79,12 +79,12 @@ class RelayMadeAnew(DmError):
     )
     hint = (
         "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "
-        "task needs, and goes on in a sub-directory with the right number."
+        "task needs, and continues in a sub-directory with the right number."
     )
 
 
 def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:
-    """Check the numbers of sub-directories: the relay's newest must not lie before `here`. Raises RelayMadeAnew."""
+    """Check that the relay's newest sub-directory, `newest`, is not before that of `here`. Raises RelayMadeAnew."""
     if newest is not None and newest < here.suffix:
         raise RelayMadeAnew(str(here), here.suffix, newest, str(reader.root))
 
@@ -92,9 +92,9 @@ def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> No
 def location_at(
     sort_key: str, known: Location, base_of: Callable[[int], str | None] = lambda _suffix: None
 ) -> Location:
-    """Return the location of a sort key; its GTID set only if it is `known` itself.
+    """Return the location of a sort key, with a GTID set only if it equals `known`.
 
-    Its file is called as in the relay's sub-directory (`base_of` its number), or as that of `known`.
+    The base name of its file is `base_of(sub-directory number)`, or that of `known` if this is None.
 
     >>> str(location_at("000001.0000000003.00000000000000000120", Location("bin.000001", 4)))
     'bin.000003:120'
@@ -116,12 +116,13 @@ def numbered(
     seconds: float = RELAY_SECONDS,
     elsewhere: Sequence[RelayReader] = (),
 ) -> Location:
-    """Return `lo` with its GTID set, so that a failover behind it can be followed. Raises GtidsUnknown.
+    """Return `lo` with its GTID set, so that a later failover can be followed. Raises GtidsUnknown.
 
-    Behind the noted location it is read in the log. Where the task begins it is what that server's log says: a busy
-    server's own answer may have been a little more or less. In the first sub-directory it may stay as it is (a server
-    without GTIDs, or a relay that has not come so far); behind a failover that would apply transactions twice.
-    `elsewhere`: what else may hold that log.
+    The set is computed from the log after the location noted in the target. At the task's start it is always read from
+    the log, because the answer of a busy server may not match the position exactly. In the first sub-directory it may
+    stay empty (a server without GTIDs, a relay that is behind); after a failover this would apply transactions twice.
+
+    `seconds`: how long to wait for the relay. `elsewhere`: other readers that may have that log.
     """
     begins = subtask.start is not None and lo.sort_key == subtask.start.sort_key
     if lo.gtid_set and not begins:
@@ -137,12 +138,12 @@ def numbered(
 
 
 def _goes_on_elsewhere(reader: RelayReader) -> bool:
-    """Tell whether the relay has another server's log, and nothing of the first one's."""
+    """Return True if the relay has the log of a later server, and no file of the first one."""
     return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
 
 
 def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader], *, begins: bool) -> str | None:
-    """Return the GTID set of `lo`; None where the log that would say it is not there (yet), or cannot be read there."""
+    """Return the GTID set of `lo`; None if no reader has the log for it (yet), or it cannot be read."""
     noted, start, found = subtask.location, subtask.start, None
     for reader in readers:
         try:
@@ -150,7 +151,7 @@ def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader],
                 found = reader.gtid_set_behind(noted, lo)
             if found is None and (lo.suffix == 1 or (start is not None and start.suffix == lo.suffix)):
                 found = reader.own_gtid_set_at(lo)
-        except (DmError, FileNotFoundError) as error:  # what is wrong with the log behind `lo`, reading finds
+        except (DmError, FileNotFoundError) as error:  # a defect after `lo` is reported when it is read
             log.info("the GTID set of %s is not known yet: %s", lo, error)
         if found is not None:
             return found
@@ -158,10 +159,9 @@ def _gtid_set_at(lo: Location, subtask: Subtask, readers: Iterable[RelayReader],
 
 
 def in_relay(location: Location, connection: Connection, source: SourceSpec, *, otherwise: int = 1) -> Location:
-    """Return a location that the upstream gave, with the number of the relay sub-directory of that server's log.
+    """Return a location of the upstream with the number of the relay sub-directory that has, or will have, its log.
 
-    That is the one which will hold it, when the upstream is another server than the one that the relay holds last. A
-    relay that has just been started is waited for; `otherwise`: the number if it holds nothing even then.
+    Waits up to RELAY_SECONDS for a relay that has just been started. `otherwise`: the number if it has no log then.
     """
     reader, server_uuid = RelayReader(Path(source.relay_dir)), server_info(connection).server_uuid
     deadline = time.monotonic() + RELAY_SECONDS

@@ -1,4 +1,4 @@
-"""How far a private log is read: a file beside the log that its relay reads (relay/spool.py)."""
+"""The read position in a private log, written to a file which the relay that pulls that log reads (relay/spool.py)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MARK_SECONDS: Final = 0.5
 
 @dataclass
 class Marks:
-    """The marks that one sync has written. For one thread at a time."""
+    """The read positions that one sync has written. For one thread at a time."""
 
     _written: tuple[Path, Place] | None = None
     _written_at: float = 0.0
 
     def write(self, root: Path, seen: Place, *, enough: bool) -> None:
-        """Write how far the log below `root` is read. `enough`: its reader has something to apply, and does not wait
-        for the relay to go on."""
+        """Write the read position `seen` of the log below `root`. `enough`: the reader has a piece to apply, so the
+        relay need not pull more at once, and the write may be delayed by MARK_SECONDS."""
         now = time.monotonic()
         if (root, seen) == self._written or (enough and now - self._written_at < MARK_SECONDS):
             return

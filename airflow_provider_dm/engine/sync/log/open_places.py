@@ -1,4 +1,4 @@
-"""What is known of one subtask by places of its log that the frontier has not come to (binlog/open_places.py)."""
+"""The open places of one subtask: facts about locations that the frontier has not reached (binlog/open_places.py)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def read_open_places(
     base_of: Callable[[int], str | None],
     overwrite_until: Location | None,
 ) -> tuple[OpenPlace, ...]:
-    """Return the places behind `lo`. `base_of`: see `location_at`; `overwrite_until`: as dm_subtask has it.
+    """Return the open places after `lo`. `base_of`: see `location_at`. `overwrite_until`: from dm_subtask.
 
     Raises AnswerCut.
     """
 
     def found() -> Iterator[tuple[str, str, Location | None]]:
         for position, sql in statements_under_way(connection, ref, lo.sort_key):
-            what = f"the target has begun to execute DDL for that place ({first_words(sql)})"
+            what = f"the target has begun to execute the DDL at that location ({first_words(sql)})"
             yield position, what, None
         for schema in load_table_schemas(connection, ref):
             if rules.allows(schema.table.name):
@@ -45,7 +45,7 @@ def read_open_places(
 
 
 def known_behind(key: str, overwrite_until: Location | None) -> Location | None:
-    """Return the end of a past that is not exact, if its GTID set is known and this place is in front of it."""
+    """Return the end of the inexact part of the log if its GTID set is known and the location `key` is before it."""
     if overwrite_until is None or not overwrite_until.gtid_set:
         return None
     same_log = key.partition(".")[0] == overwrite_until.sort_key.partition(".")[0]

@@ -1,4 +1,4 @@
-"""How far a log reaches: whether a place is in it, where a file ends, how much is left."""
+"""The extent of a log: whether it contains a location, where a file ends, how many bytes are left."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from airflow_provider_dm.engine.relay.spool import Place
 
 
 def reaches(files: Sequence[LogFile], lo: Location) -> bool:
-    """Tell whether the log has the location; where that is the end of an older server's log, the next one's will do."""
+    """Return True if the log has the location, or continues after it: at the end of an older server's log, the log of
+    the next server suffices."""
     if not files:
         return False
     first = files[0]
     if lo.gtid_set and files[-1].suffix > lo.suffix:
-        return True  # what was read elsewhere, ahead of it, the next server's log repeats
+        return True  # the location was read from another log; the next server's log repeats its transactions
     return first.suffix > lo.suffix or (first.name == lo.file and first.size >= lo.position)
 
 
 def left_bytes(reader: RelayReader, here: Location, goal: Location | None, master: Location | None) -> int | None:
     """Return how many bytes lie between `here` and `goal`, or the source's end; None: unknown.
 
-    An estimate for display: if the log cannot be read, for whatever reason, it is unknown and nothing stops.
+    An estimate for display: an error of reading means unknown.
     """
     try:
         files = reader.files(here)
@@ -46,10 +47,10 @@ def left_bytes(reader: RelayReader, here: Location, goal: Location | None, maste
 
 
 def not_begun(goal: Location | None, master: Location | None) -> str:
-    """Return the message that the goal lies in a file that the source has not begun; "" if it has, or if unknown.
+    """Return the message that the goal is in a file that the source has not begun; "" if it has, or if unknown.
 
     >>> not_begun(Location("bin.000099", 4), Location("bin.000003", 500))
-    'the goal bin.000099:4 lies behind the newest file of the source, bin.000003'
+    'the goal bin.000099:4 is after the newest file of the source, bin.000003'
     >>> not_begun(Location("bin.000003", 900), Location("bin.000003", 500)), not_begun(None, None)
     ('', '')
     """
@@ -57,7 +58,7 @@ def not_begun(goal: Location | None, master: Location | None) -> str:
         return ""
     if BinlogFile.parse(goal.file).number <= BinlogFile.parse(master.file).number:
         return ""
-    return f"the goal {goal.file}:{goal.position} lies behind the newest file of the source, {master.file}"
+    return f"the goal {goal.file}:{goal.position} is after the newest file of the source, {master.file}"
 
 
 def end_of(file: LogFile) -> Place:

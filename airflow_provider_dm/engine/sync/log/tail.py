@@ -1,11 +1,11 @@
-"""The growing end of one source's log, as the loop asks for it: from its relay log, or else from the upstream.
+"""The growing log of one source for the loop: read from the relay log or, if that cannot serve, from the upstream.
 
-    LOCAL     the relay log: the source's own one, or the task's private one (`enable-relay: false`)
-    UPSTREAM  what a child process pulls for this task alone, since the relay log could not serve (upstream.py)
+    FromRelay     the relay log of the source, or the private one of the task (`enable-relay: false`)
+    FromUpstream  the log that a child process pulls for this task, since the relay log failed (upstream.py)
 
-What can be wrong is found in three places, and all of them come here: reading and planning (`plan`), decoding on an
-executor (`distrust`), and waiting in vain (`idle`). Which way to go then is decided in fallback.py. The bytes are those
-of the upstream's own files either way, so the piece that failed is planned again over the same stretch.
+Defects of a log are found by reading and planning (`plan`), by decoding on an executor (`distrust`), and by waiting
+without result (`idle`). fallback.py classifies the error. Both logs have the bytes of the upstream's files, so the
+failed piece is planned again over the same range.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-"""Between two looks at the relay's status."""
+"""Seconds between two reads of the relay's status."""
 AGAIN_SECONDS: Final = 0.2
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
-"""DM's words for what is read, as its query-status shows them."""
+"""DM's words for the log that is read, as its query-status shows them."""
 T = TypeVar("T")
 _ATTEMPTS: Final = 2
-"""Each log may be left once for the other within one question."""
+"""Within one call, each log may be left once for the other."""
 
 
 @dataclass
@@ -73,21 +73,21 @@ class Tail:
     store: MetaStore
     progress: SyncProgress = field(default_factory=SyncProgress)
     upstream: UpstreamLog | None = None
-    """None: there is nothing to fall back to, and what is wrong with the relay log is an error at once."""
+    """None: no fallback, so a defect of the relay log is an error at once."""
     by_gtid: bool = False
-    """The relay may follow the source to another server."""
+    """True if the relay can follow the source to another server."""
     private: bool = False
-    """The relay log is the task's own: pulled from the upstream, bounded by how far we have read."""
+    """True if the relay log is private to the task: its size is limited, by the read position of this sync."""
     reading: Reading = field(default_factory=FromRelay, init=False)
     waiting: bool = field(default=False, init=False)
-    """The last plan found a log that does not reach the sync's location (yet)."""
+    """True if, at the last plan, the log did not reach the sync's location (yet)."""
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _opened_at: float = field(default_factory=time.monotonic, init=False)
     _looked_at: float = field(default=0.0, init=False)
     _marks: Marks = field(default_factory=Marks, init=False)
     _checked: LogFile | None = field(default=None, init=False)
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
-    """What was found out about the log that is being read."""
+    """The repeated transactions that were found in the log that is being read."""
 
     def __post_init__(self) -> None:
         self._show()
@@ -103,7 +103,7 @@ class Tail:
         by_gtid = source.config.enable_gtid
         return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, by_gtid, private)
 
-    # What the loop asks
+    # For the loop
 
     def plan(
         self,
@@ -114,9 +114,9 @@ class Tail:
         range_bytes: int,
         until_time: int | None = None,
     ) -> Planned:
-        """Plan the next piece; `limit` in bytes, None: all up to the goal. `until_time`: see `plan_epoch`.
+        """Plan the next piece. `limit`: in bytes; None: up to the goal. `until_time`: see `plan_epoch`.
 
-        Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
+        Raises NeitherServes, and the errors of reader and planner for which the log is not the cause.
         """
         with self._lock:
             match self.reading:
@@ -128,19 +128,18 @@ class Tail:
             return self._served(at, ask)
 
     def gtid_set_at(self, place: Location) -> str | None:
-        """Return what was committed before `place`, where a transaction begins or the log ends; None: not come yet.
+        """Return the GTID set that was committed before `place`; None: the log does not reach it yet.
 
-        Raises LocationNotInLog if that is no such place, and what `plan` raises.
+        Raises LocationNotInLog if no transaction begins there and the log does not end there, and what `plan` raises.
         """
         with self._lock:
             return self._served(Cursor(place), lambda: self._gtid_set_at(place), never=LocationNotInLog)
 
     def distrust(self, error: DmError, epoch: Epoch, at: Cursor) -> None:
-        """Read elsewhere, as a piece that begins at `at` could not be decoded.
+        """Switch to the other log, as an epoch that begins at `at` could not be decoded.
 
-        Raises `error` unless the log is at fault, NeitherServes, and MetaUnreachable.
-
-        What was planned ahead may have left that log already: then nothing is wrong with the one that is read now.
+        Does not switch again if planning ahead has already done so. Raises `error` unless the log is the cause,
+        NeitherServes, and MetaUnreachable.
         """
         with self._lock:
             if self._is_read_now(epoch):
@@ -151,7 +150,7 @@ class Tail:
                 self._begin_earlier(self.reading, error, at)
 
     def idle(self, here: Cursor, seconds: float) -> None:
-        """Find out why no event has arrived for so long. Raises RelaySilent if no relay pulls and there is no fallback,
+        """Check the log after `seconds` without events. Raises RelaySilent if no relay pulls and there is no fallback,
         or NeitherServes."""
         with self._lock:
             if time.monotonic() - self._looked_at < LOOK_SECONDS:
@@ -166,8 +165,8 @@ class Tail:
                     pulled.check_upstream()
 
     def look(self, here: Location, goal: Location | None, *, held: Location | None) -> None:
-        """Note in the progress where the source's log ends, how much of it lies behind `here`, and how much is kept for
-        rows that are held back from `held` on (None: no rows are)."""
+        """Update the progress: the end of the source's log, the bytes after `here`, and the bytes from `held`, the
+        location of the first held-back row (None: no row is held back)."""
         status = self._status()
         fresh = status is not None and health.is_alive(status, health.FRESH_SECONDS)
         master = status.master if status is not None and fresh else None
@@ -175,18 +174,18 @@ class Tail:
             shown, reader = self.progress, self._reader()
             if master is not None:
                 at_end = reached(here, master)
-            else:  # the end is unknown: the log that this task pulls itself is all that is known
+            else:  # the source's end is unknown, except from the log that this task pulls itself
                 at_end = isinstance(self.reading, FromUpstream) and not self.waiting
             age = health.age_of(status) if status is not None and fresh else 0.0
             shown.ends(master, time.time() - age if at_end else None)
         held_back = left_bytes(reader, held, here, None) if held is not None else 0
         far = not_begun(goal, shown.master) if at_end else ""
         if far and not shown.goal_far:
-            log.warning("%s; the sync waits for that, and does not end before", far)
+            log.warning("%s; the sync does not end before the log reaches it", far)
         shown.lacks(left_bytes(reader, here, goal, master), held_back, far)
 
     def close(self) -> None:
-        """Stop what pulls for us. The files stay: a later run may need them."""
+        """Stop the child process that pulls, if any. Its files stay, as a later run may need them."""
         with self._lock:
             if self.upstream is not None:
                 self.upstream.end()
@@ -200,15 +199,15 @@ class Tail:
         try:
             return plan()
         except (MalformedEvent, ChecksumMismatch) as error:
-            # A relay that starts again cuts off an open transaction: who reads those bytes at that moment gets zeros.
-            log.info("planned again in a moment: %s", error)
+            # A restarting relay truncates an incomplete transaction; a concurrent reader of those bytes gets zeros.
+            log.info("planning again in %.1f s: %s", AGAIN_SECONDS, error)
             time.sleep(AGAIN_SECONDS)
             return plan()
 
     def _plan_once(
         self, at: Cursor, *, goal: Location | None, limit: int | None, range_bytes: int, until_time: int | None
     ) -> Planned:
-        reader, lo = self._kept_going(), at.place
+        reader, lo = self._checked_reader(), at.place
         files = reader.files(lo)
         self.waiting = not reaches(files, lo)
         if not files:
@@ -229,40 +228,40 @@ class Tail:
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
         enough = _is_enough(planned, goal if limit is None else None)
-        self._say_how_far(reader, Place.of(lo) if enough else end_of(files[-1]), enough=enough)
+        self._write_mark(reader, Place.of(lo) if enough else end_of(files[-1]), enough=enough)
         return planned
 
     def _held(self) -> Sequence[LogFile]:
-        """List the files that can be read, wherever they are: prepared transactions may lie far behind."""
+        """List all files of all logs: prepared transactions may be in much older files."""
         elsewhere = [self.local, self.upstream.reader] if self.upstream is not None else [self.local]
         now = self._reader()
         return [file for reader in (now, *(one for one in elsewhere if one is not now)) for file in reader.held()]
 
     def _gtid_set_at(self, place: Location) -> str | None:
-        reader = self._kept_going()
+        reader = self._checked_reader()
         found = reader.own_gtid_set_at(place)
         files = reader.files(place) if found is None else ()
         if files:
-            self._say_how_far(reader, end_of(files[-1]), enough=False)
+            self._write_mark(reader, end_of(files[-1]), enough=False)
         return found
 
     def _reader(self) -> RelayReader:
         return self.reading.log.reader if isinstance(self.reading, FromUpstream) else self.local
 
-    def _kept_going(self) -> RelayReader:
-        """Return the log that is read, pulled on if it is pulled for us. Raises PrivateRelayEnded."""
+    def _checked_reader(self) -> RelayReader:
+        """Return the current log, after a check that its child process, if any, pulls. Raises PrivateRelayEnded."""
         if isinstance(self.reading, FromUpstream):
             self.reading.log.check()
         return self._reader()
 
-    def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
+    def _write_mark(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
         if not self._reads_shared_log():
             self._marks.write(reader.root, seen, enough=enough)
 
     # Falling back
 
     def _served(self, at: Cursor, ask: Callable[[], T], *, never: type[DmError] | tuple[()] = ()) -> T:
-        """Return the answer of the log that is read, or of the one to go to. `never`: what is no log's fault."""
+        """Return `ask()`, after a switch to the other log if that is needed. `never`: errors that cause no switch."""
         for _ in range(_ATTEMPTS):
             try:
                 return ask()
@@ -273,7 +272,7 @@ class Tail:
         return ask()
 
     def _move_on(self, error: DmError, at: Cursor) -> None:
-        """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
+        """Switch to the other log after `error`. Raises `error` if the log is not the cause, or NeitherServes."""
         if not self._is_at_fault(error, at):
             raise error
         match self.reading:
@@ -286,11 +285,11 @@ class Tail:
         return all(
             Path(one.path).is_relative_to(self._reader().root)
             for one in epoch.ranges
-            if not one.counts_at  # prepared long ago, it may lie elsewhere
+            if not one.counts_at  # a range of a prepared transaction may be in another log
         )
 
     def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
-        """Pull from `at` on what is pulled from a later place. Raises NeitherServes."""
+        """Pull again from `at`, as the current pull began at a later location. Raises NeitherServes."""
         reading.log.end()
         try:
             self._begin_upstream(reading.log, at)
@@ -304,11 +303,7 @@ class Tail:
         return fault is Fault.LOG or (fault is Fault.SUSPECT and self._is_damaged(at.place))
 
     def _is_damaged(self, at: Location) -> bool:
-        """Return True if an event between `at` and the end of the log is not what the server wrote.
-
-        A log that cannot be read counts as damaged, for whatever reason: it is read elsewhere, or the first error is
-        raised where no other log serves. Nothing is taken for absent.
-        """
+        """Return True if an event between `at` and the end of the log is damaged, or the log cannot be read."""
         try:
             for file in self._reader().files(at):
                 check_events(file, at)
@@ -317,14 +312,14 @@ class Tail:
         return False
 
     def _leave_local(self, error: DmError, at: Cursor) -> None:
-        """Go on from the upstream. Raises `error` where there is none to go to, and NeitherServes."""
+        """Switch to the upstream. Raises `error` if there is no fallback, and NeitherServes."""
         if self.upstream is None:
             raise error
         try:
             self._begin_upstream(self.upstream, at)
         except DmError as refused:
             if self._was_pulled_before(self.upstream, at):
-                log.warning("what was pulled from the upstream of %s before is read: %s", self.source, error)
+                log.warning("using the log that an earlier run pulled from the upstream of %s: %s", self.source, error)
                 self._go(FromUpstream(self.upstream, error, at.place, pulled=False))
                 return
             if isinstance(error, OldLogNotHeld):
@@ -334,14 +329,14 @@ class Tail:
         self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at.place))
 
     def _was_pulled_before(self, upstream: UpstreamLog, at: Cursor) -> bool:
-        """Tell whether an earlier run has left what comes next: up to an open place, where there is one."""
+        """Return True if the files of an earlier run continue the log after `at`, at least up to its open place."""
         here = at.place
         found = first_open(at.open_places, here, here.suffix + 1)
         place = here.at(here.position + 1) if found is None else found.place
         return upstream.holds_up_to(place, here, self._server_uuid(here))
 
     def _begin_upstream(self, upstream: UpstreamLog, at: Cursor) -> None:
-        """Pull from `at` on, or from where the oldest prepared transaction begins, if the server still has that."""
+        """Pull from `at` or, if the server still has it, from the beginning of the oldest prepared transaction."""
         here, server_uuid = at.place, self._server_uuid(at.place)
         oldest = oldest_place(here, [one for one in at.prepared if one.at.suffix == here.suffix])
         if oldest is not here:
@@ -349,16 +344,16 @@ class Tail:
                 upstream.begin(oldest, server_uuid)
                 return
             except DmError as error:
-                log.warning("what is prepared at %s cannot be pulled: %s", oldest, error)
+                log.warning("the transaction that was prepared at %s cannot be pulled: %s", oldest, error)
         upstream.begin(here, server_uuid)
 
     def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Cursor) -> None:
-        """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes, MetaUnreachable."""
+        """Switch back to the relay log if that serves. Raises NeitherServes, MetaUnreachable."""
         serves = self._local_serves(at)
         reading.log.end()
         if not serves:
             if reading.pulled and not is_another_server(error):
-                reading.log.forget()  # so that another run pulls it anew
+                reading.log.forget()  # so that the next run pulls it again
             raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
         log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
         self._go(FromRelay(left_at=at.place))
@@ -401,7 +396,7 @@ class Tail:
         try:
             serves = self._local_serves(at)
         except DmError as error:  # the metadata DB does not answer: the sync goes on without it
-            log.warning("whether the relay of %s pulls is not known: %s", self.source, error)
+            log.warning("the status of the relay of %s cannot be read: %s", self.source, error)
             serves = False
         if not serves:
             reading.looked_in_vain()
@@ -411,9 +406,8 @@ class Tail:
         self._go(FromRelay(left_at=lo))
 
     def _local_serves(self, at: Cursor) -> bool:
-        """Return True if the relay log has the location and an unbroken log behind it, and a relay makes it grow.
+        """Return True if a relay pulls and the relay log can be read without defects from the location.
 
-        False where it cannot be read, for whatever reason: the upstream is read on, or both errors are raised.
         Raises MetaUnreachable.
         """
         if not health.is_pulling(self.store.relay_status(self.source)):
@@ -429,20 +423,20 @@ class Tail:
         return True
 
     def _forget_left(self, left_at: Location | None, lo: Location) -> None:
-        """Remove what was read from the upstream, once nothing planned over it can be under way any more."""
+        """Remove the files pulled from the upstream once the sync has passed them, so no task can still read them."""
         if left_at is None or self.upstream is None:
             return
         if reached(lo, left_at) and lo.sort_key != left_at.sort_key:
             self.upstream.forget()
             self.reading = FromRelay()
 
-    # Waiting in vain
+    # Waiting
 
     def _idle_local(self, here: Cursor, seconds: float) -> None:
         try:
             status = self.store.relay_status(self.source)
-        except DmError as error:  # it says nothing about the relay
-            log.warning("the relay's status is not known: %s", error)
+        except DmError as error:  # this is no evidence that the relay does not pull
+            log.warning("the status of the relay cannot be read: %s", error)
             return
         waited = seconds > health.SILENT_SECONDS
         ended = (
@@ -462,8 +456,8 @@ class Tail:
             self._check_rest(here)
 
     def _check_rest(self, here: Cursor) -> None:
-        """Check each state of the last file once: an event whose length is damaged looks like one that has not come
-        yet, for ever."""
+        """Check each state of the last file once: an event with a damaged length looks like an incomplete event, and
+        would be awaited for ever."""
         try:
             files = self.local.files(here.place)
             if not files or files[-1] == self._checked:
@@ -483,7 +477,7 @@ class Tail:
 
 
 def _is_enough(planned: Planned, needed: Location | None) -> bool:
-    """Tell whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
+    """Return True if the loop can apply the piece. `needed`: where a half-applied epoch must end."""
     match planned:
         case UpToDate():
             return False

@@ -1,9 +1,9 @@
-"""A log that is pulled for one task alone, from the place where the relay log failed.
+"""The private log of one task, pulled from the upstream from the location at which the relay log failed.
 
-It is a relay like any other (engine/relay) in a directory of its own, as a child process of the driver, bounded by
-`spool-limit-mb`. It begins with the file of the sync's location and in a sub-directory of the same number, so that
-locations stay what they are. Only the server whose log was being read will do. What a tail reads (tail.py) is one of
-two values: the relay log, or this.
+It is a normal relay (engine/relay) in its own directory, run as a child process of the driver and limited by
+`spool-limit-mb`. It begins with the file of the sync's location, in a sub-directory with the same number, so that
+locations stay valid. It must be pulled from the same server as the relay log. `Reading` is what a tail (tail.py) reads:
+the relay log or this log.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ READ_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 3.0
 DEATHS_ALLOWED: Final = 5
 RETURN_SECONDS: Final = 5.0
-"""Between two looks whether the relay log can serve again, at first."""
+"""Seconds between two checks whether the relay log can serve again, at first."""
 LONGEST_RETURN_SECONDS: Final = 60.0
 LOCKED_SECONDS: Final = 60.0
-"""How long another process may hold the directory before that is an error."""
+"""How long another process may hold the lock of the directory before that is an error."""
 
 
 @dataclass
 class UpstreamLog:
-    """A log pulled for one sync, made once for it; `begin` and `end` may follow each other any number of times."""
+    """The private log of one sync. `begin` and `end` may be called alternately any number of times."""
 
     source: SourceSpec
     task: str
     meta_url: SecretRef
     root: Path
     until: Location | None = None
-    """Where the run will end, if it is FILE:POSITION; nothing is pulled behind that."""
+    """The goal of the run if it is FILE:POSITION; nothing after it is pulled."""
     _kept: KeptRelay | None = field(default=None, init=False)
 
     @property
@@ -63,15 +63,15 @@ class UpstreamLog:
         return self.root.with_name(f"{self.root.name}.log")
 
     def begin(self, at: Location, server_uuid: str) -> None:
-        """Pull from the file of `at` on. Returns at once.
+        """Start to pull from the file of `at`. Returns at once.
 
-        Raises OtherUpstream, BinlogPurged or UpstreamLostTail (the server does not have that place), ServerUnreachable,
-        AccessDenied, SecretMissing.
+        Raises OtherUpstream, BinlogPurged or UpstreamLostTail (the server does not have that location),
+        ServerUnreachable, AccessDenied, SecretMissing.
         """
         self._ask(self.source.endpoint.resolve(), at, server_uuid)
         if not self._holds(at, server_uuid):
             shutil.rmtree(self.root, ignore_errors=True)
-        # A server-id of its own: the source's relay may be connected as well.
+        # Another server-id, because the source's relay may be connected at the same time.
         own = {"server_id": 0, "enable_gtid": False, "relay_binlog_name": "", "relay_binlog_gtid": ""}
         config = self.source.config.model_copy(update=own)
         spec = RelaySpec(
@@ -92,7 +92,7 @@ class UpstreamLog:
         self.check()
 
     def check(self) -> None:
-        """Start it again if it died. Raises PrivateRelayEnded when that would not help."""
+        """Restart the child process if it died. Raises PrivateRelayEnded if it failed or died too often."""
         if self._kept is None:
             return
         match self._kept.look():
@@ -100,7 +100,7 @@ class UpstreamLog:
                 raise PrivateRelayEnded(error)
             case AsAsked(code) | Died(code):
                 raise PrivateRelayEnded(_died(code))
-        # The child of a driver that was killed a moment ago, or that hangs.
+        # The lock may be held by the child of a driver that was just killed, or that hangs.
         holder = self._kept.holder
         if holder is not None and time.monotonic() - self._kept.held_since > LOCKED_SECONDS:
             raise PrivateRelayEnded(ReportedError.of(RelayLocked(str(self.root), holder)))
@@ -121,14 +121,15 @@ class UpstreamLog:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def holds_up_to(self, place: Location, at: Location, server_uuid: str) -> bool:
-        """Tell whether an earlier run left that server's log from `at` to `place`, of one sub-directory."""
+        """Return True if the files of an earlier run have that server's log from `at` to `place`, both in one
+        sub-directory."""
         if not self._holds(at, server_uuid):
             return False
         last = self.reader.files(at)[-1]
         return Location(last.name, last.size, suffix=last.suffix).sort_key >= place.sort_key
 
     def _holds(self, at: Location, server_uuid: str) -> bool:
-        """Tell whether an earlier run left something to go on with."""
+        """Return True if the files of an earlier run have that server's log at `at`."""
         try:
             files = self.reader.files(at)
         except DmError:
@@ -152,8 +153,8 @@ def _died(code: int) -> ReportedError:
         code=DmError.code,
         kind="",
         scope=Scope.INTERNAL.value,
-        message=f"the process that pulls for this task died again and again, last with exit code {code}.",
-        workaround="Look at its log, beside the folder `upstream` of the task's work directory.",
+        message=f"the process that pulls for this task died repeatedly, last with exit code {code}.",
+        workaround="Read its log, next to the directory `upstream` of the task's work directory.",
         reaction=Reaction.RETRY,
     )
 
@@ -163,25 +164,26 @@ class FromRelay:
     """The state of reading the relay log."""
 
     left_at: Location | None = None
-    """Where the upstream's files were left for it: they may still be being read."""
+    """The location of the switch back from the upstream's files, which tasks may still read; None: no such files."""
 
 
 @dataclass
 class FromUpstream:
-    """The state of reading what is pulled from the upstream, until a look shows that the relay log can serve again."""
+    """The state of reading the private log, until a check shows that the relay log can serve again."""
 
     log: UpstreamLog
     why: DmError
-    """What is wrong with the relay log."""
+    """The defect of the relay log."""
     failed_at: Location | None
-    """Where it was left for what it says, not for its silence: what is wrong lies behind it."""
+    """The location of the switch if the relay log has a defect after it; None if its relay did not pull."""
     pulled: bool = True
-    """It grows. False: an earlier run has left it, and its server is gone."""
+    """True if it grows. False: an earlier run has left the files, and the upstream cannot continue them."""
     return_pause: float = RETURN_SECONDS
     return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
 
     def looks_back(self, lo: Location) -> bool:
-        """Return True if it is time to look. Never where the relay log could not serve: no run would get past that."""
+        """Return True if it is time to check the relay log again. Never at the location at which it failed: a sync
+        that alternated there would make no progress."""
         stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
         return not stuck and time.monotonic() >= self.return_at
 
