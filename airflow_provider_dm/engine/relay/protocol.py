@@ -47,6 +47,8 @@ _THROUGH_GTID: Final = 0x04
 _SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL uses this bit for another purpose
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
+_SAME_ID: Final = 4052
+"""MariaDB's number of its own for a replica whose server id another one has; 1236 in older releases, and MySQL's."""
 _FIRST_SERVER_ID: Final = 429_496_729  # from a tenth of the possible ids on, as in DM
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
 
@@ -311,6 +313,8 @@ def _refusal(payload: bytes, request: DumpRequest, flavour: Flavour) -> DmError:
         return AccessDenied("the upstream", reason)
     if number in _PASSING:
         return StreamLost(reason)
+    if number == _SAME_ID:
+        return ReplicaIdTaken(request.server_id)
     if number != _READ_ERROR:
         return DumpRefused(number, reason)
     return _read_error(reason, request, flavour)

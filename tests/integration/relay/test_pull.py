@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -13,6 +14,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.meta import RelayMeta
+from airflow_provider_dm.engine.relay.protocol import ReplicaIdTaken, UpstreamFileTorn
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
@@ -128,12 +130,28 @@ def test_a_source_that_died_while_writing(kit_of: KitOf, start_own: StartServers
     own.start()
     own.sql("INSERT INTO d.t VALUES (3)")
     wait_for(lambda: kit.status().caught_up and kit.status().relay.file > kit.first_file, 60)  # type: ignore[union-attr]
+    assert (UpstreamFileTorn.code in kit.log()) == (where != "between events")
     assert relay.stop() == 143
     kit.catch_up(**options)
     assert kit.differences(torn=True) == []
     status = kit.status()
     assert status.relay is not None
     assert status.relay.gtid_set == kit.upstream().gtid_set
+
+
+def test_two_replicas_get_server_ids_of_their_own(mariadb_source: Server, kit_of: KitOf, tmp_path: Path) -> None:
+    """MySQL distinguishes replicas by UUID as well, which each of our relays has of its own."""
+    mariadb_source.sql("FLUSH BINARY LOGS")
+    one = kit_of(mariadb_source)
+    one.first_file = one.upstream().file
+    other = replace(one, source_id="other", folder=tmp_path / "other")
+    other.folder.mkdir()
+    relays = [kit.start(server_id=4711) for kit in (one, other)]
+    wait_for(lambda: ReplicaIdTaken.code in one.log() + other.log())
+    assert [relay.stop() for relay in relays] == [143, 143]
+    one.catch_up(server_id=4711)
+    other.catch_up()
+    assert one.differences() == other.differences() == []
 
 
 def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: StartServers) -> None:
