@@ -343,6 +343,11 @@ def mysql_target(server_pool: ServerPool) -> Server:
 
 
 @pytest.fixture(scope="session")
+def tidb_target(server_pool: ServerPool) -> Server:
+    return server_pool.get("tidb_target")
+
+
+@pytest.fixture(scope="session")
 def source(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
     """An upstream of either flavour, binlog and GTIDs on."""
     return server_pool.get(f"{request.param}_source")

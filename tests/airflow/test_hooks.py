@@ -210,6 +210,9 @@ def test_a_server_of_another_flavour(mariadb_source: Server, connection: Define)
     ok, said = DmDatabaseHook("replica").test_connection()
     assert not ok
     assert "is mariadb; its connection has the flavour mysql" in said
+    assert "set the connection's flavour to auto" in said
+    connection("replica", **database(mariadb_source, extra={"flavour": "auto"}))
+    assert DmDatabaseHook("replica").test_connection()[0]
 
 
 def test_a_session_is_pinned(mariadb_source: Server, connection: Define) -> None:

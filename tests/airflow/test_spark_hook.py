@@ -1,14 +1,16 @@
 """What a Spark connection means to our apps; and the provider's private parts that we stand on."""
 
 import inspect
+import sys
 from collections.abc import Callable
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, NotSupportedYet
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+from airflow_provider_dm.operators.verify import DmVerifyOperator
 
 Define = Callable[..., None]
 
@@ -19,6 +21,16 @@ def test_the_provider_still_has_what_we_use() -> None:
     assert "self._connection = self._resolve_connection()" in source
     assert "self._conn_id = conn_id" in source
     assert "self.get_connection(self._conn_id)" in inspect.getsource(SparkSubmitHook._resolve_connection)
+
+
+def test_a_provider_that_is_not_installed_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = DmVerifyOperator(task_id="verify", task="task.yaml")
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "airflow_provider_dm.hooks.spark")
+        patch.setitem(sys.modules, "airflow.providers.apache.spark.hooks.spark_submit", None)
+        with pytest.raises(DmError, match="pip install apache-airflow-providers-apache-spark"):
+            _ = operator.hook
+    assert isinstance(operator.hook, DmSparkSubmitHook)
 
 
 def test_every_key_that_we_read_is_there(connection: Define) -> None:

@@ -72,31 +72,35 @@ ROWS_LOOKED_INTO_NOW: Final = 200
 WINDOWS: Final = 2
 
 
-class RowsStillWait(DmError):
+_ROWS_WAIT: Final = (
+    "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
+)
+
+
+class OtherSourcesWanted(DmError):
+    """A source whose log may free the keys is not part of this run."""
+
     source: str
     rows: int
     why: str
 
-    code = "DM-6028"
-    scope = Scope.UPSTREAM
-    what = (
-        "{rows} rows of {source} wait for their keys in merged tables, as rows of other source tables hold them: {why}."
-    )
-    hint = "They are in dm_contested_row and nothing is lost."
-
-
-class OtherSourcesWanted(RowsStillWait):
-    """A source whose log may free the keys is not part of this run."""
-
     code = "DM-6029"
+    scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
-    hint = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
+    what = _ROWS_WAIT
+    hint = "They are in dm_contested_row and nothing is lost. Run the task with all sources of the merged tables."
 
 
-class WrittenToMeanwhile(RowsStillWait):
+class WrittenToMeanwhile(DmError):
     """Task-mode full has no log by which rows could still get their keys."""
 
+    source: str
+    rows: int
+    why: str
+
     code = "DM-7021"
+    scope = Scope.UPSTREAM
+    what = _ROWS_WAIT
     hint = (
         "Use task-mode all for sources with concurrent writes, or copy again, with an empty target and another task "
         "name, without concurrent writes."

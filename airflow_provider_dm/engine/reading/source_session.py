@@ -55,7 +55,7 @@ class SourceReadFailed(DmError):
     scope = Scope.UPSTREAM
     reaction = Reaction.RETRY
     what = "{source}: reading failed: {number} {reason}."
-    hint = "Start it again: the copy continues after the last committed page."
+    hint = "Start it again when the source answers: what was copied is kept."
 
 
 class SourceRefused(DmError):

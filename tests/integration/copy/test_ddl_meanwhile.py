@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Sequence
 
 import pytest
 
+from airflow_provider_dm.engine.copy import rounds
+from airflow_provider_dm.engine.copy.rounds import TablesWait
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
@@ -279,16 +280,17 @@ def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
     kit.check()
 
 
-def test_a_swap_in_two_steps(one_kit: Kit) -> None:
+def test_a_swap_in_two_steps(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that waits for the second one too long continues behind it."""
     one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
     first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
-    second = threading.Timer(4, one_kit.write, [("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')")])
-
-    def swap() -> None:
-        one_kit.write(first)
-        second.start()
-
-    one_kit.copy("between pages", swap)
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "WAITS_SECONDS", 1.5)
+        patch.setattr(rounds, "FAILURES", 1)
+        with pytest.raises(TablesWait, match=r"\.a cannot be copied yet.*let the tool finish"):
+            one_kit.copy("between pages", lambda: one_kit.write(first))
+    one_kit.write(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
+    one_kit.migration.finish()
     one_kit.sync()
     one_kit.check()
 

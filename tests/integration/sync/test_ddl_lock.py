@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymysql
 import pytest
@@ -16,7 +16,8 @@ from airflow_provider_dm.engine.downstream.ddl_execution import DdlUnderWay, Tar
 from airflow_provider_dm.engine.downstream.ddl_journal import note_intent
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.downstream.session import close_target, fresh_target, run_transaction
+from airflow_provider_dm.engine.downstream.session import close_target, fresh_target, run_transaction, target_dialect
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -49,7 +50,8 @@ class Alter:
         return execute_ddl(self.server, fence, PLACE, [self.statement], [])
 
     def wait_for_a_job(self) -> None:
-        jobs = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE db_name = %s AND state = 'running'"
+        """Wait for a job that has not ended; one that waits for transactions may count as `done` already."""
+        jobs = "SELECT COUNT(*) FROM information_schema.ddl_jobs WHERE db_name = %s AND state IN ('running', 'done')"
         while self.target.sql(jobs, [self.schema]) == [(0,)]:
             time.sleep(0.1)
 
@@ -59,6 +61,16 @@ class Alter:
 
 @pytest.fixture
 def alter(target: Server, fresh_schema: FreshSchema) -> Iterator[Alter]:
+    yield from alter_of(target, fresh_schema)
+
+
+@pytest.fixture
+def alter_in_tidb(tidb_target: Server, fresh_schema: FreshSchema) -> Iterator[Alter]:
+    """Make an ALTER that is a job of the server's own: in MySQL and MariaDB a statement ends with its connection."""
+    yield from alter_of(tidb_target, fresh_schema)
+
+
+def alter_of(target: Server, fresh_schema: FreshSchema) -> Iterator[Alter]:
     made = Alter(target, endpoint("target", target), fresh_schema(target))
     target.sql(f"CREATE TABLE `{made.schema}`.t (a INT PRIMARY KEY); INSERT INTO `{made.schema}`.t VALUES (1)")
     ensure_meta_tables(made.server, made.schema)
@@ -75,11 +87,31 @@ def test_the_lock_of_a_frozen_driver_is_taken_from_it(alter: Alter) -> None:
     assert alter.columns() == ["b"]
 
 
-def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
+def test_a_lock_whose_holder_may_not_be_killed_is_freed_by_a_person(
     alter: Alter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if alter.target.flavour != "tidb":
-        pytest.skip("in MySQL and MariaDB a statement ends with its connection")
+    """The account of the task was exchanged, and may not kill connections of the first one."""
+    monkeypatch.setattr(ddl_execution, "LOCK_SECONDS", 0)
+    alter.target.sql("CREATE USER modest@'%' IDENTIFIED BY ''")
+    alter.target.sql(f"GRANT ALL ON `{alter.schema}`.* TO modest@'%'")
+    frozen, modest = alter.claimed(1), replace(alter, server=replace(alter.server, user="modest"))
+    try:
+        with fresh_target(alter.server) as connection, ddl_execution._locked(alter.server, connection, frozen):
+            later = alter.claimed(2)
+            with pytest.raises(DmError, match="KILL that connection") as raised:
+                modest.execute(later)
+            alter.target.sql(target_dialect(alter.server).server.kill.format(raised.value.details()["connection"]))
+            assert modest.execute(later) == 1
+    finally:
+        close_target(modest.server)
+        alter.target.sql("DROP USER modest@'%'")
+    assert alter.columns() == ["b"]
+
+
+def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
+    alter_in_tidb: Alter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alter = alter_in_tidb
     monkeypatch.setattr(ddl_execution, "LOCK_SECONDS", 3)
     earlier = alter.claimed(1)
     before = {name: alter.target.sql(f"SHOW CREATE TABLE {name.quoted()}")[0][1] for name in alter.statement.tables}

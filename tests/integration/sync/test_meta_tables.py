@@ -4,9 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from airflow_provider_dm.engine.downstream import meta_tables
 from airflow_provider_dm.engine.downstream.meta_definitions import TABLES
-from airflow_provider_dm.engine.downstream.meta_tables import VERSION, MetaTablesOfAnotherRelease, ensure_meta_tables
-from airflow_provider_dm.engine.downstream.session import close_target
+from airflow_provider_dm.engine.downstream.meta_tables import (
+    VERSION,
+    MetaTablesOfAnotherRelease,
+    ensure_meta_tables,
+)
+from airflow_provider_dm.engine.downstream.session import close_target, fresh_target
+from airflow_provider_dm.engine.errors import DmError
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint
@@ -34,6 +40,20 @@ def test_whoever_comes_first_makes_the_tables_and_the_others_wait(
         list(pool.map(ensure, range(6)))
 
     assert {name for (name,) in target.sql("SHOW TABLES", database=unique_database)} == set(TABLES)
+    assert target.sql("SELECT version FROM dm_version", database=unique_database) == [(VERSION,)]
+
+
+def test_a_run_that_creates_the_tables_is_waited_for(
+    target: Server, unique_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = endpoint("target", target)
+    monkeypatch.setattr(meta_tables, "LOCK_SECONDS", 1)
+    with fresh_target(here) as another:
+        meta_tables._lock(another, unique_database)
+        with pytest.raises(DmError, match="Try again later"):
+            ensure_meta_tables(here, unique_database)
+    ensure_meta_tables(here, unique_database)
+    close_target(here)
     assert target.sql("SELECT version FROM dm_version", database=unique_database) == [(VERSION,)]
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.downstream.errors import TargetWarned
+from airflow_provider_dm.engine.downstream.session import execute
+from airflow_provider_dm.engine.downstream.statements import Statement
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import OperatorKind
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogDisabled, BinlogStatusDenied, current_location
-from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.sync.ddl.verdict import InjectionRefused
 from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing
+from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.dm_tables import DmTable
 from tests.integration.copy.migrations import endpoint
-from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit
+from tests.integration.sync.conftest import SOURCE_ID, TABLES, SyncKit, rows_of
+from tests.integration.sync.tail_kit import wait_for
 from tests.integration.sync.test_by_hand import begin, given, wanted
 from tests.integration.sync.test_dm_checkpoint import plain_info, refusal
 
@@ -55,6 +65,45 @@ def test_a_column_of_the_target_that_is_too_narrow_is_widened(one_kit: SyncKit) 
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")
     one_kit.sync()
     assert one_kit.differences() == []
+
+
+def test_a_column_that_became_too_narrow_in_the_middle_of_a_run_is_widened(
+    one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'ab  ')")
+
+    def narrowed(connection: Connection, statement: Statement) -> int:
+        one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(2)")
+        return execute(connection, statement)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=narrowed))
+        with pytest.raises(TargetWarned, match="Widen the target's column to the source's type, then resume"):
+            one_kit.sync()
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == []
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain MODIFY v varchar(40)")
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
+def test_a_run_that_ended_before_its_start_was_pulled_is_run_again(one_kit: SyncKit) -> None:
+    one_kit.relays_are_processes = True
+    one_kit.create("plain")
+    one_kit.pull()
+    (relay,) = one_kit.relays
+    wait_for(lambda: (status := one_kit.store.relay_status(SOURCE_ID)) is not None and status.caught_up)
+    os.kill(relay.pid, signal.SIGSTOP)
+    one_kit.write("INSERT INTO plain VALUES (1, 'before the start')")
+    start, stop = one_kit.upstream(), threading.Event()
+    stop.set()
+    with pytest.raises(DmError, match="Run it again"):
+        one_kit.run(one_kit.spec("caught-up", start), stop=stop)
+    os.kill(relay.pid, signal.SIGCONT)
+    one_kit.write("INSERT INTO plain VALUES (2, 'after it')")
+    one_kit.sync(start=start)
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(2, b"after it")]
 
 
 def test_a_table_that_dms_checkpoint_does_not_describe_is_given(one_kit: SyncKit) -> None:

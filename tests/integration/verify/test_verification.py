@@ -1,13 +1,19 @@
 """The verifier on real servers: equal after a full copy, and every kind of damage is found, down to the row."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
+import pymysql
 import pytest
 
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading import source_session
+from airflow_provider_dm.engine.reading.source_session import SourceReadFailed
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.verify import verification
-from airflow_provider_dm.engine.verify.errors import ComparedTableMissing
+from airflow_provider_dm.engine.verify import piece, verification
+from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, SourceAltered
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -163,3 +169,49 @@ def test_what_the_sources_have_now_is_compared(source: Server, target: Server, f
     assert f"{schema}.d" in str(error)
     assert late["verified"], late
     assert {table["target"].split(".")[1]: table["target_rows"] for table in late["tables"]} == {"b": 2, "c": 1, "d": 1}
+
+
+def test_tables_that_are_altered_while_they_are_compared_are_compared_again(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)", database=schema)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    sum_up = verification._sum_up
+
+    def sum_up_amid_ddl(*arguments: Any) -> Any:
+        mysql_source.sql("ALTER TABLE t RENAME COLUMN v TO w", database=schema)
+        try:
+            return sum_up(*arguments)
+        finally:
+            mysql_source.sql("ALTER TABLE t RENAME COLUMN w TO v", database=schema)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "ATTEMPTS", 2)
+        patch.setattr(verification, "_sum_up", sum_up_amid_ddl)
+        with pytest.raises(SourceAltered, match="Compare again when no DDL is under way"):
+            verified(migration)
+    assert verified(migration)["verified"]
+
+
+def test_a_source_that_does_not_answer_is_read_again(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+
+    def killed(at: Endpoint) -> Connection:
+        connection = source_session.source_connection(at)
+        with suppress(pymysql.err.Error):
+            query(connection, "KILL CONNECTION_ID()")
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(source_session, "ATTEMPTS", 2)
+        patch.setattr(piece, "source_connection", killed)
+        with pytest.raises(SourceReadFailed, match="Start it again"):
+            verified(migration)
+    assert verified(migration)["verified"]

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.cli import run
 from airflow_provider_dm.cli.inputs import (
     default_variable,
     read_inputs,
 )
+from airflow_provider_dm.cli.main import parser
+from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.config import secrets
-from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, NotSupportedYet
 
 TASK = """\
 name: shop
@@ -58,6 +61,19 @@ def test_sources_come_in_the_tasks_order_with_their_passwords(
     assert inputs.target.password.reveal() == "by-option"
     assert {"DM_PASSWORD_TWO", "MINE"} & os.environ.keys() == set()  # no child inherits them
     assert read_inputs(task, files, ["target=MINE"]) == inputs
+
+
+def test_a_place_of_one_log_is_no_end_for_several_sources(
+    task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remedy gets past this check."""
+    monkeypatch.setattr(run, "preflight", lambda: 1 / 0)
+    files = [str(task), f"-s{source(tmp_path, 'one')}", f"-s{source(tmp_path, 'two')}"]
+    arguments = [parser(["run"]).parse_args(["run", *files, "--until", one]) for one in ("bin.000001:4", "caught-up")]
+    with pytest.raises(DmError, match="Use caught-up"):
+        run.run(arguments[0], Output(as_json=True))
+    with pytest.raises(ZeroDivisionError):
+        run.run(arguments[1], Output(as_json=True))
 
 
 def test_the_option_wins_over_the_file(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from airflow_provider_dm.engine.config import secrets
 from airflow_provider_dm.engine.config.database import DatabaseConfig, PasswordUnreadable, TargetDatabase
-from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import (
+    EndpointSpec,
+    HolderSpec,
+    JobSpec,
+    SecretMissing,
+    SecretRef,
+    SourceSpec,
+)
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
@@ -189,6 +196,8 @@ def test_a_process_receives_its_secrets_once_by_a_pipe_of_any_size(
 
 
 def test_a_secret_that_was_received_is_not_in_the_environment() -> None:
+    with pytest.raises(SecretMissing, match="Launch the app through an operator or dmctl"):
+        SecretRef(env="DM_SECRET_OF_THIS_TEST").resolve("a")
     secrets.keep({"DM_SECRET_OF_THIS_TEST": CANARY})
     assert SecretRef(env="DM_SECRET_OF_THIS_TEST").resolve("a").reveal() == CANARY
     assert "DM_SECRET_OF_THIS_TEST" not in os.environ

@@ -1,9 +1,11 @@
 """Addresses of metadata DBs."""
 
+import sys
+
 import pytest
 from sqlalchemy.engine import make_url
 
-from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url, shown
@@ -42,6 +44,16 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     assert "127.0.0.1:1/meta" in str(error.value)
     assert "hunter2" not in str(error.value)
     assert error.value.__cause__ is None
+
+
+def test_a_driver_that_is_not_installed_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = "postgresql://dm@127.0.0.1:1/meta"
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(DmError, match=r"pip install 'psycopg\[binary\]'"):
+            MetaStore.open(there)
+    with pytest.raises(MetaUnreachable):
+        MetaStore.open(there)
 
 
 def test_a_folder_that_is_not_there() -> None:

@@ -1,0 +1,46 @@
+"""What the errors of a load's start advise, done as they say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.copy import begin
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.binlog_status import location_if_shown
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.location import Location
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+
+def test_a_load_starts_when_its_source_is_at_rest(
+    mysql_source: Server,
+    mariadb_source: Server,
+    mariadb_target: Server,
+    fresh_schema: FreshSchema,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No DDL any more, and an address that leads to one server."""
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)", database=schema)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+
+    def altered_before(connection: Connection) -> Location:
+        mysql_source.sql("ALTER TABLE a ADD COLUMN w int", database=schema)
+        return location_if_shown(connection)
+
+    def of_another(_connection: Connection) -> Location:
+        with connected(endpoint("another", mariadb_source)) as connection:
+            return location_if_shown(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(begin, "SURVEY_ATTEMPTS", 1)
+        patch.setattr(begin, "location_if_shown", altered_before)
+        with pytest.raises(DmError, match=r"\.a was created or altered at every attempt.*pause DDL"):
+            migration.go()
+        patch.setattr(begin, "location_if_shown", of_another)
+        with pytest.raises(DmError, match="an address that leads to one server"):
+            migration.go()
+    migration.finish()
+    assert differences(mariadb_target, {f"{schema}.a": [(mysql_source, f"{schema}.a")]}).equal
