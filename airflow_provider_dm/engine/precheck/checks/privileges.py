@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from airflow_provider_dm.engine.config.units import Consistency
 from airflow_provider_dm.engine.copy.gather import LOCKLESS
 from airflow_provider_dm.engine.copy.snapshot import SourceLock, locks_of
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import Findings, State, short_list, verdict
@@ -119,9 +120,11 @@ def check_target(facts: TargetFacts) -> Findings:
     """Check the privileges to write rows and progress, and to create missing tables."""
     schemas = {name.schema for name in facts.wanted}
     creating = {name.schema for name in facts.wanted if name not in facts.tables} | {facts.task.meta_schema}
+    referring = _schemas_with_new_foreign_keys(facts)
     failures = 0
     for schema in sorted(schemas | creating):
-        wanted = (*ROWS, "CREATE") if schema in creating else ROWS
+        wanted: tuple[str, ...] = (*ROWS, "CREATE") if schema in creating else ROWS
+        wanted += facts.info.capabilities.foreign_keys_need if schema in referring else ()
         missing = [privilege for privilege in wanted if not _on_all(facts, privilege, schema)]
         if missing:
             failures += 1
@@ -135,6 +138,14 @@ def check_target(facts: TargetFacts) -> Findings:
                 yield State.WARN, what, _grants(facts, (*ROWS, *ddl), {schema})
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
+
+
+def _schemas_with_new_foreign_keys(facts: TargetFacts) -> set[str]:
+    """Return the schemas in which a copy creates tables with foreign keys: only within a family."""
+    is_mariadb = facts.info.flavour is Flavour.MARIADB
+    alike = [one for one in facts.sources if one.copies and (one.info.flavour is Flavour.MARIADB) is is_mariadb]
+    made = [one.rules.router.route(table.name) for one in alike for table in one.tables if table.has_foreign_keys]
+    return {name.schema for name in made if name not in facts.tables}
 
 
 def _on_all(facts: TargetFacts, privilege: str, schema: str) -> bool:
