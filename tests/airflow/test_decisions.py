@@ -54,7 +54,7 @@ def test_a_statement_is_replaced_and_the_decision_reverted(store: MetaStore) -> 
         ({"action": "skip", "sources": ["two"]}, "DM-6070"),
         ({"action": "skip", "sources": ["one", "two"]}, "DM-6070"),
         ({"action": "skip", "binlog_pos": "mysql-bin.000004:4"}, "invalid --binlog-pos"),
-        ({"action": "replace", "sources": ["one"]}, "there is none to replace"),
+        ({"action": "replace", "sources": ["one"]}, "`replace` needs a statement"),
         ({"action": "skip", "sources": ["three"]}, "DM-9046"),
         ({"action": "jump"}, "DM-9066"),
         ({"action": "skip", "sources": "one"}, "DM-9066"),

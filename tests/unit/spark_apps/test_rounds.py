@@ -23,9 +23,9 @@ def result(*waits: str) -> SyncResult:
 
 def test_who_waits_is_synced_again_until_nothing_changes() -> None:
     a, b = source("a"), source("b")
-    first = {"a": result("for b"), "b": result("for a, which runs it")}
+    first = {"a": result("for b"), "b": result("for a, which executes it")}
     assert _waiting([a, b], {}, first) == [a, b]
-    second = {"a": result(), "b": result("for a, which runs it")}
+    second = {"a": result(), "b": result("for a, which executes it")}
     assert _waiting([a, b], first, second) == [b]
     assert _waiting([b], second, {"a": result(), "b": result()}) == []
     assert _waiting([a], {"a": result("for b")}, {"a": result("for b")}) == []

@@ -298,4 +298,4 @@ def test_two_laws_in_one_table_are_refused(*, ours: bool, theirs: bool, is_refus
     for mine in safe:
         with pytest.raises(NotSupportedYet, match="some of the sources") as refused:
             check_one_law([UNIQUE.name], safe, mine, feeders)
-        assert "which one feeds with it and two without it" in str(refused.value)
+        assert "one has it, two does not" in str(refused.value)

@@ -1,8 +1,8 @@
-"""Which bucket a row belongs to: the same for two rows that the target may hold to be one.
+"""The bucket of a row, which is equal for rows whose keys the target may compare as equal.
 
 A bucket is xxhash64 of the table's name and the key forms of its hashed columns (`plan.TargetPart`), modulo the number
 of buckets. Each value is preceded by its place in the key and its length, so that ("a", "bc") and ("ab", "c") differ.
-The hash is part of what dm_frontier means: it changes only together with HASH_VERSION in downstream/subtask.py.
+dm_frontier depends on the hash: it may change only together with HASH_VERSION in downstream/subtask.py.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
 
 @lru_cache(maxsize=1024)
 def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
-    """Return the function from a row to what is the same in all rows that the target may hold to be this one."""
+    """Return the function from a row to the forms of its key, equal for keys that the target may compare as equal."""
     forms = [(number, form_of(part, number)) for number in part.hashed] if part.key is not None else []
     return lambda row: tuple([form(row[number] or b"") for number, form in forms])
 
 
 def bucket_of_all(part: TargetPart, buckets: int) -> int:
-    """Return the bucket of a table whose rows are all in one."""
+    """Return the bucket of all rows of a table without hashed columns."""
     return xxhash.xxh64_intdigest(_name(part)) % buckets
 
 
@@ -58,14 +58,14 @@ def _name(part: TargetPart) -> bytes:
 
 
 def form_of(part: TargetPart, number: int) -> Transform:
-    """Return the function from a value of a column to the form that all have which the target may hold for equal.
+    """Return the function from a value of a column to its form, equal for values that the target may compare as equal.
 
-    For columns of `plan_parts.told_apart`.
+    For columns of `plan_parts.columns_with_form`.
     """
     column = part.mapping.source.columns[number]
     fold = dict(part.folds).get(number)
     form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
-    assert form is not None, "plan_parts.told_apart names only columns that have one"
+    assert form is not None, "plan_parts.columns_with_form returns only columns that have one"
     return form
 
 

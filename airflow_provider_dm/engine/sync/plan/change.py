@@ -1,12 +1,12 @@
-"""What happened to one row: the change algebra.
+"""The change of one row, and the composition of changes.
 
-A change is `(before, after)`; None means that there is no row. INSERT is (None, a), DELETE (b, None), UPDATE (b, a).
-Two changes of the same key in log order compose to one, and composing is associative, so a log may be cut anywhere,
-folded in pieces and put together again. (None, None) stays a value: the row was born and is gone. What that means for
-the target depends on the mode, and only `causality` knows.
+A change is `(before, after)`; None means no row. INSERT is (None, a), DELETE (b, None), UPDATE (b, a). Two successive
+changes of the same key compose to one. Composition is associative, so a log can be cut anywhere, folded in pieces, and
+the pieces combined. (None, None) is a value: the row was inserted and deleted. Its effect on the target depends on the
+mode (`causality`).
 
-An update that moves the key is a deletion at the old key and an insertion at the new one. A row of a table without a
-key has no identity to change: it is a signed count of its image (`compactor`).
+An UPDATE that changes the key is a DELETE of the old key and an INSERT of the new one. A row of a table without a key
+has no identity: it is a signed count of its image (`compactor`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Key: TypeAlias = Value | tuple[Value, ...]
-"""Canonical identity values; a single column's value as it is."""
+"""The canonical values of the identity key: a tuple, or the value itself if the key has one column."""
 
 
 class BrokenChain(DmError):
-    """Two changes of one key do not fit together. The key's values are left out on purpose."""
+    """Two successive changes of one key do not fit. The message has no values, as these may be confidential."""
 
     table: str
     key_columns: tuple[str, ...]
@@ -41,13 +41,13 @@ class BrokenChain(DmError):
 
 
 class Change(NamedTuple):
-    """The pair (row before, row after) of one key."""
+    """The rows of one key before and after a change; None: no row."""
 
     before: Row | None
     after: Row | None
 
     def then(self, later: Change) -> Change | None:
-        """Return this change and then `later`, as one; None when `later` does not begin where this one ends.
+        """Return the composition of this change and `later`; None if `later.before` is not this change's `after`.
 
         >>> Change(None, (b"1",)).then(Change((b"1",), (b"2",)))
         Change(before=None, after=(b'2',))

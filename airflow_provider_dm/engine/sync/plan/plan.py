@@ -1,11 +1,11 @@
-"""What a subtask's rows mean: per source table where its rows go, per target table what tells rows apart.
+"""The plan of a subtask: the target of each source table, the identity of rows in each target table, the write policy.
 
-Made once from schemas and rules (plan_making.py), shared with every task, and immutable: a change of schema or rules is
-another plan.
+A plan is immutable, made from schemas and rules (plan_making.py), and shared with every task. A change of a schema or
+rule makes a new plan.
 
-Changes are folded apart for each source table of a merged target (`merge`), since a row that moves from one to the
-other is no change of one row. Source tables whose changes are folded together go by the name of the first of them,
-their *lead*: without a key, where images are counted, or where the user lets rows overwrite each other.
+In a merged target (`merge`) the changes of each source table are folded separately, because a row that moves from one
+source table to another is not an update. They are folded together if the target has no key (rows are counted images)
+or if the configuration lets rows overwrite each other; then the first source table is their *lead*.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.sync.coverage import Part
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
-"""The version of how changes that depend on each other are found, and get their bucket (sync/write/dependence.py)."""
+"""The version of the algorithm that groups dependent changes and assigns their buckets (sync/write/dependence.py)."""
 
 
 class UnknownTable(DmError):
@@ -47,43 +47,43 @@ class UnknownTable(DmError):
 
 
 class WritePolicy(Enum):
-    """The way in which the changes of source tables that are folded together are written. A plan has one for each."""
+    """How the changes of source tables with the same lead are written."""
 
-    EXACT = "as the log has them: what does not fit stops the task"
-    WAIT = "the same, in a merged table: a row that meets another table's row waits (merge/writer.py)"
-    OVERWRITE = "as the log has them: what collides is rolled back, written over, and counted (sync/safe_mode)"
-    UNCOUNTED = "over the row of the same key, if there is one, as filters leave deletes out"
-    IN_ORDER = "one by one, about what is there, as filters leave inserts or updates out (sync/write/in_order.py)"
+    EXACT = "as logged: a collision stops the task"
+    WAIT = "as logged, in a merged table: a row that collides with a row of another table waits (merge/writer.py)"
+    OVERWRITE = "as logged: a collision is rolled back, overwritten, and counted (sync/safe_mode)"
+    UNCOUNTED = "over any row of the same key, because filters skip deletes"
+    IN_ORDER = "one by one, whether rows exist or not, because filters skip inserts or updates (sync/write/in_order.py)"
 
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """The plan of one subtask. Picklable; `sources` is the sequence that RowChange.table points into."""
+    """The plan of one subtask. Picklable. `sources`: RowChange.table is an index into it."""
 
     sources: tuple[SourcePart, ...]
     targets: tuple[TargetPart, ...]
     buckets: int
     rules: BlockAllowRules
     merged: frozenset[int] = frozenset()
-    """Indexes of the targets that take rows of other source tables as well, of this source or another, by the law of
-    `merge`. It may become more while the subtask runs."""
+    """Indexes of the targets with rows of several source tables, of this or other sources, that follow the rules of
+    `merge`. Targets may be added while the subtask runs."""
     held: tuple[Table, ...] = ()
-    """Tables of the task whose rows are passed over for now, as they are at this place of the log: held back by shard
-    DDL (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
+    """Tables of the task whose rows are skipped for now, as defined at this location: held back by shard DDL
+    (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
     alone: bool = False
-    """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
+    """True in a re-sync: rows of other tables are skipped without an error, although the rules allow them."""
     compact: bool = True
-    """Changes are folded; else each is written (sync/write/dependence.py)."""
+    """True if changes are folded; else each change is written (sync/write/dependence.py)."""
     whole: bool = False
-    """Transactions of the source are written whole and in their order (sync/write/transactional.py)."""
+    """True if the source's transactions are written whole and in order (sync/write/transactional.py)."""
     safe: bool = False
-    """Rows may collide here, and are written over where they can be (sync/safe_mode)."""
+    """True in safe mode: rows that collide are overwritten where possible (sync/safe_mode)."""
 
     def fingerprint(self) -> str:
-        """Return a hash that is equal for plans by which the same log is folded and written in the same way.
+        """Return a hash that is equal for plans which fold and write the same log in the same way.
 
-        Of a target table it covers what identifies rows, not what the columns can hold: after a column is widened
-        because a row did not fit, the epoch with that row has to be completed.
+        It covers the identity of a target table's rows, not the column types: an epoch that failed because a value did
+        not fit must be completed after the column was widened.
         """
         in_order = not self.compact or self.whole
         made_of = (
@@ -98,23 +98,23 @@ class SyncPlan:
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
-        """Return the targets for which folding each source table by itself makes a difference."""
+        """Return the merged targets with several tables of this source, whose changes are folded separately."""
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
     @property
     def mode(self) -> tuple[bool, bool, bool]:
-        """The way of writing that the user has asked for, or that safe mode makes of it."""
+        """The configured mode of writing, and whether safe mode is on: (compact, whole, safe)."""
         return self.compact, self.whole, self.safe
 
     def in_other_modes(self) -> Iterator[SyncPlan]:
-        """Yield the plan as it would be if the user had asked for another way of writing."""
+        """Yield the plan in each other mode of writing."""
         for compact, whole, safe in product((True, False), (False, True), (False, True)):
             if (compact, whole, safe) != self.mode:
                 yield replace(self, compact=compact, whole=whole, safe=safe)
 
     def leads(self) -> tuple[int, ...]:
-        """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
+        """Return the lead of each source table: itself if its target is merged, else the first table of the target."""
         firsts: dict[int, int] = {}
         for index, source in enumerate(self.sources):
             firsts.setdefault(source.target, index)
@@ -125,7 +125,7 @@ class SyncPlan:
 
     @cached_property
     def filters(self) -> dict[int, RowFilter]:
-        """Return the filters, by source table, of those that have one."""
+        """Return the row filters, by index of the source table."""
         return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
 
     @cached_property
@@ -139,7 +139,7 @@ class SyncPlan:
 
     @cached_property
     def losses(self) -> dict[int, Loss]:
-        """Return what filters may take away, by lead; of tables that are folded together, the most."""
+        """Return which changes filters may skip, by lead: the maximum of all source tables with that lead."""
         leads = self.leads()
         found: dict[int, Loss] = {}
         for index, one in self.filters.items():
@@ -147,7 +147,7 @@ class SyncPlan:
         return found
 
     def part(self, source: int) -> TargetPart:
-        """Return where the rows of a source table go."""
+        """Return the target part of a source table."""
         return self.targets[self.sources[source].target]
 
     def is_merged(self, source: int) -> bool:
@@ -155,12 +155,12 @@ class SyncPlan:
 
     @property
     def over(self) -> frozenset[int]:
-        """Return the merged targets whose rows may be written over each other."""
+        """Return the merged targets whose rows overwrite each other: in safe mode, those that allow it."""
         return self._able if self.safe else frozenset()
 
     @cached_property
     def _able(self) -> frozenset[int]:
-        """Return the merged targets whose rows can be written over."""
+        """Return the merged targets whose rows can be overwritten."""
         fed = (source for source in self.sources if source.target in self.merged)
         able: dict[int, bool] = {}
         for source in fed:
@@ -169,18 +169,19 @@ class SyncPlan:
 
     @cached_property
     def kept(self) -> frozenset[TableName]:
-        """Return the targets whose rows cannot be: those that wait for their places there are looked into."""
+        """Return the targets whose rows cannot be overwritten, so that contested rows stay contested in safe mode."""
         return frozenset(part.name for at, part in enumerate(self.targets) if at not in self._able)
 
     @cached_property
     def contended(self) -> frozenset[int]:
-        """Return those of them in which tables of this source meet: their changes keep their order, unfolded."""
+        """Return the targets of `over` with several tables of this source: their changes are not folded, and keep their
+        order."""
         shards = Counter(source.target for source in self.sources)
         return frozenset(target for target in self.over if shards[target] > 1)
 
     @cached_property
     def policies(self) -> tuple[WritePolicy, ...]:
-        """Return for each source table the policy of the changes that are folded with its own."""
+        """Return the write policy of each source table, which is that of its lead."""
         of_leads = {lead: self._policy(lead) for lead in set(self.leads())}
         return tuple(of_leads[lead] for lead in self.leads())
 
@@ -200,10 +201,10 @@ class SyncPlan:
         return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
 
     def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
-        """Refuse filters by which a row of another table could be taken for one's own: rows without a key have no
-        owner, so there it does not help that rows are meant to overwrite each other.
+        """Raise NotSupportedYet for filters in merged tables with which a change could hit a row of another table.
 
-        `elsewhere`: targets that other sources feed. Raises NotSupportedYet.
+        `elsewhere`: targets with rows of other sources. `overwrites`: rows overwrite each other by configuration, so
+        this is allowed in tables with a key (rows without a key have no owner).
         """
         shards = Counter(source.target for source in self.sources)
         for index, one in self.filters.items():
@@ -213,23 +214,21 @@ class SyncPlan:
                 check_merged(one, part.name)
 
     def check_keys_kept(self) -> None:
-        """Refuse tables in which a row of a past that is not exact could be written over by another one.
-
-        Raises TargetKeyNotKept."""
+        """Raise TargetKeyNotKept for tables in which overwriting a row could replace another row of the source."""
         for index, source in enumerate(self.sources):
             if self.part(index).key is not None:
                 check_keys_kept(self._mapping_of(source))
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the tables of the task that the source has, also those that are held."""
+        """Return all tables of the task that the source has, including held ones."""
         return (*(part.table for part in self.sources), *self.held)
 
     def applied_behind(self, position: str) -> frozenset[TableName]:
-        """Return the tables that DM has applied up to this place (`Location.sort_key`) or further."""
+        """Return the tables that DM has applied up to this location (`Location.sort_key`) or further."""
         return frozenset(part.table.name for part in self.sources if part.skip_until >= position)
 
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each source table the columns whose values are not needed, and may be missing in the log."""
+        """Return for each source table the columns whose values are not needed and may be missing in row images."""
         return tuple(self._optional_columns(part) for part in self.sources)
 
     def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
@@ -242,7 +241,7 @@ class SyncPlan:
         )
 
     def wanted(self) -> WantedTables:
-        """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
+        """Return the tables for the decoder. It raises UnknownTable for any other table that the rules allow."""
         parts = zip(self.sources, self.optional_columns(), strict=True)
         tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
         return WantedTables(tables, self._check_excluded)

@@ -1,7 +1,7 @@
-"""A plan made from schemas and rules: what is to be there, and what may be merged.
+"""Makes a plan from schemas and rules, and checks that the targets exist and that merged tables are compatible.
 
-Rows of all source tables of one target are brought into one column order, so that images can be compared; their
-columns must be of the same types, as equal values of different types need not have equal bytes.
+The rows of all source tables of a target are brought into one column order, so that images can be compared. Their
+columns must have the same types, because equal values of different types may have different bytes.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def make_plan(
     coverage: Mapping[TableName, Coverage] | None = None,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
-    """Return the plan for these source tables, whose changes are folded.
+    """Return the plan for these source tables, with `compact` on.
 
-    `merged`: target tables that other sources feed as well, or are to, or have fed: where rows wait for their places;
-    None: rows of merged tables overwrite each other, as the user wishes, and `shared` has the names.
+    `merged`: target tables into which other sources write, will write, or have written: their rows can be contested;
+    None: rows of merged tables overwrite each other by configuration, and `shared` has the names.
     `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
@@ -92,7 +92,7 @@ def make_plan(
 def merged_parts(
     sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
 ) -> frozenset[int]:
-    """Return the targets with a key that several source tables feed. `elsewhere`: those that other sources feed."""
+    """Return the targets with a key and several source tables. `elsewhere`: targets with rows of other sources."""
     shards = Counter(source.target for source in sources)
     return frozenset(
         index

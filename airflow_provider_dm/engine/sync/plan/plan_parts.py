@@ -1,4 +1,4 @@
-"""The parts of a plan: of a source table where its rows go, of a target table what tells its rows apart."""
+"""The parts of a plan: the target of each source table, and the identity of rows in each target table."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ from airflow_provider_dm.engine.sync.plan.change import Key
 
 @dataclass(frozen=True)
 class SourcePart:
-    """One source table: the index of its target, and how its columns are brought into the target part's order."""
+    """One source table: the index of its target, and the mapping of its columns to the target part's order."""
 
     table: Table
     target: int
     order: tuple[int, ...] | None
-    """Indexes into this table's rows; None where the order is the same."""
+    """Indexes into this table's rows; None if the order is the same."""
     skip_until: str = ""
+    """Changes up to this location are skipped, as DM has applied them."""
     filter: RowFilter | None = None
-    """Which changes count; None: all."""
+    """The filter of changes; None: all are applied."""
     added: tuple[bytes, ...] = ()
-    """What routing adds to each row, behind the table's own columns."""
+    """The values that routing adds to each row, after the table's own columns."""
     coverage: Coverage = ALL
-    """The keys whose rows the target has: never NONE, as such a table is none of a plan's sources (`SyncPlan.held`)."""
+    """The covered keys. Never NONE: such a table is not in a plan's sources (`SyncPlan.held`)."""
     shard: TableName | None = None
-    """The newest name of the table, where its rows are older and have another one; None: the same."""
+    """The current name of the table, if its rows in a re-sync have an older name; None: the same name."""
 
     @property
     def owner_name(self) -> TableName:
-        """Return the name by which rows of the table that wait are known."""
+        """Return the name under which contested rows of the table are stored."""
         return self.shard or self.table.name
 
     @property
     def width(self) -> int:
-        """Return the number of values of a row, with those that are added."""
+        """Return the number of values of a row, with the added values."""
         return len(self.table.columns) + len(self.added)
 
     def whole(self, row: Row | None) -> Row | None:
-        """Return a row of the log with what is added."""
+        """Return a row of the log with the added values."""
         return row if row is None else row + self.added
 
     @property
     def own_order(self) -> tuple[int, ...] | None:
-        """The inverse: the places of this table's columns in rows of the target part's order."""
+        """The inverse of `order`: the indexes of this table's columns in rows of the target part's order."""
         return None if self.order is None else tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
 
 
@@ -64,9 +65,9 @@ class TargetPart:
     hashed: tuple[int, ...]
     """The columns that decide the bucket. Empty: the table is one bucket."""
     unique: tuple[tuple[int, ...], ...]
-    """The values of all further unique keys. For a key over expressions: the whole row."""
+    """The columns of each further unique key. For a key over expressions: all columns."""
     folds: tuple[tuple[int, TextFold], ...] = ()
-    """Those of `hashed` whose text is distinguished by a collation's weights."""
+    """The columns of `hashed` whose text is compared by a collation's weights."""
 
     @property
     def name(self) -> TableName:
@@ -74,12 +75,14 @@ class TargetPart:
 
     @property
     def needed(self) -> frozenset[int]:
-        """The columns whose values decide what is written: all but those that the target computes outside of keys."""
+        """The columns whose values are needed: written columns and key columns, without other generated columns."""
         return frozenset(self.mapping.written).union(self.key or (), *self.unique)
 
     def decisive(self, *, in_order: bool) -> tuple[object, ...]:
-        """Return what decides in which bucket and when a change is written. `in_order`: changes are not folded, so that
-        those which meet in any unique key keep their order (sync/write/dependence.py)."""
+        """Return the facts that decide in which bucket and in which order changes are written.
+
+        `in_order`: changes are not folded, and keep their order if they share a unique value (write/dependence.py).
+        """
         keys: tuple[object, ...] = ()
         if in_order:
             target = self.mapping.target
@@ -88,7 +91,7 @@ class TargetPart:
         return (self.name, self.key, self.hashed, self.folds, self.unique, *keys)
 
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
-        """Return a row with this key: an image, or where there is none, one of which only the key is known."""
+        """Return a row with this key: `after`, else `before`, else a row with only the key's values."""
         image = after if after is not None else before
         if image is not None:
             return image
@@ -104,7 +107,7 @@ class TargetPart:
 
 
 def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = None) -> TargetPart:
-    """Return what tells the rows of a target table apart. `folds`: those of the target's collations."""
+    """Return the target part of a mapping. `folds`: by name of the target's collation."""
     index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
     everything = tuple(range(len(mapping.source.columns)))
     known = folds or {}
@@ -112,7 +115,7 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
     def has_form(source: Column, target: Column) -> bool:
         return _fold(source, target, known) is not None or has_form_of_its_own(mapping, source, target)
 
-    hashed = told_apart(mapping, identity, index, has_form) if identity else everything
+    hashed = columns_with_form(mapping, identity, index, has_form) if identity else everything
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
@@ -132,8 +135,7 @@ def _further_keys(mapping: TableMapping) -> list[Index]:
 
 
 def _unique_values(key: Index, target: Table, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the columns of which the key's values are made. What only the target has, no change of a row changes,
-    unless it is computed."""
+    """Return the source columns of a unique key. A column of the target alone is constant, unless it is generated."""
     own = [target.column(name) for name in key.columns if name.lower() not in index]
     if key.expression or any(column.generated for column in own):
         return everything
@@ -152,10 +154,12 @@ def text_collations(table: Table) -> Iterator[str]:
 FormKnown: TypeAlias = Callable[[Column, Column], bool]
 
 
-def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown) -> tuple[int, ...]:
-    """Return the key columns whose values, where the target may hold two for equal, have one common form.
+def columns_with_form(
+    mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown
+) -> tuple[int, ...]:
+    """Return the key columns with a form that is equal for all values that the target may compare as equal.
 
-    `index`: the places of the columns in the source's rows, by their names in lower case.
+    `index`: the indexes of the columns in the source's rows, by their names in lower case.
     """
     prefixes = key.prefixes or (None,) * len(key.columns)
     return tuple(
@@ -166,7 +170,7 @@ def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int], has_
 
 
 def has_form_of_its_own(mapping: TableMapping, source: Column, target: Column) -> bool:
-    """Tell whether both columns' codecs have a form."""
+    """Return True if the codecs of both columns have a key form."""
     return (
         codec_for(mapping.source.name, source).key_form is not None
         and codec_for(mapping.target.name, target).key_form is not None

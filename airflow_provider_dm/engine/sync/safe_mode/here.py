@@ -1,4 +1,4 @@
-"""The safe mode of one sync at a place of its log: decided in states.py, noted in the target, shown to people."""
+"""The safe mode of one sync at a location of its log: the state (states.py), its record in the target, its display."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SafeMode:
-    """The safe mode of one sync at one place of its log.
+    """The safe mode of one sync at one location of its log.
 
-    `always`: the user wants it; `until`: the end of a past that is not exact; `window`: the log time that is to go by.
+    `always`: `safe-mode: true`. `until`: where an inexact start ends. `window`: its length in log time.
     """
 
     always: bool = False
@@ -44,16 +44,16 @@ class SafeMode:
 
     @property
     def exit(self) -> Location | None:
-        """The place where the log time ends, which an epoch must not cross."""
+        """The location at which the window ends, which an epoch must not cross; None: no window, or not known yet."""
         return None if self.window is None else self.window.exit
 
     @property
     def ends(self) -> list[Location]:
-        """The places where rows cease to be written over, as far as they are known."""
+        """The known locations at which safe mode may end."""
         return [place for place in (self.until, self.exit) if place is not None]
 
     def seen(self, planned: Planned) -> SafeMode:
-        """Return what is known of it behind a piece of the log."""
+        """Return the safe mode after a piece of the log, with its commit times."""
         if self.window is None:
             return self
         match planned:
@@ -65,16 +65,16 @@ class SafeMode:
                 assert_never(planned)
 
     def at(self, place: Location) -> State:
-        """Return the state for what lies behind `place`."""
+        """Return the state for the log after `place`."""
         return state_at(place, always=self.always, until=self.until, window=self.window)
 
     def is_lenient(self, place: Location) -> bool:
-        """Return True if rows behind `place` that collide are written over and counted."""
+        """Return True if rows after `place` that collide are overwritten and counted."""
         return self.at(place) != Off()
 
 
 def note_seen(transactions: Transactions, fence: Fence, before: SafeMode, planned: Planned) -> SafeMode:
-    """Note in the target what a piece of the log shows of the log time, before any of it is applied; return it.
+    """Return the safe mode after a piece of the log, and save its window in the target before the piece is applied.
 
     Raises Fenced, TargetWentBack.
     """
@@ -87,14 +87,14 @@ def note_seen(transactions: Transactions, fence: Fence, before: SafeMode, planne
 
 @dataclass
 class Collisions:
-    """The rows of one source that were written over since its run began."""
+    """The rows of one source that were overwritten since its run began."""
 
     source: str
     counts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By table; for a merged one also by source table, and which ones feed it."""
+    """By table; for a merged table also by source table (`by`), with all its source tables (`fed_by`)."""
 
     def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
-        """Count what was written over. `feeders`: asked for the source tables of merged ones."""
+        """Count overwritten rows. `feeders`: returns the source tables of the task; called for merged tables only."""
         merged: set[str] = set()
         for one in collisions:
             was = self.counts.get(one.table, {})
@@ -105,7 +105,7 @@ class Collisions:
                 by = now.get("by", {})
                 now["by"] = by | {name: _plus(by.get(name, {}), one)}
             if not was:
-                log.warning("%s: rows collide and are written over; query-status shows how many", one.table)
+                log.warning("%s: rows collide and are overwritten; query-status shows how many", one.table)
             self.counts = {**self.counts, one.table: now}
         known = list(feeders()) if merged else []
         for table in merged:
@@ -113,7 +113,7 @@ class Collisions:
             self.counts = {**self.counts, table: self.counts[table] | {"fed_by": fed_by}}
 
     def to_json(self, state: State, exit_point: Location | None) -> dict[str, Any]:
-        """Return safe mode as the status shows it. `exit_point`: up to where a part of the rows may be applied."""
+        """Return safe mode for the status. `exit_point`: the location up to which rows may be applied in part."""
         on, why, until = describe(state)
         return {
             "on": on,
@@ -132,12 +132,12 @@ def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
 
 
 def describe(state: State) -> tuple[bool, str, str]:
-    """Return (whether it is on, why, until where), for people.
+    """Return (whether it is on, why, until when), for people.
 
     >>> describe(Window(60))
-    (True, 'the task began in a past that is not exact', '60 s of log time behind the first transaction')
+    (True, 'the task started from meta or a checkpoint of DM', '60 s of log time after the first transaction')
     >>> describe(Always())
-    (True, 'safe-mode: true', 'safe-mode is taken out of the task file')
+    (True, 'safe-mode: true', 'safe-mode is removed from the task file')
     """
     match state:
         case Off():
@@ -145,7 +145,7 @@ def describe(state: State) -> tuple[bool, str, str]:
         case UntilLocation(location):
             return True, Why.PAST.value, str(location)
         case Window(exit=None, ends_at=None, seconds=seconds):
-            return True, Why.PAST.value, f"{seconds} s of log time behind the first transaction"
+            return True, Why.PAST.value, f"{seconds} s of log time after the first transaction"
         case Window(exit=None, ends_at=ends_at):
             return (
                 True,
@@ -155,6 +155,6 @@ def describe(state: State) -> tuple[bool, str, str]:
         case Window(exit=place):
             return True, Why.PAST.value, str(place)
         case Always():
-            return True, Why.CONFIGURED.value, "safe-mode is taken out of the task file"
+            return True, Why.CONFIGURED.value, "safe-mode is removed from the task file"
         case _:
             assert_never(state)

@@ -1,28 +1,29 @@
-"""The law of merged tables in safe mode: the last to write a row wins, whichever source table had written it before.
+"""Merged tables in safe mode: the last change of a row wins, whichever source table wrote the row before.
 
-It replaces the law of owners (merge/) with `safe-mode: true`, and where a start in a past that is not exact overlaps
-rows of the target, in tables whose rows can be written over at all (`SyncPlan.over`). Each change is tried as the log
-has it, and what collides is written over and counted, as in a table of one source table (`overwriting`). So an INSERT
-takes the place of another table's row, and an UPDATE or DELETE may find one that another has put there, or none.
+With `safe-mode: true`, and after an inexact start, this rule replaces row ownership (merge/) in tables whose rows can
+be overwritten (`SyncPlan.over`). Each change is first written as the log has it; collisions are overwritten and
+counted, as in an unmerged table (`overwriting`). So an INSERT replaces a row of another table, and an UPDATE or DELETE
+may hit a row of another table, or none.
 
-Tables of one source meet in the order of their log: none of their changes is folded, and what shares a unique value is
-written one behind the other (`dependence`, `SyncPlan.contended`). Of two sources the one wins whose transaction comes
-last. A source that is alone in the target folds its changes as ever, since its rows do not meet each other.
+Changes of several tables of one source keep the order of the log: they are not folded, and those that share a unique
+value are written one after the other (`dependence`, `SyncPlan.contended`). Between two sources, the transaction that
+commits last in the target wins. A source with only one table in the target folds its changes as usual.
 
-    phase                                       rows of others                rows that find their places taken
-    pages of a load                             not touched                   wait (dm_contested_row)
-    the log with `safe-mode: true`, or in a     written over, and counted     those that wait are put there first
-    past that is not exact
-    the log behind safe mode                    not touched                   wait, and stop the task if they collide
+    phase                                       rows of other tables          rows whose places are taken
+    pages of a load                             kept                          become contested (dm_contested_row)
+    the log with `safe-mode: true`, or after    overwritten and counted       contested rows are written first
+    an inexact start
+    the log after safe mode                     kept                          become contested; a collision stops the
+                                                                              task
 
-So nothing depends on what the task file was in an earlier phase: the second phase finds at most rows that wait. Each is
-put into its place in front of the first change that could be about it, also where half an epoch is written: what waits
-is the row as far as its bucket has come. The phases are each source's own, but all sources of a table need the same
+So the result does not depend on the task file of an earlier phase: at most, the second phase starts with contested
+rows. Each is written to its place before the first change that may concern it, even if an epoch is half applied: the
+contested row has the state of its bucket. Each source has its own phases, but all sources of a table need the same
 `safe-mode`.
 
-Rows that shards hold back (shard-mode pessimistic) are applied in the re-sync, later than the log has them: each counts
-as written then. So an UPDATE of a held row takes the place of a row that another table has written since, and a DELETE
-of it removes that row. docs/how-to/safe-mode.md lists the rows that can differ.
+Rows that shards hold back (shard-mode pessimistic) are applied in the re-sync, and count as written at that time. So an
+UPDATE of a held row replaces a row that another table has written since, and a DELETE of it removes that row.
+docs/how-to/safe-mode.md lists the rows that can differ.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ ROWS_OF_A_TRANSACTION: Final = 100
 def check_one_law(
     targets: Collection[TableName], safe: Mapping[str, bool], ours: str, feeders: Iterable[Feeder]
 ) -> None:
-    """Refuse that a source of a merged table has `safe-mode: true` and another has not. Raises NotSupportedYet.
+    """Raise NotSupportedYet if only some sources of a merged table have `safe-mode: true`.
 
-    `safe`: by source of the task; `targets`: those of `ours`.
+    `safe`: by source of the task. `targets`: the target tables of the source `ours`.
     """
     mine = safe.get(ours, False)
     for one in feeders:
@@ -68,16 +69,15 @@ def check_one_law(
             with_it, without = (ours, one.source) if mine else (one.source, ours)
             raise NotSupportedYet(
                 "safe-mode: true for some of the sources of a merged table",
-                f"{one.target}, which {with_it} feeds with it and {without} without it",
+                f"{one.target}: {with_it} has it, {without} does not",
                 "Set it for all of them, or for none.",
             )
 
 
 def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Mapping[str, str]]]) -> None:
-    """Refuse that rows of a merged table can be written over by how this source's tables go into it, and not by how
-    another's do. Raises NotSupportedYet.
+    """Raise NotSupportedYet if the rows of a merged table can be overwritten by the mappings of some sources only.
 
-    `others`: tables of other sources, with the values that the target's columns have of them.
+    `others`: tables of other sources, with the extracted values of their rows.
     """
     reach = {plan.targets[at].name: (plan.targets[at].mapping.target, at in plan.over) for at in plan.merged}
     for source, schema, extracted in others:
@@ -86,12 +86,12 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
         target, ours = reach[schema.target]
         try:
             theirs = can_be_written_over(map_table(schema.table, target, extracted))
-        except TargetTableMismatch:  # that source says so itself, before it writes anything
+        except TargetTableMismatch:  # that source raises the error itself, before its first write
             continue
         if theirs != ours:
             raise NotSupportedYet(
-                "safe-mode: true for a merged table whose rows can be written over for some of its sources only",
-                f"{schema.target}, by how the keys of {source}:{schema.table.name} go into it and those of this source",
+                "safe-mode: true for a merged table whose rows can be overwritten for some of its sources only",
+                f"{schema.target}: the keys of {source}:{schema.table.name} and of this source's tables differ in type",
                 "Leave safe-mode out of all its sources, or give their keys the same types and collations.",
             )
 
@@ -99,8 +99,10 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
 def write_over_waiting(
     fence: Fence, around: Surroundings, kept: Collection[TableName] = frozenset()
 ) -> list[Collision]:
-    """Put the rows of this source that wait into their places, in the order in which they came to wait, and return whom
-    they were written over. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what statements raise.
+    """Write the contested rows of this source to their places, in the order in which they became contested.
+
+    Return the collisions with the rows there. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what
+    statements raise.
     """
     around.transactions(partial(_forget, fence=fence, kept=kept))
     found: list[Collision] = []
@@ -112,7 +114,7 @@ def write_over_waiting(
 
 
 def _forget(connection: Connection, *, fence: Fence, kept: Collection[TableName]) -> None:
-    """Forget rows without an image: the log of their shard writes or deletes each, whether it is there or not."""
+    """Delete the contested rows without an image: the log of their shard overwrites or deletes each of them."""
     fence.check(connection)
     forget_without_image(connection, fence.ref, kept)
 
@@ -134,7 +136,7 @@ def _put(
             continue
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
-        for row in waiting:  # one by one: a later one may take the place of an earlier one
+        for row in waiting:  # one by one, as a row may overwrite an earlier one
             part = target_part(mapping)
             writes = OverWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
             found.append(writes.run(connection))

@@ -1,15 +1,15 @@
-"""Overwriting rows of one table that collide, where the configuration or an inexact past allows it.
+"""Overwriting rows of one table that collide, in safe mode.
 
-A transaction is first tried as the log has it. Only where that meets a row that it should not meet, or misses one, is
-it rolled back and written so, each collision counted:
+A transaction is first written as the log has it. If a row unexpectedly exists or is missing, the transaction is rolled
+back and written as follows, and each collision is counted:
 
-    the log           is written as                collides when
-    INSERT a          REPLACE a                    a row of that key, or with another unique value of a, is there
-    UPDATE b to a     DELETE b, REPLACE a          b is not there, or another row has a unique value of a
-    DELETE b          DELETE b                     b is not there
-    INSERT a, DELETE  DELETE a                     a row of that key is there
+    the log           is written as                collides if
+    INSERT a          REPLACE a                    a row with that key, or with another unique value of a, exists
+    UPDATE b to a     DELETE b, REPLACE a          b is missing, or another row has a unique value of a
+    DELETE b          DELETE b                     b is missing
+    INSERT a, DELETE  DELETE a                     a row with that key exists
 
-For example, all of it once more into a target that has it already:
+For example, changes that are applied again to a target that already has them:
 
     INSERT INTO t (id, int_value, str_value) VALUES (123, 999, 'abc')       REPLACE INTO t … VALUES (123, 999, 'abc')
     UPDATE t SET int_value = 888999 WHERE int_value = 999                   DELETE FROM t WHERE id = 123
@@ -17,13 +17,13 @@ For example, all of it once more into a target that has it already:
     UPDATE t SET id = 999 WHERE id = 888                                    DELETE FROM t WHERE id = 888
                                                                             REPLACE INTO t … VALUES (999, 888888, …)
 
-A target that has columns of its own keeps them: a row there is changed in place, and only rows that hold another unique
-value of it have to go. The removed rows that REPLACE counts include those only because the row's own key was deleted
-before: for a row that is identical already, servers count nothing.
+If the target table has columns of its own, their values are kept: an existing row is updated in place, and only rows
+with another unique value of the new row are deleted. Otherwise the row's own key is deleted before REPLACE, because
+servers do not count the replacement of an identical row.
 
-Where rows of several source tables go into a target, none is overwritten, because its owner is not known here, except
-with `safe-mode: true`, and behind all loads (sync/safe_mode/last_wins.py). Nor where the target may take two rows of
-the source for one: a right row would go. Tables without a key are counted images, and exact in any case.
+Rows of a merged table are not overwritten, because their owner is unknown here, except by the rules in
+sync/safe_mode/last_wins.py. Nor are rows overwritten if the target may compare the keys of two source rows as equal: a
+right row would be lost. Rows of tables without a key are counted images, which do not collide.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
 
 @dataclass(frozen=True)
 class Collision:
-    """The rows of one table that the log had otherwise. `missing`: to be changed or deleted, and not there; `present`:
-    there, and in the way of another one that was written. `by`: see `OverWrites`."""
+    """The collisions of one table. `missing`: rows to be updated or deleted that did not exist. `present`: rows that
+    unexpectedly existed and were overwritten. `by`: see `OverWrites`."""
 
     table: str
     missing: int
@@ -59,16 +59,16 @@ class Collision:
 
 
 def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
-    """Tell whether no other source table of the task, of any source, feeds this table."""
+    """Return True if at most one source table of the task, of any source, is routed to this table."""
     return sum(feeder.target == target for feeder in load_feeders(connection, ref)) <= 1
 
 
 @dataclass(frozen=True)
 class OverWrites:
-    """The writes of one transaction to one target table, whatever is there. For a table that `can_be_written_over`.
+    """The writes of one transaction to one target table, over existing rows. For tables that `can_be_written_over`.
 
-    `by`: the source table whose rows they are, where others feed the target, too. `unsure`: rows may be there or not,
-    as filters leave changes out; then what is missing is no collision.
+    `by`: the source table of the rows, if the target is merged; else "". `unsure`: filters skip changes, so that a
+    missing row is no collision.
     """
 
     part: TargetPart
@@ -76,14 +76,14 @@ class OverWrites:
     delete: Sequence[Literals]
     """Identity keys."""
     gone: Sequence[Literals]
-    """Identity keys at which nothing should be."""
+    """Identity keys at which no row should exist."""
     insert: Sequence[Literals]
     change: Sequence[Literals]
     unsure: bool = False
     by: str = ""
 
     def run(self, connection: Connection) -> Collision:
-        """Write. Raises what `execute` raises."""
+        """Write the changes, and return the collisions. Raises what `execute` raises."""
         missing = len(self.delete) - self._delete(connection, self.delete)
         present = self._delete(connection, self.gone)
         if has_own_columns(self.part.mapping):
@@ -98,13 +98,13 @@ class OverWrites:
         return Collision(str(self.part.name), 0 if self.unsure else missing, present, self.by)
 
     def _in_place(self, connection: Connection) -> int:
-        """Write rows so that values which only the target has stay. Return how many others had to go."""
+        """Write rows and keep the values of columns that only the target has. Return the number of deleted rows."""
         rows = [*self.insert, *self.change]
         if not self.part.unique:
             self._write(connection, rows, Verb.UPSERT)
             return 0
         gone = 0
-        for row in rows:  # one by one: an UPSERT could take a row for its own that has only another unique value of it
+        for row in rows:  # one by one: an UPSERT would update a row that matches by another unique key only
             gone += sum(self.access.execute(connection, statement) for statement in self._holders(row))
             self._write(connection, [row], Verb.UPSERT)
         return gone

@@ -1,28 +1,26 @@
-"""Safe mode: in which pieces of the log rows may be otherwise than the log says, and changes are written all the same.
+"""Safe mode: the parts of the log in which the target's rows may differ from what the log expects.
 
-A restart of our own needs none: the frontier commits with the rows, so what a bucket has is known exactly. Where their
-positions differ after an unclean stop (`target.frontier`, rule 1), the furthest of them is the exit point, up to which
-the very same epoch is repeated. What remains:
+A restart needs no safe mode: the frontier commits with the rows, so the position of each bucket is exact. If the
+positions of buckets differ after a crash, the same epoch is repeated up to the furthest position (downstream/frontier,
+rule 1). The states are:
 
-    state            why                                              left
-    Off              the log is exact                                 -
-    UntilLocation    a past that is not exact, with an exit point     there
-                     a past that is not exact, without one            where the log ended when the task began
-    Window           the same, without one: what DM does besides      see below
+    state            cause                                            ends
+    Off              the target has exactly the expected rows         -
+    UntilLocation    an inexact start with an exit point              at the exit point
+                     an inexact start without an exit point           at the end of the log when the task began
+    Window           the same, in addition, as DM does                see below
     Always           the task has `safe-mode: true`                   never
 
-A load has none of these states: what it covers is exact. A transaction is first written as the log has it; if a row
-collides, it is written over and counted (`overwriting`), in merged tables whichever source table it is of
-(`last_wins`).
+An inexact start is one from `meta` or from DM's checkpoint: the target may have rows of the log that follows. With
+`safe-mode-duration: 0s` a start from `meta` counts as exact. Rows that a load has copied are exact. A transaction is
+first written as the log has it; if a row collides, the transaction is rolled back and written over the existing rows,
+and the rows are counted (`overwriting`), in merged tables whichever source table they belong to (`last_wins`).
 
-A start with `meta` and `safe-mode-duration: 0s` is exact: it has none of these states.
-
-Log time is that of the events, not of the clock: a slow target or a pause makes nothing of it go by. The window begins
-with the first transaction behind the start. It ends with the first one that committed so many seconds later, and never
-in front of the location, behind which nothing of the past can be left: so it is not time that decides what is safe.
-Where it ends is noted in the target *before* that transaction is applied, and an epoch ends there: a run that dies in
-the window resumes in it, and leaves it at the same place, however epochs are cut. Time that goes back in the log makes
-the window longer, never shorter.
+The window is measured in commit times of the log, so a slow target or a pause does not shorten it. It begins with the
+first transaction after the start, and ends with the first transaction that committed so many seconds later, but not
+before the location of UntilLocation. The end is saved in the target *before* that transaction is applied, and an epoch
+ends there: a run that dies in the window resumes in it, and leaves it at the same location, wherever epochs end. Commit
+times that go backwards make the window longer, never shorter.
 
     start 100; the log ended at 400 when the task began; 60 seconds
 
@@ -30,8 +28,8 @@ the window longer, never shorter.
     committed at    | 10:00:00 | 10:00:30 | 10:00:10 | 10:00:50 | 10:01:30 |
     state           UntilLocation(400) ───────────────┤ Window ──────────────┤ Off
 
-    The first commit makes it 10:01:00. What commits at 10:01:30 ends it: its end, 600, is noted as the exit, then
-    500..600 is applied, the last epoch of the window. Had 200..300 committed at 10:02:00, the exit would be 400.
+    The first commit sets the end time to 10:01:00. The commit at 10:01:30 ends the window: its location, 600, is saved
+    as the exit; then 500..600 is applied as its last epoch. Had 200..300 committed at 10:02:00, the exit would be 400.
 """
 
 from __future__ import annotations
@@ -47,42 +45,43 @@ from airflow_provider_dm.engine.mysql.location import Location, has_passed
 
 
 class Why(StrEnum):
-    """The reason for which it is on, as the status shows it."""
+    """The reason for safe mode, for people."""
 
-    PAST = "the task began in a past that is not exact"
+    PAST = "the task started from meta or a checkpoint of DM"
     CONFIGURED = "safe-mode: true"
 
 
 @dataclass(frozen=True)
 class Off:
-    """The log is exact, and what does not fit stops the task."""
+    """Safe mode is off: a collision stops the task."""
 
 
 @dataclass(frozen=True)
 class UntilLocation:
-    """Rows may collide up to a place."""
+    """Rows may collide up to a location."""
 
     location: Location
 
 
 @dataclass(frozen=True)
 class Always:
-    """The user wants it so."""
+    """Safe mode is on by configuration."""
 
 
 State: TypeAlias = Off | UntilLocation | Window | Always
 
 
 def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
-    """Return how much log time is to go by for a past that is not exact: the longer of what is configured and two flush
-    intervals. None with an exit point, and none for a `safe-mode-duration` of 0s, as in DM.
+    """Return the length of the window after an inexact start, in seconds of log time, as in DM.
+
+    It is the maximum of `safe-mode-duration` and two flush intervals; 0 with an exit point or a duration of 0s.
     """
     duration, flushes = syncer.safe_mode_duration, 2 * syncer.checkpoint_flush_interval
     return 0 if exit_is_known or duration == 0 else max(math.ceil(duration or 0), flushes)
 
 
 def state_at(place: Location, *, always: bool, until: Location | None, window: Window | None) -> State:
-    """Return the state in which the change behind `place` is written. `until`: the end of the location's part."""
+    """Return the state for the change after `place`. `until`: the end of UntilLocation."""
     if until is not None and not has_passed(place, until):
         return UntilLocation(until)
     if always:

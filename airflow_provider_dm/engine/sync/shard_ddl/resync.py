@@ -1,16 +1,15 @@
-"""Re-sync: the rows of shards that were held back, applied in a lane of the frontier of their own.
+"""Re-sync: apply the rows of shards that were held back, with a frontier of their own (a lane).
 
-What was passed over is a stretch of the log that the sync has left behind, and of it the rows of some tables. They are
-read once more, from a log of their own choice of place, folded and written as any rows are, behind the same fence; but
-the buckets that move are those of the lane. So a crash in the middle is followed by the same epoch as in any sync, and
-no row is applied twice, by frontier rule 1.
+The sync has passed a part of the log in which it skipped the rows of the held shards. The re-sync reads this part
+again, with its own log reader, and folds and writes the rows like any others, behind the same fence; but it moves the
+buckets of the lane. So after a crash it repeats the same epoch, and applies no row twice (frontier rule 1).
 
-Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or the position of the sync).
-An epoch ends where a shard's rows begin or end, so that the tables of an epoch are the same for all of it. Other
-tables' rows and all DDL of that part of the log have been processed: they are skipped without exception.
+Each shard's held-back rows have a beginning (the end of its DDL) and an end (its next DDL, or the position of the
+sync). An epoch ends at each of these locations, so that its tables are the same throughout. Rows of other tables and
+all DDL in this part are processed already, and skipped.
 
-The lane has a plan of its own, from stop to stop another one, and its fingerprint is noted before anything is written
-by it: half an epoch is completed by the plan that began it (frontier rule 6), whatever the user has changed meanwhile.
+The lane has a plan for each part between two such locations. The plan's fingerprint is saved before the first write: a
+half-applied epoch is completed by the plan that began it (frontier rule 6), even if the configuration has changed.
 """
 
 from __future__ import annotations
@@ -58,22 +57,22 @@ from airflow_provider_dm.engine.sync.write.writing import Writing
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
-"""Between two looks at a log that a relay is pulling again."""
+"""Seconds between two reads of a log that a relay is pulling again."""
 
 
 def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
-    """Return the end of what is held back, which has to be read in its own log."""
+    """Return the end of the held-back rows as an open place: they must be read in the log of their own server."""
     return OpenPlace(source.fence.ref.source, stop, "rows up to there were held back")
 
 
 def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
-    """Return the log reader of the lane alone: it reads what the sync has passed already, and does not wait."""
+    """Return the log reader of the lane. It needs no fallback, as the sync has read this part of the log before."""
     return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
 
 
 def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayReader) -> Location:
-    """Return `lo`, in what was held back from `known` on, with its GTID set: as for the sync itself, behind a failover
-    it has to be known what is repeated. Raises GtidsUnknown."""
+    """Return `lo` with its GTID set, which is needed to skip repeated transactions after a failover. `known`: the
+    beginning of the held-back rows. Raises GtidsUnknown."""
     return numbered(lo, replace(subtask, location=known, start=None), reader)
 
 
@@ -86,12 +85,12 @@ class Resyncing:
     store: MetaStore
     stop: threading.Event
     at: Standing
-    """Where the sync rests meanwhile."""
+    """The state of the sync, which waits during the re-sync."""
     size: EpochSize
     on_applied: Callable[[Applied], None]
 
     def run(self, group: Group) -> bool:
-        """Apply all that is to be applied. Return False if a stop was requested before the end.
+        """Apply all held-back rows of the group. Return False if a stop was requested before the end.
 
         Raises GtidsUnknown, PlanChanged, and what reading and applying raise.
         """
@@ -101,7 +100,7 @@ class Resyncing:
             return True
         subtask, lo, edge = self._extent(resync.lo)
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
-        log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops()[-1])
+        log.info("applying the held-back rows of %s, from %s to %s", group.target, lo, resync.stops()[-1])
         with closing(tail_of_held(self.source, self.store)) as tail:
             for stop in resync.stops(*self.at.safe_mode.ends):
                 if reached(lo, stop):
@@ -151,13 +150,13 @@ class Resyncing:
 
 @dataclass
 class _Noted:
-    """The plan by which a group's rows are written, as the target knows it."""
+    """The plan of a group's re-sync that is saved in the target."""
 
     source: SyncSource
     group: Group
 
     def note(self, plan: SyncPlan) -> None:
-        """Note a plan before anything is written by it. Raises Fenced, TargetWentBack."""
+        """Save a plan's fingerprint before the first write by it. Raises Fenced, TargetWentBack."""
         resync, fingerprint = self.group.resync, plan.fingerprint()
         assert resync is not None
         if resync.plan == fingerprint:
@@ -169,7 +168,7 @@ class _Noted:
 
 @dataclass
 class _Lane:
-    """The log up to one stop, which is the goal of `standing`."""
+    """The re-sync of the log up to one stop, which is the goal of `standing`."""
 
     of: Resyncing
     tail: SourceLog
@@ -182,7 +181,7 @@ class _Lane:
         self._take_plan()
 
     def run(self) -> bool:
-        """Apply all up to the stop; return False if a stop was requested before."""
+        """Apply the log up to the goal; return False if a stop was requested before."""
         while not self.standing.at_goal:
             if self.of.stop.is_set():
                 return False
@@ -198,7 +197,7 @@ class _Lane:
                 case Epoch(hi=hi) if edge is None or compare(hi, edge) is Order.SAME:
                     self._epoch(planned)
                 case Epoch():
-                    self._wait(goal)  # half of a longer one is applied
+                    self._wait(goal)  # the half-applied epoch is longer: the relay has not pulled all of it again
                 case DdlStatement():
                     rows = planned.rows_epoch()
                     if rows is not None:
@@ -208,13 +207,13 @@ class _Lane:
                 case UpToDate(at) if has_passed(at, goal):
                     self.advance(goal)
                 case UpToDate():
-                    self._wait(goal)  # a relay that has begun anew pulls it again
+                    self._wait(goal)  # a relay with an empty directory is pulling the log again
                 case _:
                     assert_never(planned)
         return True
 
     def _cursor(self, stop: Location) -> Cursor:
-        """Return where the log is read on. Which rows are held back is known by places alone, in their own log."""
+        """Return the cursor. Its open places require the log of the same server, as the ends have no GTID sets."""
         end, edge = end_of_held(self.of.source, stop), self.standing.edge
         places = (end,) if edge is None else (half_epoch(end.source, edge), end)
         return Cursor(self.standing.here, self.standing.prepared, places)
@@ -238,7 +237,7 @@ class _Lane:
         self.of.on_applied(applied)
 
     def advance(self, hi: Location) -> None:
-        """Move all buckets to `hi`, as there is nothing for them in between."""
+        """Move all buckets to `hi`: the log in between has no changes."""
         plan = self.standing.written_by
         WaveWriter(plan, Target.at(self.of.source.target), self.standing.step(hi)).advance({}, range(plan.buckets))
         self._moved(replace(self.standing.at(hi), edge=None))
@@ -248,7 +247,7 @@ class _Lane:
         self._take_plan()
 
     def _take_plan(self) -> None:
-        """Write by the plan as it is now, unless half an epoch is written by another one."""
+        """Write the next epoch by the current plan, unless an epoch is half applied by another plan."""
         plan = self.standing.plan
         if self.standing.edge is not None:
             return

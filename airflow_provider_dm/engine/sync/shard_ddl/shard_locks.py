@@ -1,6 +1,6 @@
-"""What sources of merged tables tell each other by DDL locks (steps 2, 4 and 8 of `shards`), and for whom one waits.
+"""The DDL locks of one source: its reports to them (steps 2, 4 and 8 of `shards`), and the reasons to wait.
 
-Locks are in the metadata DB, and say what may be tried. Whether it may be done the target is asked.
+Locks are in the metadata DB and coordinate the sources. Before a DDL is executed, the target's tables decide.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class ShardLocks:
     source: SyncSource
     store: MetaStore
     _unreported: set[tuple[TableName, int]] = field(default_factory=set, init=False)
-    """DDL that this source has behind it and whose lock does not know, by merged table and number."""
+    """DDL that this source has passed and could not report, by merged table and number."""
 
     def decided(self, group: Group) -> frozenset[locks.Ddls] | None:
-        """Return the texts that the target has settled for the next DDL of the group; None: it has not been run."""
+        """Return the texts that the target recorded for the next DDL of the group; None: it was not executed."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         return decided_ddls(connection, ref, group.target, group.resolved)
 
     def report(self, group: Group, names: Collection[TableName]) -> locks.Lock:
-        """Report that all shards of the source have made the next DDL; return the lock behind that."""
+        """Report that all shards of the source have executed the next DDL; return the lock after the report."""
         ref, item = self.source.fence.ref, item_due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {one.source for one in feeders if one.target == group.target}
@@ -60,7 +60,7 @@ class ShardLocks:
         def how(lock: locks.Lock | None) -> locks.Lock:
             decided = self.decided(group)
             if lock is not None and lock.executed and decided is None:
-                lock = None  # of a task of this name that is no more
+                lock = None  # it is left from a deleted task with the same name
             return locks.reported(lock, ref.task, group.target, group.resolved, info, expected, decided)
 
         became = self._change(group.target, group.resolved, how)
@@ -68,11 +68,11 @@ class ShardLocks:
         return became
 
     def why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
-        """Return what is waited for; "": nothing. Raises ShardDdlConflict, ShardDdlRunWithoutSource."""
+        """Return what the group waits for, "for …"; "": nothing. Raises ShardDdlConflict, ShardDdlRunWithoutSource."""
         match turn:
             case Turn.SHARDS:
                 return f"for {', '.join(map(str, missing(group, names)))} of this source"
-            case Turn.RESOLVE:  # without this source, by a person's decision: rows of its form may wait still
+            case Turn.RESOLVE:  # executed without this source, by a user's decision: its rows may still be contested
                 return self._waiting(group.target, of_source=self.source.fence.ref.source)
         assert lock is not None
         match turn:
@@ -83,7 +83,7 @@ class ShardLocks:
                 conflict = lock.conflict_of(self.source.fence.ref.source)
                 if conflict is not None:
                     raise conflict
-                return "for a person to decide what is run"
+                return "for a user's decision about which DDL is executed"
             case Turn.DIFFERS:
                 mine, decided = item_due(group, names).ddls, sorted(self.decided(group) or ())
                 texts = tuple("; ".join(one) for one in decided)
@@ -91,13 +91,15 @@ class ShardLocks:
             case Turn.SOURCES:
                 return f"for {', '.join(lock.unsynced)}"
             case Turn.OWNER:
-                return f"for {lock.owner}, which runs it"
+                return f"for {lock.owner}, which executes it"
             case _:
                 return self._not_ready(group, item_due(group, names), lock)
 
     def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
-        """Return the sources whose reports are of a task of this name that is no more: a source that has reported
-        holds rows back in the target, or is behind the DDL there."""
+        """Return the sources whose reports are left from a deleted task with the same name.
+
+        A source with a valid report has held-back rows according to the target, or has passed the DDL.
+        """
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         holding = {one.source for one in held_shards(connection, ref, group.target)}
         found = []
@@ -122,7 +124,7 @@ class ShardLocks:
         self._change(group.target, group.resolved, how)
 
     def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
-        """Return why the target is not ready, whatever the lock says; "": it is."""
+        """Return why the DDL cannot be executed according to the target, as "for …"; "": it can."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         held = held_shards(connection, ref, group.target)
         members = {(one.source, one.member.table): one.member for one in held}
@@ -144,37 +146,37 @@ class ShardLocks:
             if behind or member is None or not member.items:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.decision is None and member.items[0].ddls != item.ddls:
-                return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+                return f"for {feeder.source}, which has executed other DDL on {feeder.table}"
         return self._waiting(group.target)
 
     def _columns_of(self, feeder: Feeder) -> Collection[str]:
-        """Return the columns that the rows of a source table have where its source is."""
+        """Return the columns of a source table at the current position of its source."""
         ref = self.source.fence.ref.of_source(feeder.source)
         known = load_table_schemas(target_connection(self.source.target), ref)
         return {name for one in known if one.table.name == feeder.table for name in one.table.by_name}
 
     def _waiting(self, target: TableName, *, of_source: str = "") -> str:
-        """Return how many rows of the form in front of the DDL wait for their places, as a reason; "": none."""
+        """Return the number of contested rows, as a reason to wait; "": none. They have the form before the DDL."""
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         found = [one for one in waiting(connection, ref) if one.target == target and of_source in ("", one.source)]
         return f"for {sum(one.rows for one in found)} rows of {target} that wait for their places" if found else ""
 
-    # Telling
+    # Reports to the lock
 
     def report_executed(self, group: Group) -> None:
         """Report to the lock that the DDL has been executed."""
         me = self.source.fence.ref.source
-        self._tell(group.target, group.resolved, lambda lock: None if lock is None else locks.executed(lock, me))
+        self._try(group.target, group.resolved, lambda lock: None if lock is None else locks.executed(lock, me))
 
     def report_passed(self, target: TableName, number: int) -> None:
         """Report to the lock that this source has passed the DDL."""
         me = self.source.fence.ref.source
         self._unreported.discard((target, number))
-        if not self._tell(target, number, lambda lock: None if lock is None else locks.gone_on(lock, me)):
+        if not self._try(target, number, lambda lock: None if lock is None else locks.gone_on(lock, me)):
             self._unreported.add((target, number))
 
     def report_again(self, groups: Mapping[TableName, Group]) -> None:
-        """Report to the locks all DDL that this source has passed: an earlier run may have died before it did."""
+        """Report all DDL that this source has passed to the locks: an earlier run may have died before its report."""
         task = self.source.fence.ref.task
         for body, _ in self.store.ddl_locks(task):
             lock = locks.Lock.from_json(body)
@@ -183,12 +185,12 @@ class ShardLocks:
                 self.report_passed(lock.target, lock.number)
 
     def report_pending(self) -> None:
-        """Report again what the metadata DB did not take: a lock without this report would never be resolved."""
+        """Repeat the failed reports: a lock without them would never be removed."""
         for target, number in sorted(self._unreported, key=str):
             self.report_passed(target, number)
 
-    def _tell(self, target: TableName, number: int, how: Becomes) -> bool:
-        """Change the lock if there is one. Return False if that failed, which is no error: the target has it."""
+    def _try(self, target: TableName, number: int, how: Becomes) -> bool:
+        """Change the lock, if it exists. Return False after an error, which is logged: the target has the record."""
         try:
             self._change(target, number, how)
         except DmError as error:
@@ -197,7 +199,8 @@ class ShardLocks:
         return True
 
     def _change(self, target: TableName, number: int, how: Becomes) -> locks.Lock | None:
-        """Change the lock, as often as others have changed it meanwhile; None: there is none, or no more."""
+        """Change the lock atomically, with retries after concurrent changes. Return None if it does not exist, or no
+        longer."""
         task = self.source.fence.ref.task
 
         def body(value: Json | None) -> Json | None:
@@ -209,15 +212,18 @@ class ShardLocks:
 
 
 def to_begin(source: SyncSource) -> list[Router]:
-    """Return the routes of the task's sources that have not begun: DDL of tables to which they lead waits for them."""
+    """Return the routers of the task's sources that have not begun. DDL on their target tables waits for them."""
     ref, job = source.fence.ref, source.job
     begun = begun_subtasks(target_connection(source.target), ref.meta_schema, ref.task, job.task.source_ids)
     return [SubtaskRules.of(job.subtask(name)).router for name in job.task.source_ids if name not in begun]
 
 
 def _altered_columns(item: Item) -> frozenset[str]:
-    """Return the columns whose definitions the target's statements alter, and with them maybe the default: rows that
-    lack such a column would get another value than the DDL which adds it gives them."""
+    """Return the columns whose definitions the target's statements alter.
+
+    This may change their default. Rows of a source that lacks such a column would get the new default, instead of the
+    value from the DDL that adds the column.
+    """
     mode = sql_mode_of([Setting(name, value) for name, value in item.how["session"]])
     statements = (parse(one["sql"], mode, "") for one in item.how["statements"])
     specs = (spec for one in statements if isinstance(one, AlterTable) for spec in one.specs)
@@ -225,7 +231,7 @@ def _altered_columns(item: Item) -> frozenset[str]:
 
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:
-    """Return the DDL that is next, of a group whose shards have all made it."""
+    """Return the next DDL of a group, which all shards of the source have executed."""
     item = due(group, names)
     assert item is not None
     return item

@@ -1,7 +1,7 @@
-"""The shards of one source in merged tables: which rows are held back, what is agreed on, and when they are applied.
+"""The shards of one source in merged tables: hold back rows, agree on DDL, execute it, and apply the rows.
 
-The pure parts are the group (shard/group.py) and the lock (shard/lock.py). Here they meet the log, the target and the
-metadata DB. Where each step is written, and what a crash after it leaves:
+The decisions are pure (shard/group.py, shard/lock.py); this file connects them to the log, the target and the metadata
+DB. Each step, where it is written, and the state after a crash:
 
     step                                                    written to                after a crash
     1 meet     a shard's DDL is added to its items; its     target: the transaction   the group is as written; the sync
@@ -14,13 +14,13 @@ metadata DB. Where each step is written, and what a crash after it leaves:
                                                             frontier of its lane      frontier
     6 re-sync  the held rows are applied, each once         target: its own frontier  as in any epoch
     7 finish   shards without items are ready               target: group and plan    the sync continues
-    8 go on    the source has passed the DDL                metadata DB: the lock     the next run reports it again
+    8 report   the source has passed the DDL                metadata DB: the lock     the next run reports it again
 
-So the target alone decides. Before the owner executes anything, it checks in the target that all shards of all sources
-have met the DDL, and no lock makes it execute a DDL that was executed according to the target.
+So the target alone decides. Before the owner executes a DDL, it checks in the target that all shards of all sources
+have executed it, and that the target has not.
 
 While a group waits, the sync continues with all other tables, and with shards that have not executed the DDL yet. It
-does not during a re-sync: the rows that are applied then precede the following log.
+does not continue during a re-sync, because the held-back rows precede the following log.
 """
 
 from __future__ import annotations
@@ -82,17 +82,17 @@ LOOK_SECONDS: Final = 0.5
 """Seconds between two reads of a lock that a source waits for."""
 
 _THERE: Final = 1060
-"""A server's number for a column that is there already."""
+"""ER_DUP_FIELDNAME: the column already exists."""
 
 Json = dict[str, Any]
 
 
 class ShardDdlRefused(DdlRefused):
-    """The target refuses the DDL that all shards have made."""
+    """The target rejects a DDL that all shards have executed."""
 
     code = "DM-6054"
     hint = (
-        "All shards have made it, and their rows are held back until the target has. Compare the target table with "
+        "All shards have executed it, and their rows are held back until the target has. Compare the target table with "
         "the statement, correct the table and run the task again; or make the change there yourself, in a way that "
         "the target accepts, and run `dmctl shard-ddl-lock unlock ID --action skip`."
     )
@@ -100,14 +100,14 @@ class ShardDdlRefused(DdlRefused):
 
 @dataclass
 class Shards:
-    """The groups of one source, for the thread of its sync. `tables`: its shards, and where their rows go."""
+    """The groups of one source, for the thread of its sync. `tables`: its tables, with their target tables."""
 
     source: SyncSource
     store: MetaStore
     tables: dict[TableName, TableName] = field(default_factory=dict)
     groups: dict[TableName, Group] = field(default_factory=dict)
     waits: dict[TableName, str] = field(default_factory=dict)
-    """Why a group has to wait, by merged table: for people."""
+    """Why a group waits, by merged table, for people."""
     locks: ShardLocks = field(init=False)
     _looked_at: float = field(default=0.0, init=False)
 
@@ -116,7 +116,7 @@ class Shards:
 
     @classmethod
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
-        """Read what the target knows. Raises AnswerCut."""
+        """Read the groups from the target. Raises AnswerCut."""
         connection, ref = target_connection(source.target), source.fence.ref
         shards = cls(source, store, groups={one.target: one for one in read_groups(connection, ref)})
         shards.adopt(plan)
@@ -126,7 +126,7 @@ class Shards:
         return shards
 
     def _begin(self) -> None:
-        """Note which tables are merged, and count their DDL from here on, before any can come.
+        """Save a group for each merged table before the first DDL, whose number is counted from here.
 
         Raises Fenced, TargetWentBack.
         """
@@ -161,15 +161,17 @@ class Shards:
         return min(places, key=lambda place: place.sort_key, default=None)
 
     def adopt(self, plan: SyncPlan) -> None:
-        """Take the tables of the plan that holds now."""
+        """Use the tables of the current plan."""
         route = self.source.rules.router.route
         self.tables = {table.name: route(table.name) for table in plan.tables()}
 
     def check_no_resync(self) -> None:
-        """Check that no rows are left that come before all that the log has next. Raises InvariantBroken."""
+        """Check that no re-sync is unfinished: its rows precede the following log. Raises InvariantBroken."""
         left = [str(group.target) for group in self.groups.values() if group.resync is not None]
         if left:
-            raise InvariantBroken("the sync goes on behind a re-sync", f"rows of {', '.join(left)} are held back still")
+            raise InvariantBroken(
+                "the sync continues after a re-sync", f"rows of {', '.join(left)} are still held back"
+            )
 
     # 1. Meet
 
@@ -183,10 +185,10 @@ class Shards:
         *,
         taken_for_made: bool,
     ) -> list[Group]:
-        """Return the groups that a statement changes, as they are behind it. Nothing is written yet.
+        """Return the groups that a statement changes, in their state after it. Writes nothing.
 
-        `at`: where its transaction begins and ends. `needs`: from where on the log is needed for what lies behind.
-        `taken_for_made`: by order of an operator, it counts as the statement that other shards have executed instead.
+        `at`: the begin and end of its transaction. `needs`: the location from which the log is needed for the rows
+        after it. `taken_for_made`: an operator skips the statement, and it counts as the one of the other shards.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
         found = {one.target: one for one in self._renamed(change, at)}
@@ -203,9 +205,7 @@ class Shards:
         ddls = tuple(one.alike or one.sql for one in change.statements)
         if not ddls and not taken_for_made:
             if member is not None and newest != schema.table:
-                raise CannotFollow(
-                    f"the target has nothing to do for it, and rows of {schema.table.name} are held back"
-                )
+                raise CannotFollow(f"the target executes nothing for it, but rows of {schema.table.name} are held back")
             return list(found.values())
         zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
         ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
@@ -221,11 +221,11 @@ class Shards:
             item = replace(item, ddls=min(decided))
         ref = self.source.fence.ref
         found[schema.target] = made(group, ref.source, schema.table.name, form, item)
-        log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
+        log.info("%s has executed DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
         return list(found.values())
 
     def _renamed(self, change: SchemaChange, at: tuple[Location, Location]) -> Iterable[Group]:
-        """Yield groups whose held shards get other names, or end. Raises CannotFollow for one that goes elsewhere."""
+        """Yield groups with renamed or dropped held shards. Raises CannotFollow if a new name has another target."""
         route, pairs = self.source.rules.router.route, [*change.renamed, *((name, None) for name in change.ended)]
         for before in self.groups.values():
             group = before
@@ -233,7 +233,7 @@ class Shards:
                 if group.member(old) is None:
                     continue
                 if new is not None and route(new) != group.target:
-                    raise CannotFollow(f"rows of {old} are held back, and those of {new} go to another table")
+                    raise CannotFollow(f"rows of {old} are held back, but {new} is routed to another table")
                 group = renamed(group, old, new, *at)
             if group is not before:
                 yield group
@@ -246,8 +246,7 @@ class Shards:
         at: Location,
         needs: Location,
     ) -> Iterable[Group]:
-        """Yield groups that new tables come into. `found`: as they are behind the statement's renames. Raises
-        CannotFollow."""
+        """Yield groups that new tables join. `found`: the groups after the statement's renames. Raises CannotFollow."""
         known = {one.table.name for one in before.schemas}.difference(change.ended) | {new for _, new in change.renamed}
         for one in change.tables.schemas:
             group = found.get(one.target) or self.groups.get(one.target)
@@ -259,13 +258,13 @@ class Shards:
             became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
             if became is None:
                 raise CannotFollow(
-                    f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
-                    "shards, so that its definition after that DDL is unknown"
+                    f"{one.table.name} is created during a DDL of {one.target}, with a definition that none of its "
+                    "shards has, so its definition after that DDL is unknown"
                 )
             yield became
 
     def newly_merged(self, change: SchemaChange, before: SubtaskTables) -> list[Group]:
-        """Return groups of tables that take the rows of a new table as well, and are not known to be merged yet."""
+        """Return groups of target tables that become merged because a new table is routed to them."""
         known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
         fresh = {one.target for one in change.tables.schemas if one.table.name not in known} - self.groups.keys()
         if not fresh:
@@ -285,31 +284,31 @@ class Shards:
         return self.groups[target]
 
     def dropped(self, change: SchemaChange, at: Location) -> list[tuple[TableName, TableName]]:
-        """Return the held shards that a statement drops, and the names by which they are known behind it."""
+        """Return the held shards that a statement drops, with the names under which they are kept after it."""
         return [(name, name_of_dropped(name, at)) for name in change.ended if name in self.held]
 
     def held_behind(self, groups: Iterable[Group]) -> frozenset[TableName]:
-        """Return the tables that are held when these groups are as they become."""
+        """Return the tables that are held once `groups` replace the groups of the same target."""
         after = {**self.groups, **{one.target: one for one in groups}}
         return frozenset(one.table for group in after.values() for one in group.members)
 
     def save(self, connection: Connection, groups: Iterable[Group]) -> None:
-        """Write groups as they become, in a transaction that has checked the generation."""
+        """Save groups, in a transaction that has checked the generation."""
         for group in groups:
             save_group(connection, self.source.fence.ref, group)
 
     def take(self, groups: Iterable[Group]) -> None:
-        """Go on with groups as they have become."""
+        """Use the saved groups from here on."""
         self.groups.update((one.target, one) for one in groups)
         self._looked_at = 0.0
 
     # 2 to 5. Agree, and resolve
 
     def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
-        """Check whether a DDL can be or was executed. Return the group that has rows to be applied now, if one has.
+        """Check whether a DDL can be or was executed, and execute it. Return a group whose rows must be applied now.
 
-        `here`: the position that all buckets have reached. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what
-        executing DDL raises.
+        `here`: the location that all buckets have reached. `now`: even if the last check was less than LOOK_SECONDS
+        ago. Raises ShardDdlConflict, ShardDdlRunWithoutSource, and what executing DDL raises.
         """
         for group in self.unresolved:
             if group.resync is not None:
@@ -329,7 +328,7 @@ class Shards:
         turn = turn_of(group, names, self.locks.decided(group), None, me)
         if turn is Turn.REPORT:
             lock = self.locks.report(group, names)
-            # Asked behind the lock, which knows it later.
+            # Read the target again after the report: another source may have executed the DDL before it.
             turn = turn_of(group, names, self.locks.decided(group), lock, me)
         why = self.locks.why_not(group, turn, names, lock)
         if why:
@@ -348,7 +347,7 @@ class Shards:
         assert lock is not None
         shared = fence.in_lane(ddl_lane(group.target))
         if lock.decision is Action.SKIP:
-            end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
+            end_earlier_ddl(target, shared)  # the former owner may still be altering the table
         else:
             statements = [TargetDdl.from_json(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
@@ -360,17 +359,18 @@ class Shards:
         settled = {item.ddls, *lock.settled}
         note = partial(note_executed, fence=fence, target=group.target, number=group.resolved, settled=settled)
         run_transaction(target, note)
-        log.info("DDL number %d of %s has been run", group.resolved, group.target)
+        log.info("DDL number %d of %s was executed", group.resolved, group.target)
         self.locks.report_executed(group)
 
     def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
-        """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
+        """Raise ShardDdlRefused if the target already has an object that a statement creates, because a filter may have
+        skipped the statement that dropped the old one."""
         if not self.source.rules.events.may_keep_names():
             return
         connection = target_connection(self.source.target)
         found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
         if found:
-            reason = f"is there already: {found}; a filter rule may have left out what took it away"
+            reason = f"already exists: {found}; a filter rule may have skipped the statement that dropped it"
             raise ShardDdlRefused(statements[0].sql, _THERE, reason)
 
     # 5. Resolve
@@ -395,7 +395,7 @@ class Shards:
     # 7 and 8. Finish
 
     def finish(self, group: Group, plan: SyncPlan) -> None:
-        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on."""
+        """End the re-sync: shards without further DDL are no longer held. `plan`: the plan from here on."""
         became, fence = finished(group), self.source.fence
         ended = {one.table for one in group.members} - {one.table for one in became.members} - self.tables.keys()
 
@@ -413,7 +413,7 @@ class Shards:
     # For people
 
     def to_json(self) -> list[Json]:
-        """Return DM's unresolvedGroups. Ours are `waits`: the reason, and `since`: see `Group.since`."""
+        """Return DM's unresolvedGroups. Added keys: `waits`, the reason to wait, and `since` (`Group.since`)."""
         return [
             {
                 "target": group.target.quoted(),
@@ -432,7 +432,7 @@ class Shards:
 
 
 def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
-    """Return the shards of its merged table that are defined as a new one is, to the letter."""
+    """Return the shards of the same merged table that have exactly the definition of a new shard."""
     tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
     known = tracker.names()
     if new.table.name not in known:
@@ -446,7 +446,7 @@ def _first(group: Group) -> Item | None:
 
 
 def _sql_of(item: Item) -> list[str]:
-    """Return the statements that the target executes for a DDL; or, if there are none, the texts that are compared."""
+    """Return the statements that the target executes for a DDL or, if there are none, the texts that are compared."""
     return [str(one["sql"]) for one in item.how["statements"]] or list(item.ddls)
 
 

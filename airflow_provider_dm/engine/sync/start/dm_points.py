@@ -1,6 +1,6 @@
-"""DM's points as places: which of two lies ahead, and where in a source's log the global one is.
+"""The points of DM's checkpoint: their order, and the location of the global point in the source's log.
 
-Light, for launchers: they have to know where a task begins before an app does (launch/starts.py).
+Without heavy imports, because launchers need the start location before the app starts (launch/starts.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 
 
 def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:
-    """Return the location from which the source's log is needed, as far as it is known before that log is read.
+    """Return the location from which the source's log is needed, as known before that log is read.
 
     `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and what asking the
     source raises.
@@ -31,12 +31,12 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
 def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
     """Return True if `point` is after `other` in the log, False if it is not, None if the order is unknown.
 
-    Of two with one GTID set the position decides: inside a transaction the set may be still that of its beginning.
+    If the GTID sets are equal, the position decides: inside a transaction the set may be that of its beginning.
     """
     if by_gtid and point.gtid_set and other.gtid_set:
         here, there = GtidSet.of_text(point.gtid_set), GtidSet.of_text(other.gtid_set)
         if here.contains(there) and there.contains(here):
-            return _is_further(point, other) or False  # places of two servers: then the set is all that counts
+            return _is_further(point, other) or False  # positions of two servers have no order: the sets are equal
         return False if there.contains(here) else True if here.contains(there) else None
     return _is_further(point, other)
 
@@ -54,5 +54,5 @@ def _is_further(point: Point, other: Point) -> bool | None:
 
 
 def same_suffix(one: int, other: int) -> bool:
-    """Tell whether two numbers of sub-directories of DM's relay log are one; 0: the upstream's log, without a relay."""
+    """Return True if two relay sub-directory numbers of DM mean the same log; 0: the upstream's log, no relay."""
     return one == other or {one, other} == {0, 1}

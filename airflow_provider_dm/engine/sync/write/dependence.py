@@ -34,7 +34,7 @@ import xxhash
 from airflow_provider_dm.engine.schema.codec import Row, Transform
 from airflow_provider_dm.engine.schema.model import Column, Index
 from airflow_provider_dm.engine.sync.plan.bucket import form_of
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, has_form_of_its_own, told_apart
+from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_with_form, has_form_of_its_own
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
@@ -97,7 +97,7 @@ def _known_values(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[
     def has_form(source: Column, target: Column) -> bool:
         return source.name in folded or has_form_of_its_own(part.mapping, source, target)
 
-    return told_apart(part.mapping, key, index, has_form)
+    return columns_with_form(part.mapping, key, index, has_form)
 
 
 def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
