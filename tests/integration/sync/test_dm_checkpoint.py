@@ -146,11 +146,11 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: p
         "no global point": ("DM-6080.*no global point", lambda: dm.put(start, table=plain)),
         "another server's": ("DM-6080.*cannot be compared", lambda: dm.put(start).put(OTHER, table=plain)),
         "behind the end": (
-            "DM-6080.*behind the end",
+            "DM-6080.*after the end",
             lambda: dm.put(start, leaving=start).put(end.at(end.position + 99), table=plain),
         ),
         "an unknown table": (
-            "DM-6080.*neither it nor a server",
+            "DM-6080.*neither the point nor a server",
             lambda: dm.put(start, leaving=start).put(end, table=(kit.schema, "gone")),
         ),
         "GTIDs of others": (

@@ -142,7 +142,7 @@ def test_if_exists_finds_what_the_target_has() -> None:
     ("statements", "why"),
     [
         (["ALTER TABLE a MODIFY n bigint"], "the target has no column n"),
-        (["ALTER TABLE a ADD COLUMN m int"], "does not make the source's table of today"),
+        (["ALTER TABLE a ADD COLUMN m int"], "does not produce the source's table of today"),
         (["ALTER TABLE a FROBNICATE"], "is not understood"),
         (["ALTER TABLE a DROP KEY k"], "the key or constraint k is not known"),
     ],

@@ -1,13 +1,13 @@
-"""The definition that a table had before the DDL of a part of the log, if servers show only that of today. Pure.
+"""Reconstructs the definition of a table before the DDL in a part of the log, from today's definitions. Pure.
 
     the first clause about a column        the column before the DDL
     none, or a rename                      the source's column of today, under its old name
     DROP, MODIFY, CHANGE, CONVERT TO …     the target's column
     ADD                                    no column
 
-Keys and the order of the columns are the target's or, where those do not fit, the source's of today. A definition
-counts only if the DDL makes of it the source's table of today. A table that the source does not have any more has no
-such proof: its definition is the target's. IF EXISTS has found what the target has.
+Keys and the order of columns are taken from the target or, if those do not fit, from the source's table of today. A
+definition is accepted only if the DDL transforms it into the source's table of today. A table that the source no longer
+has cannot be verified: its definition is the target's. IF EXISTS is evaluated with the target's columns.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ _PRIMARY: Final = "primary"
 
 
 class Undecided(Exception):
-    """No definition is certain; the argument is the reason."""
+    """No definition can be verified; the argument is the reason."""
 
 
 @dataclass(frozen=True)
 class Logged:
-    """A statement of the log, with the names of tables as the server keeps them.
+    """A statement of the log, with table names as the server stores them.
 
-    `at`: where its transaction begins. `statement`: None if it is not understood to its end. `tables`: those that it
-    changes. `session`: the session that ran it.
+    `at`: the begin of its transaction. `statement`: None if it cannot be parsed completely. `tables`: the tables that
+    it changes. `session`: the session that executed it.
     """
 
     at: Location
@@ -94,7 +94,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class History:
-    """The statements about one table, each as if the table had been alone. `last`: its name today; None: dropped."""
+    """The statements about one table, reduced to this table. `last`: its name today; None: dropped."""
 
     name: TableName
     parts: tuple[tuple[Statement, SessionDefaults], ...]
@@ -102,7 +102,7 @@ class History:
 
     @classmethod
     def of(cls, name: TableName, log: Iterable[Logged]) -> History:
-        """Return the history of the table that had this name in front of the log. Raises Undecided."""
+        """Return the history of the table that had this name before the log. Raises Undecided."""
         parts: list[tuple[Statement, SessionDefaults]] = []
         current = name
         for one in log:
@@ -118,7 +118,7 @@ class History:
         return cls(name, tuple(parts), current)
 
     def specs(self) -> Iterator[tuple[Spec, ...]]:
-        """Yield the clauses of each statement, those of CREATE INDEX and DROP INDEX as ALTER TABLE has them."""
+        """Yield the clauses of each statement; CREATE INDEX and DROP INDEX as clauses of ALTER TABLE."""
         for statement, _ in self.parts:
             match statement:
                 case AlterTable(_, specs):
@@ -129,7 +129,7 @@ class History:
                     yield (DropKey(name, if_exists),)
 
     def applied_to(self, shown: Shown, collations: Mapping[str, str]) -> tuple[Tracker, TableName]:
-        """Return what the statements make of a table, and its name then. Raises CannotTrack."""
+        """Apply the statements to a table; return the tracker and the table's name after them. Raises CannotTrack."""
         text = create_table_sql(self.name, shown.definition)
         tracker, current = Tracker.of(shown.server, {self.name: text}, collations), self.name
         for statement, session in self.parts:
@@ -154,7 +154,7 @@ def definition_before(
         return TableDefinition(tuple(columns.values()), keys, theirs.options)
     columns = _columns_before(trace, today, theirs)
     options = theirs.options if trace.defaults else today.definition.options
-    reason = "the DDL behind it does not make the source's table of today"
+    reason = "the DDL since then does not produce the source's table of today"
     for order in _orders(trace, columns, today, theirs):
         for constraints in _constraints(trace, columns, today, theirs):
             found = replace(today.definition, columns=order, constraints=constraints, options=options)
@@ -169,14 +169,13 @@ def definition_before(
 
 
 def same_rows(one: Shown, other: Shown) -> bool:
-    """Return True if two tables have the same columns in one order, and the same keys by name. Raises CannotTrack."""
+    """Return True if two tables have the same columns in the same order and the same named keys. Raises CannotTrack."""
     return _forms(one) == _forms(other) and key_names(one) == key_names(other)
 
 
 def row_form(column: Column) -> tuple[object, ...]:
-    """Return the properties by which a column's value in a row image is read, as far as a table map need not have
-    them."""
-    numbered = column.data_type.lower() in MEMBERS  # the image has numbers of members
+    """Return the properties that are needed to decode a column's value, and that a table map may lack."""
+    numbered = column.data_type.lower() in MEMBERS  # a row image has the numbers of ENUM and SET members
     return (*value_signature(column), column.column_type if numbered else "")
 
 
@@ -196,7 +195,7 @@ def _forms(shown: Shown) -> list[tuple[object, ...]]:
 
 
 def _replaces(statement: Statement, table: TableName) -> bool:
-    """Return True if a statement drops a table, or puts another one into its place."""
+    """Return True if a statement drops or replaces a table."""
     match statement:
         case DropTables(tables):
             return table in tables
@@ -238,17 +237,17 @@ class _Trace:
     theirs: Collection[str]
     """The columns and keys of the target."""
     altered: set[str] = field(default_factory=set)
-    """The columns, by their first names, of which today's definition is another one or none."""
+    """The first names of the columns that were altered or dropped since."""
     added: set[str] = field(default_factory=set)
     """The names that no column had before the history."""
     first: dict[str, str | None] = field(default_factory=dict)
     """The first name of each column that the clauses name; None: the column was added since."""
     keys: dict[str, str | None] = field(default_factory=dict)
-    """The same of keys."""
+    """The same for keys."""
     converted: bool = False
-    """All text columns are altered."""
+    """True if all text columns were altered (CONVERT TO CHARACTER SET)."""
     defaults: bool = False
-    """The table's default charset was changed."""
+    """True if the table's default charset or collation was changed."""
 
     @classmethod
     def of(cls, history: History, theirs: Collection[str]) -> _Trace:
@@ -272,14 +271,14 @@ class _Trace:
         return self.first.setdefault(name.lower(), name.lower())
 
     def _lacks(self, column: str) -> bool:
-        """Return True if a column is not there, as far as the clauses before and the target show."""
+        """Return True if a column does not exist according to the previous clauses and the target."""
         name = column.lower()
         return self.first[name] is None if name in self.first else name not in self.theirs
 
     def _columns(self, specs: Sequence[Spec]) -> None:
         gone: set[str] = set()
         made: dict[str, str | None] = {}
-        for one in specs:  # all clauses name the columns as they were in front of the statement
+        for one in specs:  # all clauses use the column names before the statement
             if not isinstance(one, DropColumn | ChangeColumn | RenameColumn) or (
                 one.if_exists and self._lacks(one.name)
             ):
@@ -316,8 +315,8 @@ class _Trace:
 
 @dataclass(frozen=True)
 class _Theirs:
-    """The target's table as the source's flavour has it. `columns`: by names in lower case, each raises Undecided if
-    the source's flavour has no counterpart."""
+    """The target's table, translated to the source's flavour. `columns`: functions by name in lower case, which raise
+    Undecided if the source's flavour has no such column type."""
 
     columns: Mapping[str, Callable[[], ColumnDefinition]]
     keys: tuple[Key, ...]
@@ -342,7 +341,7 @@ def _as_of(server: Server, target: Shown) -> _Theirs:
 
 
 def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) -> ColumnDefinition:
-    """Return a column of one server's table as another server would have it. Raises Undecided."""
+    """Translate a column of one server's table to the flavour of another server. Raises Undecided."""
     if server.mariadb is shown_by.mariadb:
         return column
     if [one.expression for one in column.checks] == [f"(json_valid({quote(column.name)}))"]:  # MariaDB's JSON
@@ -357,7 +356,7 @@ def _as_column_of(server: Server, shown_by: Server, column: ColumnDefinition) ->
 
 
 def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, ColumnDefinition]:
-    """Return the columns by their first names, those first that the source still has. Raises Undecided."""
+    """Return the columns by their first names: columns that the source still has, then the others. Raises Undecided."""
     found: dict[str, ColumnDefinition] = {}
     for column in today.definition.columns:
         first = trace.origin(column.name)
@@ -373,8 +372,8 @@ def _columns_before(trace: _Trace, today: Shown, theirs: _Theirs) -> dict[str, C
 def _orders(
     trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
 ) -> Iterator[tuple[ColumnDefinition, ...]]:
-    """Yield the orders that the columns may have had: the target's; the source's of today, with each dropped column
-    behind the column that it follows in the target."""
+    """Yield the possible orders of the columns: the target's; then today's order of the source, with each dropped
+    column after the column that precedes it in the target."""
     of_target = [name for name in theirs.columns if name in columns]
     if len(of_target) == len(columns):
         yield tuple(columns[name] for name in of_target)
@@ -389,8 +388,8 @@ def _orders(
 def _constraints(
     trace: _Trace, columns: Mapping[str, ColumnDefinition], today: Shown, theirs: _Theirs
 ) -> Iterator[tuple[Constraint, ...]]:
-    """Yield the keys that the table may have had, each time with the source's other constraints: the target's; the
-    source's of today that were not added since, with the target's that were dropped."""
+    """Yield the possible keys, each time with the source's other constraints: the target's keys; then the source's keys
+    of today that were not added since, and the target's keys that were dropped."""
     others = tuple(one for one in today.definition.constraints if not isinstance(one, Key))
     fitting = [one for one in theirs.keys if _fits(one, columns) and trace.had_key(one)]
     yield (*fitting, *others)

@@ -93,7 +93,7 @@ class StartMissing(DmError):
 
 
 class StartNotThere(DmError):
-    """`meta` names a location that the source's log does not have."""
+    """The log does not have the location of `meta`."""
 
     task: str
     source: str
@@ -122,20 +122,20 @@ class StartNotSeen(DmError):
 
 @dataclass(frozen=True)
 class Announcer:
-    """A reporter to the metadata DB: what a subtask needs of its source's log, before it is taken: a purge asks there.
+    """Reports the oldest log location that a subtask needs to the metadata DB, before the log is read, for the purge.
 
-    Only as the one whom the target lets write: a run that was replaced has nothing to say any more.
+    Each report is made inside a transaction that checks the generation in the target, so a replaced run reports
+    nothing.
     """
 
     source: SyncSource
     store: MetaStore
     unit: Unit = Unit.SYNC
 
-    def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
-        """Say that the log is needed from there on; None: maybe all of it, until more is known.
+    def report(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
+        """Report that the log is needed from `needed`, by default from `applied`; None: all of it may be needed.
 
-        `needed`: from this earlier location on. `again`: it was reported before, possibly to another metadata DB, so an
-        unreachable one does not stop the start.
+        `again`: it was reported before, possibly to another metadata DB, so an unreachable one does not stop the start.
         Raises Fenced, and the errors of the store.
         """
 
@@ -147,12 +147,12 @@ class Announcer:
             except DmError as error:
                 if not again:
                     raise
-                log.warning("the metadata DB does not know that %s is needed: %s", needed or applied, error)
+                log.warning("the needed location %s was not reported to the metadata DB: %s", needed or applied, error)
 
         self._as_holder(write)
 
     def take_back(self) -> None:
-        """Say that nothing is needed after all. Raises Fenced, and what the store raises."""
+        """Delete the report: nothing is needed. Raises Fenced, and what the store raises."""
         self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
 
     def _as_holder(self, write: Callable[[], None]) -> None:
@@ -166,9 +166,9 @@ class Announcer:
 def is_to_begin(
     config: SubtaskConfig, subtask: Subtask | None, frontier: Sequence[FrontierRow], *, copied: bool
 ) -> bool:
-    """Tell whether `meta` counts: nothing was begun, or nothing is applied and `meta` is another one since.
+    """Return True if the subtask must begin at `meta`: it has not begun, or nothing is applied and `meta` was changed.
 
-    `copied`: the task has had a full load, whose start counts.
+    `copied`: the task has had a full load, which determines the start.
     """
     if subtask is None or subtask.start is None:
         return True
@@ -179,14 +179,14 @@ def is_to_begin(
 
 
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
-    """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
+    """Set the starts of the sources that have no start yet, or a corrected `meta`.
 
-    Raises StartMissing, StartNotThere, StartNotSeen (retry), Fenced, and what reading the
-    log and the schemas raises; sources that it raises for, and those behind them, are in the target what they were.
+    Raises StartMissing, StartNotThere, StartNotSeen (retry), Fenced, and what reading the log and the schemas raises.
+    Then the failed source and the sources after it are unchanged in the target.
     """
     waiting = [one for source in sources for one in _to_begin(source, store)]
     for one in waiting:
-        one.announcer.say(None)
+        one.announcer.report(None)
     try:
         found = [one.look() for one in waiting]
         proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
@@ -214,7 +214,7 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
     if not is_to_begin(config, subtask, frontier, copied=bool(load_chunks(connection, ref))):
         return []
     if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
-        return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only
+        return []  # it began at DM's checkpoint, so `meta` does not apply
     if config.start is None:
         with connected(source.spec.endpoint.resolve()) as upstream:
             raise StartMissing(*ref.key, str(current_location(upstream)))
@@ -224,17 +224,17 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
 
 @dataclass(frozen=True)
 class _Beginning:
-    """A source that is about to begin. `before`: the start that it had, of which nothing is applied."""
+    """A source that is about to begin. `before`: its previous start, after which nothing is applied."""
 
     source: SyncSource
     configured: Location
     before: Location | None
     announcer: Announcer
     dm: DmStart | None = None
-    """What DM has left; None: `meta` counts."""
+    """The start by DM's checkpoint; None: the start is `meta`."""
 
     def look(self) -> _Found:
-        """Ask the source for its tables and its log."""
+        """Read the source's tables and the extent of its log."""
         rules = self.source.rules
         with connected(self.source.spec.endpoint.resolve()) as connection:
             today = in_relay(current_location(connection), connection, self.source.spec)
@@ -256,16 +256,17 @@ class _Beginning:
         return Tail.of(self.source.job, self.source.config.source_id, self.announcer.store, SyncProgress())
 
     def by_hand(self) -> dict[TableName, Definition]:
-        """Return the definitions that people have written, as the task could not begin without them."""
+        """Return the definitions that users have set because the task could not begin without them."""
         found = load_definitions(target_connection(self.source.target), self.source.fence.ref)
         return {name: one for name, one in found.items() if one.by_hand}
 
     def withdraw(self) -> None:
-        """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
+        """Restore the report to the metadata DB, as the source does not begin. Raises Fenced, and what the store
+        raises."""
         if self.before is None:
             self.announcer.take_back()
         else:
-            self.announcer.say(self.before)
+            self.announcer.report(self.before)
 
 
 @dataclass(frozen=True)
@@ -279,11 +280,11 @@ class _Found:
     definitions: Definitions
     server: Server
     dm_extent: DmExtent | None = None
-    """What DM has applied behind the start; None: DM has left nothing."""
+    """The changes after the start that DM may have applied; None: the start is not by DM's checkpoint."""
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
-        """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
-        log has come to today. Raises PastUnknown, LogNotSeen, and what reading the log raises.
+        """Return a copy with the tables as they were at the start. If that needs the DDL since the start, wait until
+        the log reaches `today`. Raises PastUnknown, LogNotSeen, and what reading the log raises.
         """
         one, rules = self.beginning, self.beginning.source.rules
         if reached(start, self.today) and one.dm is None:
@@ -299,7 +300,7 @@ class _Found:
             tables = given.tables_at(name, today, lambda: self._ddl_since(start, stop))
         else:
             tables = today.at_start(name, self._ddl_since(start, stop))
-        log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
+        log.info("%s: %d tables at %s, determined from the log and the target", name, len(tables), start)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
         return replace(self, schemas=one._schemas(tables), definitions=definitions).behind(start)
 
@@ -310,7 +311,7 @@ class _Found:
         with closing(self.beginning.tail()) as tail:
 
             def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
-                """Plan all of the log, headers only."""
+                """Plan the whole log; reads headers only."""
                 return tail.plan(Cursor(here, prepared), goal=self.today, limit=None, range_bytes=sys.maxsize)
 
             def idle(here: Location, seconds: float) -> None:
@@ -321,7 +322,8 @@ class _Found:
             return read_log(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
-        """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""
+        """Return a copy with the changes after the start that DM may have applied. Raises KeylessUncertain,
+        CheckpointUnusable."""
         one = self.beginning
         if one.dm is None:
             return self
@@ -333,7 +335,8 @@ class _Found:
         return replace(self, schemas=schemas, dm_extent=extent)
 
     def proven(self, stop: threading.Event) -> Location:
-        """Return the configured place with its GTID set. Waits until the log has come so far."""
+        """Return the verified start with its GTID set. Waits until the log reaches it. Raises StartNotThere,
+        StartNotSeen."""
         one = self.beginning
         try:
             found = self._proven(one.configured, stop)
@@ -346,7 +349,7 @@ class _Found:
         return self._proven(find_place(one.dm.endpoint, behind=one.dm.checkpoint.point.gtid_set), stop)
 
     def _proven(self, place: Location, stop: threading.Event) -> Location:
-        """Return the place with its GTID set, which `meta` claims to lie between two transactions."""
+        """Verify that a location is between two transactions of the log, and return it with its GTID set."""
         place = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
         self._check_size(place)
         began = time.monotonic()
@@ -361,13 +364,13 @@ class _Found:
         return replace(place, gtid_set=gtid_set)
 
     def _check_size(self, place: Location) -> None:
-        """Refuse a place that neither the source nor the relay log can have. Raises StartNotThere."""
+        """Raise StartNotThere for a location that neither the source nor the relay log can have."""
         size = next((binlog.size for binlog in self.binlogs if binlog.name == place.file), None)
         if size is not None and size < place.position:
             raise self._refused(place, f"that file ends at {size}")
         if size is None and not self._is_held(place):
             there = f"{self.binlogs[0].name} to {self.binlogs[-1].name}" if self.binlogs else "no binlog"
-            raise self._refused(place, f"the source has {there}, and the relay log does not hold that file either")
+            raise self._refused(place, f"the source has {there}, and the relay log does not have that file either")
 
     def _is_held(self, place: Location) -> bool:
         try:
@@ -379,7 +382,7 @@ class _Found:
         return StartNotThere(*self.beginning.source.fence.ref.key, str(place), reason)
 
     def _today_unless_exact(self) -> Location | None:
-        """Return where the log ends now; None where the user has declared `meta` to be exact."""
+        """Return the current end of the log; None if `safe-mode-duration: 0s` declares `meta` to be exact."""
         return None if self.beginning.source.config.syncer.safe_mode_duration == 0 else self.today
 
     def begin(self, start: Location) -> None:
@@ -399,7 +402,7 @@ class _Found:
             if self.beginning.dm is not None:
                 flush_interval = source.config.syncer.checkpoint_flush_interval
                 self.beginning.dm.check_still(connection, source.fence.ref, flush_interval)
-            withdraw_all(connection, source.fence.ref)  # of a task of this name whose other rows were removed
+            withdraw_all(connection, source.fence.ref)  # left from a deleted task with the same name
             save_table_schemas(connection, source.fence.ref, self.schemas)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())

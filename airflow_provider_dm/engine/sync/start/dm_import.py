@@ -68,7 +68,7 @@ class TableInfoNotRead(DmError):
 
 
 class KeylessUncertain(DmError):
-    """Rows of tables without a key may be in the target already, and cannot be recognized."""
+    """Rows of tables without a key may be in the target already, and cannot be identified."""
 
     source: str
     tables: tuple[str, ...]
@@ -88,7 +88,7 @@ class KeylessUncertain(DmError):
 
 
 class CheckpointMoves(DmError):
-    """DM writes its checkpoint while it is taken over."""
+    """DM still writes its checkpoint during the takeover."""
 
     table: str
     source: str
@@ -105,7 +105,7 @@ class CheckpointMoves(DmError):
 
 @dataclass(frozen=True)
 class DmStart:
-    """A checkpoint of DM by which a subtask begins. `seen`: the same as it was read."""
+    """A checkpoint of DM at which a subtask begins. `seen`: the checkpoint as it was read."""
 
     checkpoint: DmCheckpoint
     seen: DmCheckpoint
@@ -117,36 +117,37 @@ class DmStart:
         return cls(checkpoint, checkpoint, endpoint, by_gtid)
 
     def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
-        """Return the same under the names that the source has, without tables that the rules leave out."""
-        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # an exact name counts before another
+        """Return a copy with the source's table names, without tables that the rules exclude."""
+        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # last, and so kept: exact names
         named = {source_name(written, tables): one for written, one in rows}
         left_out = [str(name) for name in named if not allows(name)]
         if left_out:
-            log.info("points of DM's checkpoint are of tables that the task leaves out now: %s", ", ".join(left_out))
+            log.info("the rules exclude tables that DM's checkpoint has: %s", ", ".join(left_out))
         kept = {name: one for name, one in named.items() if allows(name)}
         return replace(self, checkpoint=replace(self.seen, tables=kept))
 
     def check_still(self, connection: Connection, ref: SubtaskRef, flush_interval: int) -> None:
-        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves.
+        """Check, in the transaction of the start, that DM has not written its checkpoint since. Raises CheckpointMoves.
 
-        One without an exit point may be that of a DM at work, which writes it every `flush_interval` seconds only.
+        If the checkpoint has no exit point, DM may still be running; it writes every `flush_interval` seconds.
         """
         if read_checkpoint(connection, ref) != self.seen:
-            raise CheckpointMoves(self.seen.table, self.seen.source, "has changed while it was taken over")
+            raise CheckpointMoves(self.seen.table, self.seen.source, "changed during the takeover")
         age = seconds_since_written(connection, ref) if self.seen.exit_safe is None else None
         if age is not None and age <= 2 * flush_interval:
-            how = f"was written {age} seconds ago, and says of no stop: DM may be at work"
+            how = f"was written {age} seconds ago and has no exit point, so DM may be running"
             raise CheckpointMoves(self.seen.table, self.seen.source, how)
 
     def configured(self) -> Location:
-        """Return the place to be proven first: DM's own, where it names one. Raises what `place_to_begin` does."""
+        """Return the location to be verified first: DM's position, if any. Raises what `place_to_begin` raises."""
         if self.checkpoint.point.place is not None:
             return replace(self.checkpoint.point.place, suffix=1)
         return place_to_begin(self.checkpoint, self.endpoint, by_gtid=self.by_gtid)
 
     def check_proven(self, start: Location) -> bool:
-        """Tell whether a place that lies between two transactions is DM's; where it is not, but may be looked for by
-        its GTID set: False. Raises CheckpointUnusable.
+        """Return True if a verified location is that of DM's checkpoint. False: it must be found by its GTID set.
+
+        Raises CheckpointUnusable if position and GTID set do not agree.
         """
         gtid_set = self.checkpoint.point.gtid_set
         if not gtid_set:
@@ -162,7 +163,7 @@ class DmStart:
         return True
 
     def extent(self, start: Location, today: Location) -> DmExtent:
-        """Return which changes behind `start` may be, or are, in the target. `today`: the end of the source's log.
+        """Return which changes after `start` are, or may be, in the target. `today`: the end of the source's log.
 
         Raises CheckpointUnusable, PlaceNotFound.
         """
@@ -176,7 +177,7 @@ class DmStart:
             ends = [today]
         elif self._is_ahead(leaving, "the exit point"):
             found = self._located(leaving, start, today, "the exit point")
-            # Found by its set it may lie inside the transaction behind that.
+            # A location found by its GTID set may be too early: the point may be inside the next transaction.
             ends = [found if self._is_of_this_log(leaving, start) else today]
         else:
             ends = []
@@ -194,58 +195,61 @@ class DmStart:
         return ahead
 
     def _is_of_this_log(self, point: Point, start: Location) -> bool:
-        """Tell whether a point's position counts in the log that `start` was proven in."""
+        """Return True if a point's position is valid in the log in which `start` was verified."""
         begin, there = self.checkpoint.point.place, point.place
         if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
             return False
         return same_suffix(there.suffix, begin.suffix)
 
     def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
-        """Return the place up to which a table has all rows, and no further. A GTID set does not say it: of a
-        transaction that DM was inside of, older releases have the id in it already, and newer ones not yet."""
+        """Return the exact location up to which a table has all rows. A GTID set is not enough: for a transaction in
+        which DM stopped, older releases include its GTID, newer ones do not."""
         if not self._is_of_this_log(point, start):
             raise self.checkpoint.unusable(
-                f"{what} ({point}) lies ahead of the global one, and in the log of another server: its GTID set does "
-                "not say how much of its last transaction that table has"
+                f"{what} ({point}) is after the global one, in the log of another server: its GTID set does not show "
+                "how much of its last transaction that table has"
             )
         return self._located(point, start, today, what)
 
     def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
-        """Return a point of DM's in the log that `start` was proven in."""
+        """Return the location of a point of DM in the log in which `start` was verified."""
         there = point.place
         if there is not None and self._is_of_this_log(point, start):
             found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
-            GtidSet.of_text(found.gtid_set)  # an invalid set must not be found only after a failover
+            GtidSet.of_text(found.gtid_set)  # raise for an invalid set now, not only after a failover
         elif point.gtid_set:
             found = find_place(self.endpoint, behind=point.gtid_set)
             found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)
         else:
             raise self.checkpoint.unusable(f"{what} ({point}) is in the log of another server, and has no GTID set")
         if not reached(today, found):
-            raise self.checkpoint.unusable(f"{what} ({point}) lies behind the end of the source's log ({today})")
+            raise self.checkpoint.unusable(f"{what} ({point}) is after the end of the source's log ({today})")
         return found
 
 
 @dataclass(frozen=True)
 class DmExtent:
-    """Changes behind a start that DM has applied. `until`: up to there it may have applied anything; None: nothing."""
+    """The changes after a start that DM has applied. `points`: the location up to which it has applied all changes of a
+    table. `until`: the location up to which it may have applied other changes; None: none."""
 
     points: Mapping[TableName, Location]
     until: Location | None
     exit_is_known: bool
 
     def check_keys(self, source: str, start: Location, keyless: Collection[TableName]) -> None:
-        """Check that there is a key wherever rows may be there or not. Raises KeylessUncertain."""
+        """Raise KeylessUncertain if changes may be applied already and tables have no key."""
         if self.until is not None and keyless:
             raise KeylessUncertain(source, tuple(map(str, sorted(keyless))), str(start), str(self.until))
 
     def skipping(self, checkpoint: DmCheckpoint, schemas: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
-        """Return the tables, each with the place up to which its changes are in the target.
+        """Return the tables, each with the location up to which its changes are in the target.
 
         Raises CheckpointUnusable for a point of an unknown table.
         """
         for name in sorted(self.points.keys() - {one.table.name for one in schemas}):
-            raise checkpoint.unusable(f"{name} has a point of its own, and neither it nor a server says what it is")
+            raise checkpoint.unusable(
+                f"{name} has its own point, but neither the point nor a server has its definition"
+            )
         return tuple(
             replace(one, skip_until=self.points[one.table.name].sort_key) if one.table.name in self.points else one
             for one in schemas
@@ -256,7 +260,7 @@ class DmExtent:
 
 
 def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table]) -> list[TableName]:
-    """Return the tables whose rows cannot be distinguished, in the source or in the target."""
+    """Return the tables without an identity key in the source or in the target."""
     return [
         one.table.name
         for one in schemas
@@ -266,14 +270,14 @@ def keyless_of(schemas: Iterable[TableSchema], targets: Mapping[TableName, Table
 
 @dataclass(frozen=True)
 class Given:
-    """The tables as DM's checkpoint has them. `refused`: why one cannot be read."""
+    """The table definitions in DM's checkpoint. `refused`: why a table's definition cannot be read."""
 
     known: Mapping[TableName, Known]
     refused: Mapping[TableName, str]
 
     @classmethod
     def of(cls, checkpoint: DmCheckpoint, today: Today) -> Given:
-        """Read each TableInfo."""
+        """Read the TableInfo of each table."""
         known: dict[TableName, Known] = {}
         refused: dict[TableName, str] = {}
         for name, one in checkpoint.tables.items():
@@ -286,7 +290,7 @@ class Given:
         return cls(known, refused)
 
     def tables_at(self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]) -> dict[TableName, Known]:
-        """Return the tables at DM's points. `read_log`: reads the DDL of the log since; called only if it is needed.
+        """Return the tables at DM's points. `read_log`: returns the DDL in the log since then; called only if needed.
         Raises TableInfoNotRead, PastUnknown.
         """
         servers = (today.servers[0], today.servers[0])
@@ -319,7 +323,7 @@ def source_name(written: TableName, tables: Collection[TableName]) -> TableName:
 
 
 def _known(name: TableName, definition: TableDefinition, ours: Known | None, server: Server) -> Known:
-    """Return a definition of TiDB's as the source would show it. Raises CannotTrack."""
+    """Return a definition of TiDB's in the form of the source's server. Raises CannotTrack."""
     if ours is not None:
         definition = _under_collations_of(definition, ours, server)
     create = f"CREATE TABLE {quote(name.table)} {definition_sql(definition)}"

@@ -1,6 +1,6 @@
-"""The state in which a subtask's sync starts: plan, frontier, mode, goal. Everything that is read once.
+"""Reads the state from which a subtask's sync starts: plan, frontier, safe mode, goal.
 
-The full load has made the dm_subtask row; for an incremental-only task `begin` does.
+The full load has written the row in dm_subtask; for an incremental-only task `begin` writes it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class SourceWentBack(DmError):
 
 
 class PlanChanged(DmError):
-    """The rules, tables or keys differ from those by which half an epoch was written."""
+    """The rules, tables or keys have changed since an epoch was half written."""
 
     task: str
     source: str
@@ -104,31 +104,31 @@ class PlanChanged(DmError):
 
 
 class TableLeftOut(DmError):
-    """A table is allowed again, but its changes were passed over while it was left out."""
+    """A table is allowed again, but its changes were skipped while it was excluded."""
 
     table: str
 
     code = "DM-6044"
     what = (
-        "{table} was copied by this task and then left out by the block-allow-list: its changes since were passed "
-        "over, so the task cannot continue with it."
+        "{table} was copied by this task and then left out by the block-allow-list: its changes since were skipped, "
+        "so the task cannot continue with it."
     )
     hint = "Leave it out, and migrate it with another task (another name), its target table emptied before."
 
 
 class ShardLeftOut(DmError):
-    """The rules leave out a shard of a merged table while its shards are in the middle of a DDL."""
+    """The rules exclude a shard of a merged table while a DDL of its shards is pending."""
 
     table: str
     target: str
 
     code = "DM-6053"
     what = (
-        "the block-allow-list now leaves out {table}, while the shards of {target} are in the middle of a DDL and "
-        "their rows are held back."
+        "the block-allow-list now leaves out {table}, while a DDL of the shards of {target} is pending and their rows "
+        "are held back."
     )
     hint = (
-        "Change the rules back, let the sync go on until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
+        "Change the rules back, let the sync continue until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
         "then."
     )
 
@@ -139,17 +139,17 @@ class Opened:
 
     standing: Standing
     loaded: bool
-    """The task has had a load; otherwise the target was filled by other means."""
+    """True if the task has had a load; otherwise the target was filled by other means."""
     open_places: tuple[OpenPlace, ...]
-    """Where more is known of the log behind the location that all buckets have reached, but for `edge`."""
+    """The open places after the location that all buckets have reached, except `edge`."""
 
 
 def open_sync(
     source: SyncSource, *, store: MetaStore, stop: threading.Event, loading: bool = False, goal: Location | None = None
 ) -> Opened:
-    """Read all of it, and tell the metadata DB what of the log is needed.
+    """Read the state of a subtask, and report the location from which the log is needed to the metadata DB.
 
-    `loading`: the log is applied between two rounds of a load. `goal`: up to there; None: as the job's `until` has it.
+    `loading`: the log is applied between two rounds of a load. `goal`: None for the goal of the job's `until`.
     Raises SubtaskMissing, InvalidInput, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
@@ -165,10 +165,10 @@ def open_sync(
     lo, edge = between(frontier, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
     needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
-    announcer.say(None if loading else lo, needed, again=True)
-    if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
+    announcer.report(None if loading else lo, needed, again=True)
+    if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # at the start, a relay may not have begun yet
         check_numbers(lo, reader, reader.newest_suffix())
-    pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
+    pulled = source.spec.fallback_dir  # an earlier run may have pulled more than the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
     lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
@@ -200,7 +200,7 @@ def open_sync(
 def between(
     frontier: Sequence[FrontierRow], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
-    """Return `applied` and `edge` as `Standing` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
+    """Return `applied` and `edge` of the `Standing`. `base_of`: see `location_at`. Raises InvariantBroken."""
     assert subtask.location is not None
     if len(frontier) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(
@@ -212,9 +212,8 @@ def between(
 
 
 def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Location | None) -> SyncPlan:
-    """Return the plan for the first epoch: half an epoch is completed by the plan that began it (frontier rule 6).
-
-    Else the new one holds from here. Raises PlanChanged.
+    """Return the plan for the first epoch: if it is half applied, the plan that began it (frontier rule 6), else the
+    new plan. Raises PlanChanged.
     """
     if edge is None:
         return plan
@@ -225,9 +224,7 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
 
 
 def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
-    """Note the plan that holds from here. A table that it leaves out is forgotten, as it could not come back without a
-    gap.
-    """
+    """Save the fingerprint of the new plan, and delete the excluded tables, which cannot return without a gap."""
 
     def body(connection: Connection) -> None:
         note_plan(connection, source.fence, plan.fingerprint())
@@ -237,8 +234,8 @@ def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource
 
 
 def shared_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
-    """Return the target tables into which other sources of the task have begun to write, and those in which rows of
-    this source wait for their places, maybe of a table now left out."""
+    """Return the target tables into which other sources of the task have begun to write, or for which this source has
+    contested rows, possibly of a table that is excluded now."""
     fed = (one.target for one in load_feeders(connection, ref) if one.source != ref.source)
     return frozenset(fed).union(one.target for one in waiting(connection, ref) if one.source == ref.source)
 
@@ -256,15 +253,15 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
 
 
 def goal_at_end(end: Location, lo: Location) -> Location:
-    """Return the goal of a sync at position `lo`: where the source's log ends now. Raises SourceWentBack."""
+    """Return the current end of the source's log as the goal of a sync at `lo`. Raises SourceWentBack."""
     if compare(lo, end) is Order.AFTER:
         raise SourceWentBack(str(end), str(lo))
     return end
 
 
 def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location:
-    """Return the goal that a user's FILE:POSITION means: a place in the newest log that is known. `newest`: the number
-    of the relay's last sub-directory, None where it has none. Raises InvalidInput.
+    """Return a user's FILE:POSITION as a goal in the newest known log. `newest`: the number of the relay's last
+    sub-directory, None if it has none. Raises InvalidInput.
     """
     goal = replace(place, suffix=max(lo.suffix, newest or 0))
     if compare(lo, goal) is Order.UNRELATED:
@@ -276,7 +273,7 @@ def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location
 
 
 def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> tuple[SyncPlan, list[TableName]]:
-    """Return the plan, and the tables that the rules leave out of what the task began with. `lo`: see `Opened`."""
+    """Return the plan, and the tables of the task that the rules now exclude. `lo`: the frontier's lowest sort key."""
     ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
     schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
@@ -294,9 +291,9 @@ def check_none_waits(
     unresolved: Collection[TableName],
     known: Sequence[TableSchema],
 ) -> None:
-    """Refuse that the rules leave out a shard of a merged table whose DDL is not resolved. Raises ShardLeftOut.
+    """Raise ShardLeftOut if the rules exclude a shard of a merged table with a pending DDL.
 
-    `held`: the shards that wait; `unresolved`: where their rows go.
+    `held`: the held shards. `unresolved`: their target tables.
     """
     for one in known:
         if one.table.name in left_out and (one.table.name in held or one.target in unresolved):
@@ -315,14 +312,14 @@ def plan_for(
     read: Mapping[TableName, Table] | None = None,
     chunks: Sequence[ChunkProgress] | None = None,
 ) -> SyncPlan:
-    """Return the plan for these tables, as the target's tables are now. Raises TargetTableMissing, and as `make_plan`.
+    """Return the plan for these tables, with the current definitions of the target's tables.
 
-    `held`: those whose rows are passed over for now. `also_merged`: target tables that others of the task's tables feed
-    which are none of these.
+    `under_way`: target tables with a DDL that a crash has interrupted. The DDL is completed before the next row, so
+    the source's definitions are used for them. `held`: tables whose rows are skipped for now. `also_merged`: target
+    tables that also receive rows of tables which are not in `schemas`. `read`: definitions of target tables that are
+    known to be unchanged, to save queries. `chunks`: None: read from the target.
 
-    `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
-    run has died in it, and until it is done they count for what the source has. `read`: target tables that are known to
-    be as they were: a catalogue of thousands takes its time. `chunks`: what is covered; None: as the target has it.
+    Raises TargetTableMissing, and what `make_plan` raises.
     """
     ref, syncer = source.fence.ref, source.config.syncer
     chunks = load_chunks(connection, ref) if chunks is None else chunks
@@ -350,14 +347,14 @@ def plan_for(
 
 
 def written_by(connection: Connection, source: SyncSource, plan: SyncPlan, *, overwrites: bool) -> SyncPlan:
-    """Return the plan for where rows that collide are written over, or not. Raises as `check_one_reach`."""
+    """Return the plan with safe mode (`overwrites`) on or off. Raises what `check_one_reach` raises."""
     plan = replace(plan, safe=overwrites)
     check_one_reach(plan, _of_others(connection, source) if overwrites else ())
     return plan
 
 
 def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
-    """Yield the tables of the task's other sources, with the values that the target's columns have of them."""
+    """Yield the tables of the task's other sources, with their extracted values."""
     ref, job = source.fence.ref, source.job
     for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
         router = SubtaskRules.of(job.subtask(name)).router if name in job.task.source_ids else None
@@ -368,9 +365,9 @@ def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str
 def chosen(
     known: Sequence[TableSchema], copied: Iterable[TableName], rules: BlockAllowRules
 ) -> tuple[list[TableSchema], list[TableName]]:
-    """Return what the rules choose of the tables that the task has, and the names of those that they leave out.
+    """Return the task's tables that the rules allow, and the names of those that they exclude.
 
-    `copied`: what the task began with. Raises TableLeftOut for one of these that was left out and is to come back.
+    `copied`: the tables with which the task began. Raises TableLeftOut for one that was excluded and is allowed again.
     """
     names = {schema.table.name for schema in known}
     for table in copied:

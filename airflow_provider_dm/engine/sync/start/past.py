@@ -1,16 +1,17 @@
-"""The tables of a source as they were where an incremental task begins, which may lie in the past.
+"""The tables of a source at the start of an incremental task, which may be in the past.
 
-`meta` says that the target has the rows of the start. So a column that was altered since had the target's definition
-(DM takes the target's for the whole table), and the others had the source's of today. The log has all that was altered:
+The target has the rows of the start (`meta`), so a column that was altered since the start had the target's definition
+(DM uses the target's definition for the whole table), and all others had today's definition of the source. The log
+shows which columns were altered:
 
-    the first statement about a table, behind the start   the table at the start
-    none                                                  the source's of today
-    ALTER, DROP, TRUNCATE, RENAME to another name …       before_ddl.py: made from both, held against all DDL since
-    CREATE, RENAME from another name                      not there; it comes by that statement
+    first statement about a table after the start         the table at the start
+    none                                                  the source's table of today
+    ALTER, DROP, TRUNCATE, RENAME to another name …       before_ddl.py: built from both, verified with all DDL since
+    CREATE, RENAME from another name                      did not exist; the statement creates it
 
-The log is read for DDL, by its headers, from the start to its end of today; that both servers have the same table today
-does not show that the table was the same at the start. Where the log cannot be seen whole (a private log is bounded)
-what is held is read; what that does not show, the table maps of the log do (DM-5010).
+The log is read for DDL, by its headers, from the start to its current end. That both servers have the same table today
+does not prove that it was the same at the start. If the log is incomplete (a private log is limited), the available
+part is read; a column that differs is then detected by the table maps (DM-5010).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class PastUnknown(DmError):
 
 @dataclass(frozen=True)
 class Known:
-    """A table as one server shows it: its model, and its CREATE TABLE under the source's name for it."""
+    """A table as one server shows it: its model, and its CREATE TABLE with the source's name."""
 
     table: Table
     create: str
@@ -86,7 +87,7 @@ class Known:
 
 @dataclass(frozen=True)
 class First:
-    """The first statement about a table. `there`: the table was there in front of it."""
+    """The first statement about a table. `there`: the table existed before it."""
 
     there: bool
     at: Location
@@ -95,9 +96,9 @@ class First:
 def tables_of_target(
     connection: Connection, today: Collection[TableName], schemas: Collection[str], rules: SubtaskRules
 ) -> dict[TableName, Known]:
-    """Return the target's tables by the names that the source has for them, or may have had.
+    """Return the target's tables by the names that the source has, or may have had, for them.
 
-    `today`: the source's tables; `schemas`: all of its schemas, of which a table may have been dropped since.
+    `today`: the source's tables. `schemas`: all schemas of the source, for tables that were dropped since.
     """
     route, fold = rules.router.route, names_fold(connection)
     there = {fold(table): table for table in list_tables(connection)}
@@ -118,14 +119,14 @@ def _known(connection: Connection, name: TableName, table: Table) -> Known:
 
 
 def read_log(statements: Iterable[DdlStatement], server: Server) -> tuple[Logged, ...]:
-    """Return the DDL of a part of the log, with the names that the source's server has for its tables.
+    """Return the DDL of a part of the log, with table names as the source's server stores them.
 
-    A statement of which not even the tables are known is left out: the sync stops where it lies.
+    A statement whose tables are unknown is omitted: the sync will stop at it.
     """
     found = []
     for ddl in statements:
         parsed = read_ddl(ddl)
-        # What a session decides besides its mode (collations, NULL for a TIMESTAMP) is in no row image.
+        # Other session variables (collations, NULL in a TIMESTAMP) do not affect the decoding of row images.
         session = SessionDefaults(ddl.sql_mode, explicit_timestamp_defaults=True)
         if isinstance(parsed, NotRead):
             tables = tuple(stored_name(name, server) for name in parsed.about.tables)
@@ -147,7 +148,7 @@ def first_statements(log: Iterable[Logged]) -> dict[TableName, First]:
 
 
 def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
-    """Yield the tables of a statement, and whether each was there in front of it."""
+    """Yield the tables of a statement, and whether each existed before it."""
     match statement:
         case (
             CreateTable(name, if_not_exists=maybe, or_replace=replaces)
@@ -171,7 +172,7 @@ def _touched(statement: Statement) -> Iterator[tuple[TableName, bool]]:
 
 
 def alike(ours: Known, theirs: Known, servers: tuple[Server, Server]) -> bool:
-    """Return True if two tables have the same columns in one order, and the same keys by name."""
+    """Return True if two tables have the same columns in the same order and the same named keys."""
     sides = [[(one.name.lower(), *row_form(one)) for one in known.table.columns] for known in (ours, theirs)]
     if sides[0] != sides[1]:
         return False
@@ -188,7 +189,7 @@ def _shown(known: Known, server: Server) -> Shown:
 
 @dataclass(frozen=True)
 class Today:
-    """The tables of both servers today, by the source's names. `by_hand`: those that a person has described."""
+    """The tables of both servers today, by the source's names. `by_hand`: those whose definitions a user has set."""
 
     source: Mapping[TableName, Known]
     target: Mapping[TableName, Known]
@@ -228,7 +229,7 @@ class Today:
             raise PastUnknown(source, str(name), str(statement.at), str(error)) from None
 
     def _of_target(self, name: TableName) -> Known | None:
-        """Return the target's table of this name, compared as the target compares names."""
+        """Return the target's table with this name, by the case sensitivity of the target."""
         fold = fold_of(self.servers[1].lower_case_table_names)
         found = self.target.get(name) or next((it for one, it in self.target.items() if fold(one) == fold(name)), None)
         return None if found is None else replace(found, table=replace(found.table, name=name))
@@ -243,7 +244,7 @@ class Today:
         return Known(Tracker.of(self.servers[0], {history.name: create}, {}).table(history.name), create)
 
     def _as_of_source(self, known: Known) -> Known:
-        """Return the target's table as the source's catalogue would show it."""
+        """Return the target's table in the form of the source's catalogue."""
         try:
             table = Tracker.of(self.servers[0], {known.table.name: known.create}, {}).table(known.table.name)
         except CannotTrack:

@@ -1,9 +1,9 @@
-"""One wave of an epoch onto the target: batches of buckets, each one transaction behind the frontier.
+"""Writes one wave of an epoch to the target: batches of buckets, each in one fenced transaction.
 
-The transaction's first statement is the frontier's (downstream/frontier.py); then, per table, deletes before writes. In
-exact mode every count is verified: a missing row means that another program writes to the target or that the log does
-not belong to it, and stops the task instead of being overwritten. Merged tables have their own ways of writing
-(merged.py), and so have rows that may collide (sync/safe_mode/overwriting.py).
+The transaction first advances the frontier (downstream/frontier.py); then, per table, it deletes and then writes rows.
+With the policy EXACT every count is verified: a missing row means that another program writes to the target or that the
+log does not belong to it, and stops the task. merged.py writes merged tables, sync/safe_mode/overwriting.py rows that
+may collide.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ class MissingRow(RowStatementError):
 
 @dataclass(frozen=True)
 class Target:
-    """The way in which transactions and statements reach the target. The model test has another one, over SQLite."""
+    """The access to the target's transactions and statements. The model test has another one, for SQLite."""
 
     transactions: Transactions
     access: Callable[[], Access]
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> Target:
-        """Return the real target: the calling thread's connection to `endpoint`."""
+        """Return the access by the calling thread's connection to `endpoint`."""
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
 class Written(NamedTuple):
-    """The rows of a transaction that have to wait for their places, and what was written over in it."""
+    """The result of a transaction: the number of new contested rows, and the collisions."""
 
     contested: int
     collisions: tuple[Collision, ...]
@@ -95,10 +95,9 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class WaveWriter:
-    """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
+    """The writer of the waves of one epoch. `pool`: runs batches concurrently; None: one after the other.
 
-    `batch`: the most rows of a transaction, None: see
-    BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
+    `batch`: the most rows of a transaction; None: see BATCH_ROWS. `multiple_rows`: a statement may write several rows.
     """
 
     plan: SyncPlan
@@ -108,29 +107,29 @@ class WaveWriter:
     batch: int | None = None
     multiple_rows: bool = True
     connections: int = 1
-    """How many batches `pool` runs at once."""
+    """The number of batches that `pool` runs concurrently."""
     log_bytes: int = 0
-    """The size of the log that the waves come from."""
+    """The size of the log of the waves."""
     collisions: list[Collision] = field(default_factory=list)
-    """What was written over so far."""
+    """The collisions so far."""
 
     def release(self, wave: Wave) -> int:
-        """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
+        """Write wave 1, in the buckets that have deletes. Return the number of new contested rows, which is 0.
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
         return self._write([wave], sorted(wave), Act.RELEASE)
 
     def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
-        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows, and in the same
-        transactions those behind it. Return how many rows have to wait for their places in merged tables."""
+        """Write wave 2 and, in the same transactions, the later waves. All `buckets` advance, also those without rows.
+        Return the number of new contested rows."""
         return self._write([wave, *later], buckets, Act.ADVANCE)
 
     def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
         batches = list(_batches(waves, buckets, self.batch or self._share(waves)))
         if self.pool is None or len(batches) == 1:
             return sum(self._write_batch(waves, batch, act) for batch in batches)
-        # All of them end before this does, also when one fails: what is still running is not left behind.
+        # Wait for all batches, also if one fails: no transaction may be running after this returns.
         writes = [self.pool.submit(self._write_batch, waves, batch, act) for batch in batches]
         wait(writes)
         return sum(write.result() for write in writes)
@@ -147,7 +146,7 @@ class WaveWriter:
             try:
                 return self._transaction(waves, batch, act, careful=False)
             except CountsDiffer:
-                # Rolled back. Once more, now asking which rows are there before they are written over.
+                # Rolled back. Retry, and check before each upsert that its row exists.
                 return self._transaction(waves, batch, act, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
             if not self.plan.safe:
@@ -157,7 +156,7 @@ class WaveWriter:
     def _transaction(
         self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
     ) -> int:
-        # Made before the transaction begins, so that locks are held for writing only.
+        # Build the statements before the transaction begins, to hold locks for a short time.
         ready = self._table_writes(waves, batch)
         written = Written(0, ())
 
@@ -173,10 +172,10 @@ class WaveWriter:
     def write_inside(
         self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
     ) -> Written:
-        """Write waves one behind the other, inside a transaction whose frontier has moved.
+        """Write waves one after the other, inside a transaction that has advanced the frontier.
 
-        Raises MissingRow and DuplicateInTarget (then, if the writer is lenient, it is tried again with what was `met`),
-        CountsDiffer (then it is tried again, `careful`), and what statements raise.
+        Raises CountsDiffer (the caller retries with `careful`), MissingRow and DuplicateInTarget (in safe mode the
+        caller retries with the error as `met`), and what statements raise.
         """
         tables = self._table_writes(waves, range(self.plan.buckets))
         return self._run_all(connection, tables, careful=careful, met=met)
@@ -184,9 +183,9 @@ class WaveWriter:
     def _run_all(
         self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
     ) -> Written:
-        """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
+        """Run the writes. `met`: the collision of the first attempt; rows that collide are overwritten now.
 
-        Raises `met` if others feed such a table, possibly only since now: they report that before their first row.
+        Raises `met` if another source writes to such a table, as reported before its first row.
         """
         contested = 0
         collisions: list[Collision] = []
@@ -214,7 +213,7 @@ class WaveWriter:
         return (self._table_write(works, access) for works in by_target.values())
 
     def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
-        """Return what is to be written to one target table. `works`: that of the table, by source table."""
+        """Return the writes to one target table. `works`: by source table."""
         part = self.plan.part(next(iter(works)))
         changes = [change for some in works.values() for work in some for change in work.in_order]
         if changes:
@@ -230,7 +229,7 @@ class WaveWriter:
         return MergedWrites(self.step, owners)
 
     def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
-        """Run the writes to one table; return how many rows have to wait."""
+        """Run the writes to one table; return the number of new contested rows."""
 
         def found(statement: Statement, number: int) -> None:
             if number != statement.rows:
@@ -249,18 +248,18 @@ class WaveWriter:
         elif writes.policy is WritePolicy.UNCOUNTED and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
-            # An upsert may make its row of another table's, which has a unique value of it, and count the same.
+            # An upsert can update a row of another table that has one of its unique values, with the same count.
             asking = careful or (writes.shared and bool(writes.part.unique))
             writes.run(connection, found=found, changed=changed, careful=asking)
         return 0
 
 
 Works: TypeAlias = Mapping[str, Sequence[TableWork]]
-"""The work on one target table, by source table (of those folded together, the first)."""
+"""The work on one target table, by source table (the lead)."""
 
 
 def _any_number(_statement: Statement, _number: int) -> None:
-    """Accept any number, as the rows may be there or not."""
+    """Accept any number of affected rows."""
 
 
 @dataclass(frozen=True)
@@ -271,14 +270,14 @@ class _TableWrites:
     access: Access
     works: Works
     gone: tuple[Statement, ...]
-    """Deletes that should find nothing."""
+    """Deletes that must not find a row."""
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
     policy: WritePolicy
     shared: bool
-    """Other tables' rows may be in the way, and are written over."""
+    """True if the target is merged, and rows of other tables are overwritten."""
 
     @classmethod
     def of(
@@ -318,7 +317,7 @@ class _TableWrites:
         return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, policy, shared)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
-        """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
+        """See `MergedWrites.run`. Raises DuplicateInTarget if a row exists that was deleted according to the log."""
         if any(self.access.execute(connection, statement) for statement in self.gone):
             raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         if careful and self.changed:
@@ -337,9 +336,7 @@ _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
 def _over(writes: _Writes) -> list[OverWrites]:
-    """Return the same writes whatever is there; none where they are as the log has them in any case.
-
-    One for each source table that shares the target with others."""
+    """Return the writes as overwrites, one for each source table; [] if they cannot be overwritten."""
     if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part.mapping):
         return []
     row = writes.row
@@ -379,7 +376,7 @@ def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
 
 
 def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Literals]) -> Callable[[Row], Literals]:
-    """Extend `plain` by what the log says of columns that the target computes; an Image has it beside its values."""
+    """Extend `plain` by the logged values of columns that the target computes, which an Image has in `computed`."""
     source, left_out = part.mapping.source, [index for index in part.mapping.computed if index not in part.needed]
     if not left_out:
         return plain
@@ -397,7 +394,7 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
 
 
 def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield neighbouring buckets, together while they have no more rows than `most`; a bucket is never divided."""
+    """Yield batches of neighbouring buckets with at most `most` rows, or one bucket: a bucket is never divided."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
@@ -416,4 +413,4 @@ class CountsDiffer(DmError):
 
     code = "DM-6022"
     what = "an upsert changed fewer rows than it was given."
-    hint = "Nothing was written; it is tried in another way by itself."
+    hint = "Nothing was written; the transaction is retried in another way automatically."

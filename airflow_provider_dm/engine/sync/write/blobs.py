@@ -1,7 +1,7 @@
-"""Folded changes on their way from range to group: one blob for each.
+"""Serialization of folded changes for the exchange: one blob from each range for each group.
 
-A group is a run of neighbouring buckets. A blob is one object for Spark, whatever it holds; spreading rows into Spark's
-own would cost more than folding them.
+A group is a sequence of neighbouring buckets. Spark exchanges one object per blob; Spark rows would cost more than the
+folding.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def buckets_of(group: int, groups: int, buckets: int) -> range:
 
 
 def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
-    """Return one blob for each group: its share of what was folded. Raises InvariantBroken."""
+    """Return one blob for each group, with its share of the folded changes. Raises InvariantBroken."""
     if folded.kept:
-        raise InvariantBroken("an epoch whose changes are not folded is one task", "it is cut into groups")
+        raise InvariantBroken("an epoch whose changes are not folded is one task", "it is divided into groups")
     group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
     keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
     counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
@@ -51,7 +51,7 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
     in_order: list[dict[int, list[Change]]] = [{} for _ in range(groups)]
     for table, changes_of in folded.in_order.items():
         in_order[group_of[bucket_of_all(plan.part(table), plan.buckets)]][table] = changes_of
-    # The first group carries the number of changes, so that their sum is right.
+    # Only the blob of the first group has the number of changes, so that the sum is right.
     return [
         pickle.dumps((0 if group else folded.changes, keyed[group], counts[group], in_order[group]), protocol=5)
         for group in range(groups)
@@ -59,7 +59,7 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
 
 
 def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
-    """Fold the blobs of one group together, in the order of the log. Raises BrokenChain."""
+    """Combine the blobs of one group, in the order of the log. Raises BrokenChain."""
     folded, losses = Folded(), plan.losses
     for blob in blobs:
         changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job

@@ -1,35 +1,33 @@
-"""What order is left to keep after folding, and how it is kept: two waves.
+"""Causality: sorts folded changes into two waves, so that unique keys are never violated.
 
-Every key now has one change, so order matters only where one row gives up a unique value that another row takes. Wave 1
-deletes all rows that vanish or whose unique values change; when it is committed everywhere, wave 2 writes. At that
-point every row still in the target holds unique values of the state at the end of the epoch, so no write can meet a
-foreign value, whatever their order. Inside a bucket's transaction deletes come before writes, which is enough for
-tables whose identity is their only unique key (rows that a collation takes for one are in one bucket): they need no
-wave 1.
+After folding, every key has one change, so order matters only if one row releases a unique value that another row
+takes. Wave 1 deletes all rows that are deleted or whose unique values change. When it is committed in all buckets,
+wave 2 writes. At that point every row in the target has the unique values of the epoch's end, so the writes cannot
+collide, in any order. Within a bucket's transaction deletes precede writes. This is enough for tables with one unique
+key (rows whose keys a collation compares as equal are in one bucket): they need no wave 1.
 
-    t (id PRIMARY KEY, a UNIQUE, b UNIQUE) holds (1, a=1, b=1) and (2, a=2, b=2); a transaction swaps their `a`:
+    t (id PRIMARY KEY, a UNIQUE, b UNIQUE) has (1, a=1, b=1) and (2, a=2, b=2); a transaction swaps their `a`:
 
     log       1: a=1 -> a=0      2: a=2 -> a=1      1: a=0 -> a=2
     folded    1: (a=1, b=1) -> (a=2, b=1)           2: (a=2, b=2) -> (a=1, b=2)
-    wave 1    DELETE 1, DELETE 2                    both give up a unique value; committed in every bucket
-    wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    written at once, whichever came first would have met the other's `a`
+    wave 1    DELETE 1, DELETE 2                    both release a unique value; committed in every bucket
+    wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    without wave 1, the first one would collide with the other's `a`
 
-*Exact*: the target is what the log says, so new rows are INSERTs (a duplicate is an error, never overwritten),
-changed rows are upserts that must find their row, deletions must find theirs.
+*Exact*: the target has the expected rows, so new rows are INSERTs (a duplicate is an error), changed rows are upserts
+that must find their row, and deletes must find their rows.
 
-*Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
-says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
-gone at the source is not removed for another one that has taken its unique value; such a row stops the task. Keys
-that the target may hold for one take turns (`turns`), the first in wave 2, the others behind it. And changes that
-depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`).
+*Kept*: filters skip deletes (`rules.row_filter`), so the target has rows that the source has deleted. Each change is
+written over an existing row with the same identity key. A kept row is not deleted because another row takes its unique
+value: that stops the task. Keys that the target may compare as equal are written in turns (`turns`): the first in
+wave 2, the others after it. If filters skip inserts or updates, changes are not sorted, but written in their order in
+one bucket (`in_order`).
 
-*Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
-each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
-no wave 1, and further levels follow in the same transaction. So it is done where tables of one source may write over
-each other's rows (`last_wins`).
+*Every change* (`compact: false`): nothing is folded. Dependent changes are in one bucket and have levels
+(`dependence`). Each level is sorted like an epoch, with deletes before writes, so there is no wave 1; all levels are
+written in one transaction. The same is done if tables of one source may overwrite each other's rows (`last_wins`).
 
-In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
-one's row holds is `merge.writer`'s.
+In merged tables this applies to the rows of each source table separately; `merge.writer` treats a row whose place
+another table's row has.
 """
 
 from __future__ import annotations
@@ -51,22 +49,22 @@ from airflow_provider_dm.engine.sync.write.turns import turns_of
 
 @dataclass
 class TableWork:
-    """The work of one transaction on the rows of one source table (or of those folded with it), in this order.
+    """The work of one transaction on the rows of one source table (a lead), in the order of the fields.
 
     Rows are in the target part's column order."""
 
     delete: list[Row] = field(default_factory=list)
-    """Rows to delete by identity key, given by their last known image."""
+    """Rows to delete by identity key; each is the last known image."""
     gone: list[Row] = field(default_factory=list)
-    """Rows of which nothing should be there, to delete by identity key (where rows may collide)."""
+    """Rows inserted and deleted in the epoch: in safe mode deleted by identity key; none is expected to exist."""
     remove: list[tuple[Row, int]] = field(default_factory=list)
-    """Keyless: images to delete, and how many of each."""
+    """Without a key: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
     inserts: Inserts | None = None
-    """More rows to insert; then all others are empty."""
+    """More rows to insert; then all other fields are empty."""
     change: list[Row] = field(default_factory=list)
     in_order: list[Change] = field(default_factory=list)
-    """Changes one after the other; then all others are empty."""
+    """Changes to be written one after the other; then all other fields are empty."""
 
     def inserted(self) -> Iterator[Row]:
         """Yield the rows to insert, as rows of values."""
@@ -79,11 +77,11 @@ class TableWork:
 
 
 Wave = dict[int, dict[int, TableWork]]
-"""bucket -> source table (a lead, see `plan`) -> work"""
+"""bucket → source table (a lead, see `plan`) → work"""
 
 
 def rows_of(waves: Sequence[Wave], bucket: int) -> int:
-    """Return how many rows of the bucket a transaction writes that does all of these waves."""
+    """Return the number of the bucket's rows in all of these waves."""
     return sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
 
 
@@ -94,19 +92,19 @@ class Waves:
     first: Wave = field(default_factory=dict)
     second: Wave = field(default_factory=dict)
     later: list[Wave] = field(default_factory=list)
-    """What follows wave 2, one behind the other, in each transaction of it."""
+    """The waves after wave 2, written one after the other in the same transactions."""
 
     def rows(self) -> int:
         waves = (self.first, self.second, *self.later)
         return sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
 
     def largest(self) -> int:
-        """Return the rows of the bucket that has the most in one transaction."""
+        """Return the largest number of rows of one bucket in one transaction."""
         together = ([self.first], [self.second, *self.later])
         return max((rows_of(some, bucket) for some in together for wave in some for bucket in wave), default=0)
 
     def level(self, number: int) -> Wave:
-        """Return wave 2, or one of those behind it."""
+        """Return wave 2 (number 0), or the later wave of this number."""
         while number > len(self.later):
             self.later.append({})
         return self.later[number - 1] if number else self.second
@@ -136,7 +134,7 @@ def make_waves(plan: SyncPlan, folded: Folded) -> Waves:
 
 @dataclass(frozen=True)
 class _Sorting:
-    """The choice of how the changes of a table are sorted."""
+    """Sorts the changes of a table by its write policy."""
 
     plan: SyncPlan
 
@@ -188,7 +186,7 @@ class _Sorter:
     table: int
     bucket_of: BucketOf
     again: bool = False
-    """Wave 2 is not the first to write these rows."""
+    """True for turns after the first one."""
 
     @classmethod
     def of(cls, waves: Waves, table: int, bucket_of: BucketOf, *, turn: int = 0) -> _Sorter:
@@ -196,7 +194,7 @@ class _Sorter:
 
     @classmethod
     def of_level(cls, waves: Waves, level: int, table: int, bucket: int) -> _Sorter:
-        """Return the sorter of one level of one bucket: its deletes are no wave of their own."""
+        """Return the sorter of one level of one bucket, whose deletes and writes are in one wave."""
         wave = waves.level(level)
         return cls(wave, wave, table, lambda _row: bucket)
 
@@ -240,7 +238,7 @@ def _exact_in_two_waves(changes: Iterable[Change], part: TargetPart, sort: _Sort
 
 
 def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
-    """Sort what the log leaves as it was: it says what the target should have at these keys all the same."""
+    """Sort changes without an effect: in safe mode the target may differ at their keys, and is corrected."""
     for key, (before, after) in changes:
         if before is None and after is None:
             row = part.row_of(key, before, after)
@@ -251,14 +249,14 @@ def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _S
 
 def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
     for key, (before, after) in changes:
-        # Also of a row that was born and is gone: an older one of its key may have been kept.
+        # Also for a row that was inserted and deleted: an older row with its key may have been kept.
         row = part.row_of(key, before, after)
         if part.unique:
             sort.first(row).delete.append(row)
         if sort.again if part.unique else after is None:
             sort.second(row).delete.append(row)
         if after is not None:
-            # Not REPLACE, which would take away what only the target has in a row.
+            # Not REPLACE, which would lose the values of the target's own columns.
             work = sort.second(after)
             (work.insert if part.unique else work.change).append(after)
 

@@ -1,28 +1,26 @@
-"""The compactor: any number of changes in log order become one change for each key.
+"""The compactor folds changes in log order to one change for each key.
 
-Ranges of the log are folded apart, each in its own order, and then together in the order of the ranges: the result is
-that of folding the whole, as the algebra is associative (`change`). A keyless table's rows become signed counts of
-images. Plain tuples and closures: this loop runs once for every change of the log.
+Ranges of the log are folded separately and then combined in their order. As composition is associative (`change`), the
+result equals that of folding the whole log. Rows of a table without a key become signed counts of images. The loop runs
+once for every change, so it uses plain tuples and closures.
 
-    first            then             together
+    first            then             result
     INSERT a         UPDATE a -> b    INSERT b
-    INSERT a         DELETE a         the row was born and is gone (`causality` knows what that means)
+    INSERT a         DELETE a         (None, None): the row was inserted and deleted (see `causality`)
     UPDATE a -> b    UPDATE b -> c    UPDATE a -> c
     UPDATE a -> b    DELETE b         DELETE a
     DELETE a         INSERT b         UPDATE a -> b
-    INSERT, UPDATE   INSERT           BrokenChain, as is UPDATE or DELETE behind a DELETE, or of another image
+    INSERT, UPDATE   INSERT           BrokenChain; also UPDATE or DELETE after a DELETE, or of another image
 
-    UPDATE of key 1 to key 2          DELETE of key 1, INSERT of key 2, each folded at its own key
+    UPDATE of key 1 to key 2          DELETE of key 1, INSERT of key 2, each folded with its own key
 
-Where filters leave changes out (`rules.row_filter`), the next change need not begin where the last one has ended. If
-only deletes may be missing, each change says all that will be of its key: the first before and the last after are kept
-(the *loose* fold), and the keys in the order of those (`turns`). If a change may be about a row that never came,
-changes of one key depend on each other and on the target's rows: nothing is folded, and all of them are kept in their
-order (`in_order` writes them).
+If filters skip changes (`rules.row_filter`), a change need not fit the previous one. If only deletes may be missing,
+the first before and the last after are kept (the *loose* fold), and keys are in the order of their last changes
+(`turns`). If inserts or updates may be missing, the effect of a change depends on the target's rows: nothing is folded,
+and all changes are kept in their order (`in_order`).
 
-With `compact: false` every change is kept (`dependence` says what becomes of them), and so are those of tables
-that may write over each other's rows (`safe_mode.last_wins`). They are folded all the same, and what comes of it is
-thrown away: it says whether the log is whole.
+With `compact: false` every change is kept (`dependence`), and also in tables that may overwrite each other's rows
+(`safe_mode.last_wins`). The changes are folded in addition, only to detect an incomplete log.
 """
 
 from __future__ import annotations
@@ -50,33 +48,33 @@ Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 @dataclass
 class Folded:
-    """Changes by key, and for keyless tables counts by image, each by index of the source table (of its lead, see
-    `plan`). `changes`: their number as logged."""
+    """Folded changes: by key, or counts by image for tables without a key, each by index of the source table (its lead,
+    see `plan`). `changes`: the number of logged changes."""
 
     keyed: dict[int, Keyed] = field(default_factory=dict)
     counts: dict[int, Counts] = field(default_factory=dict)
     in_order: dict[int, list[Change]] = field(default_factory=dict)
-    """All changes of tables whose changes depend on each other."""
+    """All changes of tables with the policy IN_ORDER."""
     kept: dict[int, list[Kept]] = field(default_factory=dict)
-    """Every change, by index of the target table, where nothing is folded."""
+    """All changes of targets that are not folded, by index of the target table."""
     inserted: dict[int, Cells] = field(default_factory=dict)
-    """Rows to insert, by source table: of tables of which nothing else is in the log (`sync.inserts`)."""
+    """Rows to insert, by source table, of tables that have only inserts in the epoch (`inserts`)."""
     changes: int = 0
 
     def counted(self, changes: int) -> Folded:
-        """Count further changes that were folded into it; return it."""
+        """Add to the number of logged changes; return self."""
         self.changes += changes
         return self
 
 
 def key_getter(part: TargetPart) -> Callable[[Row], Key]:
-    """Return the function from a row to its identity values. For a table with a key."""
+    """Return the function from a row to its key values. For a table with a key."""
     assert part.key is not None
     return itemgetter(*part.key)
 
 
 class Compactor:
-    """An accumulator that folds the changes that it is given, in log order. Raises BrokenChain."""
+    """Folds changes, added in log order. Raises BrokenChain."""
 
     def __init__(self, plan: SyncPlan) -> None:
         self.folded = Folded()
@@ -138,8 +136,8 @@ def _keep_each(kept: list[Kept], lead: int, check: Adder | None) -> Adder:
 
 
 def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
-    """Return an adder for one keyed target table. `loose`: changes may be missing between two; then keys are held in
-    the order of their last changes."""
+    """Return an adder for one target table with a key. `loose`: deletes may be missing; then keys are in the order of
+    their last changes."""
     key_of = key_getter(part)
 
     def put(key: Key, before: Row | None, after: Row | None) -> None:
@@ -168,7 +166,7 @@ def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
 
 
 def count_into(counts: Counts) -> Adder:
-    """Return an adder for one keyless target table."""
+    """Return an adder for one target table without a key."""
 
     def add(before: Row | None, after: Row | None) -> None:
         if before is not None:
@@ -180,7 +178,7 @@ def count_into(counts: Counts) -> Adder:
 
 
 def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetPart, *, loose: bool = False) -> None:
-    """Put a later piece of the log, already folded, behind what is folded in `keyed`. `loose`: as for `fold_into`.
+    """Compose `keyed` with the folded changes of a later part of the log. `loose`: as for `fold_into`.
 
     Raises BrokenChain.
     """
@@ -196,13 +194,13 @@ def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetP
 
 
 def merge_counts(counts: Counts, later: Iterable[tuple[Row, int]]) -> None:
-    """Put a later piece of the log, already counted, behind `counts`: for a keyless table."""
+    """Add the counts of a later part of the log to `counts`, for a table without a key."""
     for image, count in later:
         counts[image] = counts.get(image, 0) + count
 
 
 def broken_chain(part: TargetPart, held: Change, found: Row | None) -> BrokenChain:
-    """Return the error, which says which of row and no row were met; never the values."""
+    """Return the error. It names the columns that differ, but no values."""
     if held.after is None or found is None:
         states = ("no row" if held.after is None else "a row", "no row" if found is None else "a row")
     else:
@@ -225,9 +223,9 @@ def _reordered(add: Adder, order: Sequence[int]) -> Adder:
 
 
 class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
-    """A row without the values that the target computes, which a log may or may not have: equal where all others are.
+    """A row without the values of columns that the target computes, so that these do not count in comparisons.
 
-    `computed`: those of them that the log has, by column; what the target comes to is held against them.
+    `computed`: the logged values of these columns, by column; rows of the target are compared with them.
     """
 
     computed: dict[int, Value]
@@ -239,7 +237,7 @@ class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
 
 
 def _without(add: Adder, optional_columns: Collection[int], order: Sequence[int]) -> Adder:
-    """Wrap an adder so that it gets rows as Images, of which the log leaves out `optional_columns` of the source."""
+    """Wrap an adder so that it receives rows as Images, without the values of `optional_columns` of the source."""
     places = [None if index in optional_columns else index for index in order]
     computed = [(index, place) for index, place in enumerate(order) if place in optional_columns]
 

@@ -1,24 +1,25 @@
-"""Every change by itself (`compact: false`): which have to keep their order, and which can be written together.
+"""Dependences between unfolded changes (`compact: false`): which must keep their order, and which can be combined.
 
-Two changes depend on each other when they share a value of a unique key of the target, the old or the new one, as the
-target compares them (DM's causality). What depends on each other, directly or by others in between, is a *group*, and
-a group is in one bucket: its transaction has all of it, so one wave is enough, and the frontier is as it always is. A
-group's bucket follows from its changes alone, so an epoch that is repeated with the same bounds has the same groups
-(another way to find them is another `plan.GROUPS_VERSION`).
+Two changes depend on each other if they share an old or new value of a unique key, as the target compares values (DM's
+causality). Changes that depend on each other, directly or through others, form a *group*. A group is in one bucket, so
+its changes are in one transaction, and one wave is enough. A group's bucket is computed from its changes alone, so an
+epoch that is repeated with the same bounds has the same groups (a change of this algorithm needs another
+`plan.GROUPS_VERSION`).
 
     t (a PRIMARY KEY, b UNIQUE)     insert (1,2)   insert (2,3)   update (2,3)->(3,4)   insert (9,9)   delete (1,2)
     marks                           a1 b2          a2 b3          a2 b3 a3 b4           a9 b9          a1 b2
     group                           A              B              B                     C              A
     level                           0              0              1                     0              1
 
-A change's *level* is one more than that of the last one with a mark of its own. All of one level are about different
-rows and values, so they go together, in statements of many rows; levels are written one behind the other. Without
-conflicts all is level 0; a row that is changed a thousand times has a thousand levels, and each change is written.
+A *mark* stands for a value of a unique key. A change's *level* is one more than that of the last change with the same
+mark. The changes of a level concern different rows and values, so they are written together, in multi-row statements;
+levels are written one after the other. Without conflicts, all changes have level 0. A row that is changed a thousand
+times has a thousand levels.
 
-A NULL is equal to nothing and has no mark. If it is not known here which values the target treats as equal (text under
-a collation without a known form, prefixes, expressions), all values of the key have one *loose* mark: of changes that
-share it, neighbours of one kind are written together, since rows that exist at one time differ. A row without a key is
-its image: the same image may be inserted, or deleted, several times at once.
+A NULL equals no value and has no mark. If it is unknown which values the target compares as equal (a collation without
+a known form, prefixes, expressions), all values of the key share one *loose* mark: successive changes of one kind that
+share it are still written together, because rows that exist at the same time differ. A row without a key is identified
+by its image, which may be inserted or deleted several times.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, columns_
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
 Kept: TypeAlias = tuple[int, Row | None, Row | None]
-"""A change as it was logged, and the source table (a lead) whose it is."""
+"""(index of the source table, a lead; row before; row after) as logged."""
 
 
 class Kind(Enum):
-    """Kind of a change."""
+    """The kind of a change."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -56,18 +57,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of one table's rows. `strict`: equal ones count as the same value (those of text by its fold, which
-    several may share); `loose`: equal ones may be."""
+    """The marks of one table's rows. `strict`: equal marks mean the same value, or texts with the same fold. `loose`:
+    equal marks may mean different values."""
 
     strict: tuple[MarkOf, ...]
     loose: tuple[MarkOf, ...]
     repeats: bool
-    """Rows have no key: what is loose is an image, of which there may be many."""
+    """True if rows have no key: the loose mark is that of an image, which can occur several times."""
 
 
 @lru_cache(maxsize=1024)
 def marks_of(part: TargetPart) -> Marks:
-    """Return the functions from a row of the part to its marks; None where a row has none."""
+    """Return the functions from a row of the part to its marks; a function returns None for a row without a mark."""
     mapping = part.mapping
     index = {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
     strict: list[MarkOf] = []
@@ -101,7 +102,7 @@ def _known_values(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[
 
 
 def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:
-    """Return a mark of these columns: by the forms of those in `formed`, None: by the bytes of all."""
+    """Return the mark of these columns: of the forms of the columns in `formed`; None: of the bytes of all columns."""
     digest = xxhash.xxh64_intdigest
     pairs: list[tuple[int, Transform | None]] = (
         [(one, None) for one in columns] if formed is None else [(one, form_of(part, one)) for one in formed]
@@ -146,13 +147,13 @@ def _image(row: Row) -> Mark:
 class Order:
     """The group and the level of each change of one target table, in the order of the log.
 
-    A disjoint set over marks: each group is known by the mark that it began with.
+    A disjoint-set forest of marks: the root of a group is its smallest mark.
     """
 
     marks: Marks
     alone: bool = False
-    """Rows that are written may share a loose mark and be of two tables; or one may have been gone before, as deletes
-    may be missing."""
+    """True if writes with the same loose mark may not be combined: rows of several tables, or deletes that may be
+    missing."""
     levels: list[int] = field(default_factory=list)
     _first: list[Mark] = field(default_factory=list)
     """One mark of each change."""
@@ -168,7 +169,7 @@ class Order:
         return order
 
     def add(self, before: Row | None, after: Row | None) -> None:
-        """Take in the next change of the log."""
+        """Add the next change of the log."""
         rows = [row for row in (before, after) if row is not None]
         strict = {mark for of in self.marks.strict for row in rows if (mark := of(row)) is not None}
         loose = {mark for of in self.marks.loose for row in rows if (mark := of(row)) is not None}

@@ -1,12 +1,12 @@
-"""Writing changes in the order of the log, where filters leave some out and those behind them depend on what is there.
+"""Writes changes in the order of the log, for tables whose filters skip inserts or updates.
 
-    INSERT   the row, in the place of one with its identity key that was kept, as its DELETE was left out
-    UPDATE   the row, if the old one is there: it is not where its INSERT was left out
-    DELETE   the row, if it is there
+    INSERT   writes the row, over an existing row with its identity key (whose DELETE was skipped)
+    UPDATE   writes the row if the old row exists (it does not if its INSERT was skipped)
+    DELETE   deletes the row if it exists
 
-That is what each statement by itself would do. Neighbours of one kind, about different rows, go together.
+This is the effect of the single statements. Successive changes of one kind and of different rows share a statement.
 
-With one unique key a row is changed in place, and keeps what only the target has in it.
+If the table has only one unique key, a row is updated in place, which keeps the values of the target's own columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_TOGETHER: Final = 500
 
 
 def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
-    """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
+    """Yield runs of successive changes of one kind. In tables with a key, the keys in a run differ for the target."""
     form_of = forms_function(part)
     run: list[Change] = []
     seen: set[tuple[bytes, ...]] = set()
@@ -60,7 +60,7 @@ class WritesInOrder:
     key: Callable[[Row], Literals]
 
     def run(self, connection: Connection) -> None:
-        """Write. Raises what `execute` raises."""
+        """Write the changes. Raises what `execute` raises."""
         for kind, changes in runs(self.changes, self.part):
             old = [change.before for change in changes if change.before is not None]
             new = [change.after for change in changes if change.after is not None]
@@ -105,11 +105,11 @@ class WritesInOrder:
         self.access.delete_rows(connection, self.part.mapping, map(self.key, old))
 
     def _take(self, connection: Connection, image: Row) -> bool:
-        """Delete a row of a table without a key; tell whether there was one."""
+        """Delete a row of a table without a key; return True if it existed."""
         return bool(self.access.execute(connection, delete_image(self.part.mapping, self.row(image), 1)))
 
     def _there(self, connection: Connection, changes: list[Change]) -> list[Change]:
-        """Lock the rows that are to be updated; return the changes of those that are there."""
+        """Lock the rows to be updated; return the changes whose rows exist."""
         if not changes:
             return []
         keys = (self.key(_before(change)) for change in changes)

@@ -1,12 +1,12 @@
-"""Rows of tables that an epoch does nothing with but insert, as most epochs of an import's log do.
+"""A fast path for tables that have only inserts in an epoch, as in the log of an import.
 
-There is nothing to fold: such a row is its own change, if its key occurs once. So it stays a row of cells side by side
-(`binlog.images.Cells`), as a kernel wrote it, until a kernel makes the INSERT of it (`target.tuples`), and only its key
-becomes an object of Python. The first other change of the table in the epoch makes all of them ordinary changes, and
-so does a key that comes twice.
+If each key occurs once, there is nothing to fold. The rows stay in the compact form that a kernel has written
+(`binlog.images.Cells`) until a kernel makes the INSERT statement (`downstream.tuples`); only keys become Python
+objects. Another kind of change of the table in the same epoch, or a repeated key, turns all of them into ordinary
+changes.
 
-Only for tables whose rows are written unchanged and only by one source table, covered completely, without filters and
-columns that routing adds, in the target's order.
+Only for tables whose rows are written unchanged, from one source table, covered completely, without filters and
+extracted columns, in the target's column order.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor, Folded
 
 @dataclass(frozen=True, eq=False)
 class Inserts:
-    """Rows to insert: those of these numbers."""
+    """Rows to insert: the rows of `cells` with these numbers."""
 
     cells: Cells
     numbers: Any
 
     @classmethod
     def together(cls, inserts: Sequence[Inserts]) -> Iterator[Inserts]:
-        """Yield those of a table's buckets as one, in the order in which they came: by key, as most logs have them."""
+        """Combine the rows of a table's buckets, in the order of the log (which is mostly the order of the key)."""
         if inserts:
             numbers = np.sort(np.concatenate([one.numbers for one in inserts]))
             yield cls(inserts[0].cells, numbers)
@@ -51,7 +51,7 @@ class Inserts:
 
 
 def may_stay_cells(plan: SyncPlan) -> set[int]:
-    """Return the source tables whose rows may go this way."""
+    """Return the indexes of the source tables for which the fast path is possible."""
     feeders, optional = Counter(source.target for source in plan.sources), plan.optional_columns()
     return {
         index
@@ -67,8 +67,8 @@ def may_stay_cells(plan: SyncPlan) -> set[int]:
 
 
 class Inserting:
-    """A sieve in front of a compactor: takes what is only inserted, as long as it is. `open`: the tables (see
-    `may_stay_cells`)."""
+    """A filter before a compactor, which keeps the inserts of tables that have only inserts so far. `tables`: from
+    `may_stay_cells`."""
 
     def __init__(self, compactor: Compactor, plan: SyncPlan, tables: set[int]) -> None:
         self._compactor = compactor
@@ -77,7 +77,8 @@ class Inserting:
         self._held: dict[int, list[Cells]] = {}
 
     def take(self, batch: Batch) -> Batch:
-        """Take changes; return the others, in front of which the compactor has got what was taken of their tables.
+        """Keep the inserts of such tables; return the other changes. If a table of those has kept rows, these are added
+        to the compactor first.
 
         Raises MalformedImage, BrokenChain.
         """
@@ -94,13 +95,13 @@ class Inserting:
         taken = [number for number in numbers.tolist() if batch.layouts[number].table in self._open]
         for number in taken:
             cells = batch.inserted(number)
-            # The buffer that they were written to has room for twice the log's bytes there, whatever table's those are.
+            # A copy, because the buffer is as large as twice the log's bytes of all tables.
             alone = replace(cells, text=bytes(cells.text))
             self._held.setdefault(batch.layouts[number].table, []).append(alone)
         return batch.only(~np.isin(layouts, taken)) if taken else batch
 
     def folded(self) -> Folded:
-        """Return what the compactor has folded, and beside it what was taken. Raises BrokenChain."""
+        """Return the compactor's folded changes with the kept rows. Raises BrokenChain."""
         for table, pieces in list(self._held.items()):
             cells = Cells.joined(pieces)
             self._held[table] = [cells]
@@ -124,7 +125,7 @@ def _keys_are_distinct(cells: Cells, part: TargetPart) -> bool:
 
 
 def by_bucket(cells: Cells, part: TargetPart, bucket_of: BucketOf) -> Iterator[tuple[int, Inserts]]:
-    """Yield each bucket's rows, in the order in which they came."""
+    """Yield each bucket's rows, in the order of the log."""
     width = range(len(part.mapping.source.columns))
     columns = [cells.column(number) if number in part.hashed else repeat(None, len(cells)) for number in width]
     buckets = np.fromiter(map(bucket_of, zip(*columns, strict=True)), np.int64, len(cells))

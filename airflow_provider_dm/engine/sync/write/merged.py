@@ -1,7 +1,7 @@
-"""What one transaction of the sync does to a merged table: the rows of several source tables, each by its own state.
+"""The writes of one transaction of the sync to a merged table, with rows of several source tables.
 
-What vanishes or moves goes first, of all of them, then what is written: a row that moves from one shard to another
-within the transaction finds its place.
+First the deletes of all source tables are executed, then the writes, so that a row can move from one shard to another
+within the transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.sync.write.causality import TableWork
 from airflow_provider_dm.engine.sync.write.compactor import Image
 
 Check = Callable[[Statement, int], None]
-"""The error for a statement that should have matched `statement.rows` rows, and the number that it matched."""
+"""Checks the number of rows that a statement matched, which should be `statement.rows`; raises if it differs."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ RowLiterals = Callable[[Row], Literals]
 
 
 def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
-    """Return the function that puts into a row what it has beside its values: what the log says of computed columns."""
+    """Return the function from a row to the row with the logged values of computed columns."""
     left_out = [index for index in part.mapping.computed if index not in part.needed]
     if not left_out:
         return lambda row: row
@@ -90,10 +90,10 @@ class MergedWrites:
     owners: Sequence[OwnerWork]
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> int:
-        """Write. Return how many rows have to wait for their places.
+        """Write the changes; return the number of new contested rows.
 
-        `found` is called for statements that must meet their rows, `changed` for upserts; with `careful` the rows that
-        upserts have to meet are counted before. Raises what they raise, TooManyContested and what `execute` raises.
+        `found`: checks statements that must find all their rows. `changed`: checks upserts. `careful`: count the
+        existing rows before upserts. Raises what these raise, TooManyContested and what `execute` raises.
         """
         target = self.owners[0].writer.mapping.target.name
         waiting = contested_keys(connection, self.step.fence.ref, target)

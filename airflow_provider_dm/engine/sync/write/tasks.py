@@ -1,11 +1,11 @@
-"""What an executor does with an epoch. Plain picklable values; each may run twice, the frontier decides what counts.
+"""The tasks of an epoch, which run on executors. Picklable values; each may run twice, because writes are fenced.
 
-    small epoch   ApplyRanges   decode and fold all ranges, both waves, all buckets: one task, no exchange
-    whole         ApplyTransactions   decode and write whole transactions one by one: one task
-    large epoch   FoldRange     one range: decode, fold, one blob for each group of buckets
-                  ApplyGroup    one group: fold the blobs of all ranges, then one wave
+    small epoch     ApplyRanges         decode and fold all ranges, write both waves of all buckets
+    transactional   ApplyTransactions   decode and write whole transactions one by one
+    large epoch     FoldRange           decode and fold one range; return one blob for each group of buckets
+                    ApplyGroup          combine the blobs of one group, then write one wave
 
-Between its waves ApplyRanges has its own barrier, as it writes all buckets itself.
+ApplyRanges writes all buckets itself, so wave 1 ends before wave 2 begins.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from airflow_provider_dm.engine.sync.write.writing import Writing
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector out of a task, behind each of which pyspark collects.
+    """Disable the garbage collector during a task; pyspark collects after each task.
 
-    Of the million small objects that an epoch makes none is part of a cycle, and to look for one takes two fifths of
-    the time of a fold.
+    An epoch makes a million small objects without cycles, and searching them takes 40 % of the time of a fold.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -64,7 +63,7 @@ class EpochJob:
     step: Step
     writing: Writing
     log_bytes: int = 0
-    """The size of the epoch, without compression."""
+    """The uncompressed size of the epoch."""
 
     def waves(self, folded: Folded) -> Waves:
         return make_waves(self.plan.value, folded)
@@ -84,7 +83,7 @@ class EpochJob:
 
 @dataclass(frozen=True)
 class ApplyRanges:
-    """A whole epoch in one task."""
+    """The task that applies a whole epoch."""
 
     job: EpochJob
 
@@ -104,7 +103,7 @@ class ApplyRanges:
 
 @dataclass(frozen=True)
 class ApplyTransactions:
-    """An epoch's transactions, whole and one after the other, in one task. `together`: as one (`units_of`)."""
+    """The task that writes an epoch's transactions one after the other. `together`: as one unit (`units_of`)."""
 
     job: EpochJob
     together: bool
@@ -132,7 +131,7 @@ class FoldRange:
 
 @dataclass(frozen=True)
 class ApplyGroup:
-    """One wave of one group. `act` says which."""
+    """The task that writes one wave of one group: wave 1 if `act` is RELEASE, else wave 2 and later."""
 
     job: EpochJob
     groups: int
@@ -154,9 +153,9 @@ class ApplyGroup:
 def _changes(
     plan: SyncPlan, source: Endpoint, one: ByteRange, take: Callable[[Batch], Batch] | None = None
 ) -> Iterator[RowChange]:
-    """Yield the changes of a range that the filters let through, of the rows that the target has.
+    """Yield the changes of a range after the row filters and the coverage filter.
 
-    Raises what those, `decode_range` and a question to the source raise.
+    Raises what these, `decode_range` and queries to the source raise.
     """
     try:
         changes = decode_range(one, plan.wanted(), take=take)
@@ -187,7 +186,7 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 def _pool(threads: int) -> Executor | None:
-    """Return this process's threads, each of which keeps its connection to the target from task to task."""
+    """Return this process's thread pool; each thread keeps its connection to the target between tasks."""
     if threads <= 1:
         return None
     key = (os.getpid(), threads)

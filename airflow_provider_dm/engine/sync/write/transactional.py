@@ -41,13 +41,13 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor
 Logged: TypeAlias = tuple[int, Row | None, Row | None]
 """A change: the index of its source table, the row before and after."""
 LARGE_BYTES: Final = 1 << 20
-"""A unit of more bytes of log is decoded while it is written."""
+"""A unit with more bytes of log is decoded while it is written."""
 PIECE_CHANGES: Final = 10_000
-"""The changes of a large unit that are held at a time."""
+"""The number of changes of a large unit that are in memory at a time."""
 SMALL_CHANGE_BYTES: Final = 16
-"""The size of a small change in the log: ranges of this times `batch` have few enough rows."""
+"""The size of the smallest change in the log, from which the size of ranges with at most `batch` rows is estimated."""
 UNIT_BYTES: Final = 50_000
-"""Without the key `batch`, the size of a range."""
+"""The size of a range if `batch` is not configured."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
 
 
@@ -69,7 +69,7 @@ class TransactionTooLarge(DmError):
 
 
 class CutOtherwise(DmError):
-    """The frontier is inside a unit of work: an epoch failed halfway, and was planned again with other units."""
+    """The frontier is inside a unit: an epoch failed halfway, and was planned again with other units."""
 
     lo: str
     hi: str
@@ -78,12 +78,12 @@ class CutOtherwise(DmError):
     code = "DM-6016"
     reaction = Reaction.RETRY
     what = "the log from {lo} to {hi} is divided into other transactions now; everything up to {found} is written."
-    hint = "Nothing is lost: the sync continues from there by itself."
+    hint = "Nothing is lost: the sync continues from there automatically."
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Whole transactions of the source. `hi`: the sort key of where they end; `changes` decodes them, any time anew."""
+    """Whole transactions of the source. `hi`: the sort key of their end. `changes`: decodes them, at each call."""
 
     hi: str
     size: int
@@ -95,8 +95,8 @@ def units_of(
 ) -> list[Unit]:
     """Return the units of an epoch that ends at `hi`, as small as its ranges allow.
 
-    `together`: one unit; what is prepared (XA) is known for the ends of an epoch only. Rows that count elsewhere belong
-    to what follows them, where their commit is.
+    `together`: return one unit, because the prepared XA transactions are known for the epoch's ends only. A range of a
+    prepared transaction (`counts_at`) belongs to the unit of its commit, which follows it.
     """
     units: list[Unit] = []
     held: list[ByteRange] = []
@@ -120,9 +120,8 @@ def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], It
 
 @dataclass(frozen=True)
 class Applied:
-    """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
-    those that have to wait for their places in merged tables; what was written over in safe mode; and the rows of the
-    largest bucket, which is never divided among transactions."""
+    """The result of a task: the logged changes, the rows written or deleted in the target, the new contested rows, the
+    collisions in safe mode, and the rows of the largest bucket (which is never divided among transactions)."""
 
     changes: int = 0
     rows: int = 0
@@ -142,7 +141,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class _Group:
-    """Changes of one target transaction. `pieces`: each is folded by itself."""
+    """The changes of one target transaction. `pieces`: parts that are folded and written separately."""
 
     hi: str
     pieces: Callable[[], Iterable[Sequence[Logged]]]
@@ -150,12 +149,12 @@ class _Group:
 
 @dataclass(frozen=True)
 class TransactionalWriter:
-    """The writer of one epoch. `writer`: of its step; only what it does inside a transaction is used."""
+    """The writer of one epoch. `writer`: for the epoch's step; only its `write_inside` is used."""
 
     writer: WaveWriter
 
     def write(self, units: Sequence[Unit]) -> Applied:
-        """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
+        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
         and what decoding and writing raises."""
         applied, here = Applied(), self.writer.step.lo
         while left := [unit for unit in units if unit.hi > here]:
@@ -166,12 +165,12 @@ class TransactionalWriter:
                 applied, here = applied + done, group.hi
             else:
                 break
-            here = self._stand(behind=here, units=units)
+            here = self._moved_to(behind=here, units=units)
         return applied
 
-    def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
-        """Return the frontier's position after another call has moved it from `behind`. Raises CutOtherwise if no unit
-        ends there."""
+    def _moved_to(self, *, behind: str, units: Sequence[Unit]) -> str:
+        """Return the position to which another call has moved the frontier from `behind`. Raises CutOtherwise if no
+        unit ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         frontier = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
         here = common_position(frontier, replace(step, lo=behind), buckets)
@@ -204,7 +203,7 @@ class TransactionalWriter:
             yield _group(hi, held)
 
     def _write_group(self, here: str, group: _Group) -> Applied | None:
-        """Write a group behind `here`; return None where another call has done it."""
+        """Write a group whose transactions begin at `here`; return None if another call has written it."""
         try:
             try:
                 return self._try_group(here, group, careful=False)

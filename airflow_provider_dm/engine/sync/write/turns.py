@@ -1,17 +1,17 @@
-"""Turns: folded changes of keys that the target may hold for one, one behind the other.
+"""Turns: the order of folded changes whose keys the target may compare as equal.
 
-Keys are folded by their bytes, and the target's collation may take two of them for one ('a', 'A'). As long as the log
-has all deletes that does no harm: at most one of them is there in the end, so deletes go before writes. Where filters
-leave deletes out (`rules.row_filter`), several may seem to be there, and the last change of all decides:
+Changes are folded by the bytes of their keys, but the target's collation may compare two keys as equal ('a', 'A'). If
+the log has all deletes, at most one of them exists in the end, so it is enough to write deletes first. If filters skip
+deletes (`rules.row_filter`), several may seem to exist, and the last change must win:
 
-    log                INSERT 'a'   (DELETE 'a', left out)   INSERT 'A'   DELETE 'A'
+    log                INSERT 'a'   (DELETE 'a', skipped)   INSERT 'A'   DELETE 'A'
     folded             write 'a', delete 'A'; in the order of their last changes
-    deletes first      'a' is there                                                     a row invented
-    in turns           write 'a'; delete 'A'
+    deletes first      'a' exists: a wrong row
+    in turns           write 'a'; then delete 'A'
 
-Which keys are equal is not known here, only which have a form in common (`bucket.forms_function`); for unequal keys
-turns are harmless. A turn's deletes go before its writes. Keys of one form have one bucket, so turns follow
-each other in one transaction.
+It is not known which keys are equal, only which have the same form (`bucket.forms_function`); for unequal keys turns
+are harmless. Within a turn, deletes are written first. Keys of one form have one bucket, so all turns are in one
+transaction.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from airflow_provider_dm.engine.sync.write.compactor import Keyed
 
 
 def turns_of(keyed: Keyed, part: TargetPart) -> list[Keyed]:
-    """Cut changes, in the order in which each key was changed last, into turns; the first has most of them.
+    """Divide changes, given in the order of the last change of each key, into as few turns as possible.
 
-    Where a row is deleted and inserted, and not written over (further unique keys), a turn has one write of a form.
+    If the table has further unique keys, rows are deleted and inserted, and a turn writes at most one row of a form.
     """
     form_of = forms_function(part)
     turns: list[Keyed] = [{}]

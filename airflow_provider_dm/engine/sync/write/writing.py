@@ -1,13 +1,13 @@
-"""What the keys of a syncer come to: who writes at once, how much in a transaction and a statement, and what is held.
+"""Concurrency and batch sizes, derived from the `syncers` options.
 
-    worker-count    target connections that write at once. Default: two for each task of an epoch, one if there are more
-                    than eight tasks
-    batch           most rows of a target transaction, which takes whole buckets, or whole transactions; epochs are so
-                    small that no bucket has more
-    multiple-rows   false: a statement is about one row
-    queue-size      changes held for each two workers, as DM's queues: epochs are no larger than that comes to
+    worker-count    target connections that write at the same time. Default: two for each task of an epoch, one if there
+                    are more than eight tasks
+    batch           most rows of a target transaction, which writes whole buckets or whole transactions; epochs are made
+                    small enough that no bucket has more
+    multiple-rows   false: a statement writes one row
+    queue-size      changes in memory for each two workers, as DM's queues: limits the size of epochs
 
-An epoch whose changes are not folded is one task, as what depends on each other is found in all of it.
+An epoch whose changes are not folded is one task, because dependences are searched in the whole epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 
 @dataclass(frozen=True)
 class Writing:
-    """The way to write one epoch. `connections`: of each task, at once. `batch` None: not configured."""
+    """How one epoch is written. `connections`: concurrent connections of each task. `batch` None: not configured."""
 
     tasks: int = 1
     connections: int = 2
@@ -29,9 +29,9 @@ class Writing:
 
     @classmethod
     def of(cls, syncer: SyncerConfig, plan: SyncPlan, *, tasks: int) -> Writing:
-        """Return how an epoch is written that would be `tasks` tasks.
+        """Return how an epoch is written. `tasks`: the number of tasks by the epoch's size.
 
-        More than two connections of one task wait for each other, and for Python, unless the target is far away.
+        By default a task has at most two connections: more would wait for Python's lock, unless the target is remote.
         """
         workers = syncer.worker_count
         tasks = min(tasks, workers or tasks) if spreads(plan) else 1
@@ -40,10 +40,10 @@ class Writing:
 
 
 def spreads(plan: SyncPlan) -> bool:
-    """Tell whether an epoch may be several tasks."""
+    """Return True if an epoch may be several tasks."""
     return plan.compact and not plan.whole and not plan.contended
 
 
 def most_held(syncer: SyncerConfig) -> int | None:
-    """Return how many changes may be held at once; None: as many as fit into an epoch's bytes."""
+    """Return the most changes of an epoch; None: limited by the epoch's bytes only."""
     return None if syncer.queue_size is None else max(1, syncer.queue_size * (syncer.worker_count or MOST_WORKERS) // 2)
