@@ -14,7 +14,7 @@ from airflow.triggers.base import TaskSuccessEvent
 
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, gone_on, lock_id, reported
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, lock_id, reported
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
@@ -47,7 +47,7 @@ def resolve(target: TableName = ORDERS, number: int = 0) -> None:
 
     def how(source: str) -> Callable[[Any], Any]:
         def change(found: Any) -> Any:
-            left = gone_on(Lock.from_json(found), source)
+            left = continued(Lock.from_json(found), source)
             return None if left is None else left.to_json()
 
         return change

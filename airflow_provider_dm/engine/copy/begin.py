@@ -2,9 +2,8 @@
 
 In this order, so that a refusal leaves the target unchanged:
 1. for each source that has not started: wait for its relay log, read its tables, take the location F0 from which its
-log
-   will be read, read its tables again: they must be unchanged, so that all DDL is either in the survey or in the log
-   after F0;
+   log will be read, read its tables again: they must be unchanged, so that all DDL is either in the survey or in the
+   log after F0;
 2. read the target's tables, decide (design), create missing tables, read them again;
 3. write the plan in one transaction: F0, the tables, chunks.
 No row has to be exact at F0: none is covered (rounds.py). A source that has started continues with its stored plan.
@@ -136,7 +135,7 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     for note in notes:
         log.warning("created %s", note)
     return [
-        _go_on(source, start, target, begun)
+        _resume(source, start, target, begun)
         if start is not None
         else _begin_source(source, fresh[source.id], target, slots, notes)
         for source in sources
@@ -178,7 +177,7 @@ def log_needed(target: Endpoint, source: Source) -> Location:
     return run_transaction(target, body)
 
 
-def _go_on(source: Source, start: Location, target: Endpoint, begun: Begun) -> Loading:
+def _resume(source: Source, start: Location, target: Endpoint, begun: Begun) -> Loading:
     """Check that the rules and the target's tables are still those by which rows were copied.
 
     Raises SchemaChangedDuringCopy, RouteChanged, TargetTableGone.

@@ -1,8 +1,8 @@
-"""Copying one chunk in a round: read a page of the snapshot, write it together with the chunk's progress, go on.
+"""Copies one chunk in a round: read a page of the snapshot, write it together with the chunk's progress, repeat.
 
-A page's rows are read by the table's definition at the round's location. That the snapshot shows this very table is
-asked behind its rows, by another connection, while the snapshot's metadata lock still holds the table as it is: what a
-snapshot shows of a table that was altered since may be other columns' values, without an error.
+A page is read with the table's definition at the round's location. A snapshot of a table that was altered since may
+show values of other columns, without an error. So after a page is read, another connection checks that the table was
+not altered, while the metadata lock of the snapshot still prevents DDL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.schema.codec import Row, row_literals
 def copy_chunk(
     job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, source: Endpoint, target: Endpoint
 ) -> ChunkProgress:
-    """Copy until the chunk is done, or the round is over. Runs on an executor. Return where the chunk is then.
+    """Copy until the chunk is done or the round is over. Runs on an executor. Return the chunk's progress.
 
     Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and what reading and
     writing raise.
@@ -99,8 +99,8 @@ class _PageWriter:
     literals: Callable[[Row], Literals]
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
-        """Write the chunk's step and the page's rows in one transaction. Return where the chunk is now, whichever
-        reader has moved it.
+        """Write the chunk's progress and the page's rows in one transaction. Return the chunk's progress, even if
+        another reader has advanced it.
         """
         job = self.job
         last_key = page.last_key or seen.last_key
@@ -114,5 +114,5 @@ class _PageWriter:
 
         if run_transaction(self.target, body):
             return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.cells))
-        # Another attempt was here first, the round is over, or our own COMMIT took effect and only its answer was lost.
+        # Another attempt was faster, the round is over, or our COMMIT succeeded and only its answer was lost.
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.fence, seen))

@@ -1,13 +1,13 @@
-"""Copying a table that has no key to page by: all of its rows from the snapshot, by one SELECT of one round.
+"""Copies a table without a key for paging: all of its rows, by one SELECT in one round.
 
-A table that alone fills its target is written in pages. It is covered with the last of them only, so it has to be
-copied in one round. What a broken round leaves of it (`ChunkProgress.is_broken_off`) is removed before the log goes on
-(`remove_leftovers`), and the next round begins anew. A page is refused if the chunk is not where this copy has led it,
-so two copies of a table never mix. Any other table is written in one transaction, as its leftovers could not be told
-from other rows of the target; that bounds its size.
+If it is the only source table of its target, it is written in pages. It is covered after the last page, so it must be
+copied in one round. If the round breaks (`ChunkProgress.is_broken_off`), its rows are deleted before the log is applied
+(`remove_leftovers`), and the next round starts from the beginning. A page is rejected if another attempt has advanced
+the chunk, so two copies of a table are never mixed. Any other table is written in one transaction, because its rows
+could not be distinguished from other rows of the target; this limits its size.
 
-Before it is covered it has no row in the target, and afterwards all of them as of the round's location, so its log is
-applied as that of any other table.
+The table has no rows in the target until it is covered, and all rows of the round's location afterwards, so its log is
+applied like that of any other table.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REMOVED_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A reader's connection with its snapshot, and the server that it leads to."""
+    """A reader's connection with its snapshot, and the server of the connection."""
 
     source: Endpoint
     connection: Connection
@@ -59,7 +59,7 @@ class Snapshot:
 def write_whole_table(
     connection: Connection, snapshot: Snapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
-    """Run the body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked.
+    """Write the table, as the body of a transaction. It may run again: the snapshot returns the same rows.
 
     Raises Fenced, DuplicateDuringCopy, TooManyContested, AnswerCut, and what reading raises.
     """
@@ -74,7 +74,8 @@ def write_whole_table(
 
 
 def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect) -> None:
-    """Write a table that alone fills its target. Raises as `write_whole_table`, and SchemaChangedDuringCopy."""
+    """Write a table that is the only one of its target. Raises what `write_whole_table` raises, and
+    SchemaChangedDuringCopy."""
     literals = row_literals(job.mapping.source, dialect.server.flavour)
 
     def page(some: Cells, *, done: bool = False) -> bool:
@@ -91,14 +92,14 @@ def write_in_pages(target: Endpoint, snapshot: Snapshot, job: ChunkJob, seen: Ch
     with closing(_pieces(snapshot, job)) as pieces:
         for some in pieces:
             if not page(some):
-                return  # the round is over, or the answer to a COMMIT was lost: the next round begins anew
+                return  # the round is over, or the answer to a COMMIT was lost: the next round starts again
             seen = replace(seen, rows_copied=seen.rows_copied + len(some))
     check_born_so(snapshot.source, job.mapping.source.name, seen.birth)
     page(Cells.none(len(job.mapping.source.columns)), done=True)
 
 
 def remove_leftovers(target: Endpoint, fence: Fence) -> None:
-    """Remove the rows of tables whose copy has broken off. No round is open. Raises Fenced or TargetWentBack."""
+    """Delete the rows of tables whose copy was interrupted. No round may be open. Raises Fenced or TargetWentBack."""
     chunks = run_transaction(target, lambda tx: load_chunks(tx, fence.ref))
     broken = {one.table: one for one in chunks if one.is_broken_off}
     if not broken:
@@ -111,10 +112,10 @@ def remove_leftovers(target: Endpoint, fence: Fence) -> None:
 
 
 def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: TableName) -> bool:
-    """Remove some rows; tell whether there may be more."""
+    """Delete some rows; return True if there may be more."""
     fence.check(connection)
     if lock_feeders(connection, fence.ref, into) > 1 or into in merged_targets(connection, fence.ref):
-        what = f"removing what a copy that has broken off left in {into}, which takes rows of other tables as well"
+        what = f"deleting the rows of an interrupted copy in {into}, which also has rows of other tables"
         raise NotSupportedYet(what, str(chunk.table), MIGRATE_AGAIN)
     with connection.cursor() as cursor:
         if cursor.execute(f"DELETE FROM {into.quoted()} LIMIT {_REMOVED_AT_ONCE}"):

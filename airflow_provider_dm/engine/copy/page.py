@@ -1,11 +1,10 @@
-"""One page of a chunk: the next rows in key order of a snapshot, bounded in rows and in bytes.
+"""One page of a chunk: the next rows in key order of a snapshot, limited in rows and in bytes.
 
-An answer with fewer rows than were asked for ends nothing: it is asked again what lies behind its last row, until that
-is nothing. So a server that cuts answers short makes a copy slow, and no row is missing.
+A result with fewer rows than requested does not end the chunk: the rows after its last row are queried again, until a
+result is empty. So a server that truncates results makes a copy slow, but no row is lost.
 
-A page ends after `limit` rows, or when what was read so far weighs CUT_BYTES: a page of giants is cut, and the rest of
-the answer is read and thrown away, as the snapshot lives as long as its connection. Memory is bounded by configuration,
-not by a table's rows."""
+A page ends after `limit` rows, or when its rows exceed CUT_BYTES: then the rest of the result is read and discarded,
+because the snapshot ends with its connection. So the memory does not depend on the size of a table's rows."""
 
 from __future__ import annotations
 
@@ -28,17 +27,17 @@ from airflow_provider_dm.engine.schema.model import Table
 FIRST_ROWS: Final = 1_000
 MOST_ROWS: Final = 20_000
 PAGE_BYTES: Final = 4 << 20
-"""What a page is made to weigh: one target transaction, some hundred milliseconds."""
+"""The intended size of a page in bytes: one target transaction of some hundred milliseconds."""
 CUT_BYTES: Final = 32 << 20
-"""Where a page that came out heavier than thought is cut off."""
+"""The size in bytes at which a page ends that is larger than estimated."""
 PAGE_SECONDS: Final = 1.0
-"""Longer transactions hold locks, and are lost as a whole when something dies."""
+"""Longer transactions hold locks for longer, and lose more work after a failure."""
 GROWTH: Final = 4.0
 
 
 @dataclass(frozen=True)
 class Page:
-    """The cells of rows, and the key of the last one; `last`: there are none behind it in the chunk."""
+    """The cells of rows, and the key of the last row. `last`: the chunk has no further rows."""
 
     cells: Cells
     bytes: int
@@ -48,7 +47,7 @@ class Page:
 
 @dataclass(frozen=True)
 class PageReader:
-    """What reads a table's pages. `order` is its key; the SELECT list and the reader of cells come with the table."""
+    """Reads pages of a table in the order of its key, `order`."""
 
     table: Table
     order: KeyOrder
@@ -80,7 +79,7 @@ class PageReader:
     def _behind(
         self, snapshot: Connection, after: Key | None, progress: ChunkProgress, limit: int
     ) -> Generator[Block, None, None]:
-        """Yield the answer of the first step that has one."""
+        """Yield the result of the first step that returns rows."""
         for step in self.order.steps(after, progress.low, progress.high):
             with closing(self._select(snapshot, step, limit)) as some:
                 first = next(some, None)
@@ -109,7 +108,7 @@ class PageReader:
 
 @dataclass(frozen=True)
 class PageSizes:
-    """How many rows the next page of each table should have: what one reader has learned from chunk to chunk."""
+    """The page size, in rows, of each table, as one reader has learned it from previous pages."""
 
     _rows: dict[TableName, int] = field(default_factory=dict)
 
@@ -117,12 +116,12 @@ class PageSizes:
         return self._rows.get(table, FIRST_ROWS)
 
     def learn(self, table: TableName, page: Page, seconds: float) -> None:
-        """Take into account what a page weighed, and how long it took to read and write it."""
+        """Update the page size by the bytes of a page and the time to read and write it."""
         self._rows[table] = next_limit(self.rows(table), page, seconds)
 
 
 def next_limit(limit: int, page: Page, seconds: float) -> int:
-    """Return how many rows the next page should have, from what this one weighed and took.
+    """Return the number of rows of the next page, from the size and the time of this one.
 
     >>> next_limit(1000, Page(Cells.of([(b"1",)] * 1000), 100_000, last=False, last_key=None), seconds=0.05)
     4000

@@ -1,11 +1,11 @@
-"""Rows of a page into the target: the verb, the statements, and what a duplicate means.
+"""Writes the rows of a page to the target, and treats duplicates.
 
-All pages of a round show one location of the source, at which the target has what was copied before. So a plain INSERT
-can only meet the row of another source table, or one that the task has not written. In a merged table a row that meets
-another one waits (merge/writer.py), elsewhere that is an error. Where the user lets rows overwrite each other
-(`on-duplicate-logical: replace`), they replace what is there.
+All pages of a round show one location of the source, and the target has the rows of earlier pages as of that location.
+So an INSERT can collide only with a row of another source table, or with a row of other origin. In a merged table the
+new row then waits (merge/writer.py); in other tables it is an error. With `on-duplicate-logical: replace` it replaces
+the existing row.
 
-Where the target allows it, a page is one LOAD; what that does not write exactly, INSERTs write (downstream/loads.py).
+If the target allows it, a page is one LOAD DATA; pages that it cannot write exactly use INSERT (downstream/loads.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 
 ROWS_OF_A_STATEMENT = 1_000
-"""Measured: 500 rows cost some percent more, 2,000 no less."""
+"""Measured: statements of 500 rows are some percent slower, of 2,000 rows not faster."""
 FEWEST_LOADED: Final = 200
 """A LOAD takes three round trips, an INSERT one."""
 
@@ -52,18 +52,18 @@ class DuplicateDuringCopy(DmError):
     )
     hint = (
         "Nothing was replaced. Either another of these tables has a row of this key: make the keys distinct, or route "
-        "to different tables. Or the source has no such key, or the key's collation in the target takes more values "
-        "for equal: change or drop it there. Or somebody else has written the row: delete it. If rows are meant to "
-        "overwrite each other, set the loader's on-duplicate-logical to replace."
+        "to different tables. Or the source has no such key, or the key's collation in the target compares more values "
+        "as equal: change or drop the key there. Or another program has written the row: delete it. If rows are meant "
+        "to overwrite each other, set the loader's on-duplicate-logical to replace."
     )
 
 
 def write_rows_of(
     job: ChunkJob, cells: Cells, literals: Callable[[Row], Literals], dialect: Dialect
 ) -> Callable[[Connection], None]:
-    """Return what writes these rows, inside a transaction that has advanced the chunk.
+    """Return the function that writes these rows, inside a transaction that has advanced the chunk.
 
-    It raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
+    The function raises DuplicateDuringCopy, TooManyContested, and what `execute` raises.
     """
     numbers, most = np.arange(len(cells)), ROWS_OF_A_STATEMENT
     load = load_of(job.mapping, cells, dialect) if job.verb is Verb.INSERT and len(cells) >= FEWEST_LOADED else None
@@ -82,7 +82,7 @@ def write_rows_of(
         for statement in inserts():
             some = numbers[at : at + statement.rows]
             at += statement.rows
-            if job.is_merged and statement.computing is not None:  # it may be run as several
+            if job.is_merged and statement.computing is not None:  # `execute` may divide it into several statements
                 _place(job, cells.some_rows(some), literals, dialect, connection)
                 continue
             try:
@@ -102,7 +102,7 @@ def _place(
     dialect: Dialect,
     connection: Connection,
 ) -> None:
-    """Insert the rows of a merged table that find their places; the others wait. Raises TooManyContested."""
+    """Insert the rows of a merged table whose places are free; the others wait. Raises TooManyContested."""
     writer = job.writer(Access(dialect))
     waiting = contested_keys(connection, writer.owner.ref, writer.mapping.target.name)
     writer.insert(connection, waiting.get(writer.owner.table, set()), writer.rows(some, list(map(literals, some))))
@@ -114,5 +114,5 @@ def _duplicate(job: ChunkJob, key: str) -> DuplicateDuringCopy:
 
 
 def sibling_names(feeders: Iterable[tuple[str, object]], mine: tuple[str, object]) -> tuple[str, ...]:
-    """Return the other source tables of a target, by (source, table), as messages name them."""
+    """Return the names of the other source tables of a target, for messages. `feeders`, `mine`: (source, table)."""
     return tuple(f"{source}:{table}" for source, table in feeders if (source, table) != mine)

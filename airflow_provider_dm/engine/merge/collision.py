@@ -87,7 +87,7 @@ class Answers(Protocol):
 
 class Verdict(Enum):
     WAITS = "its own log, or that of the holder, will change one of the two"
-    NOBODYS = "no source table has the row that holds its key"
+    FOREIGN = "no source table has the row that holds its key"
     UNKNOWN = "a source that may have that row is not part of this run"
     PAST = "its source has changed it since, and its own log will show that"
 
@@ -125,13 +125,13 @@ def verdict_on(
     holders = answers.holders(row, mapping)
     if not holders:
         unseen = any(key.expression for key in mapping.target.unique_keys)  # which `find_holders` cannot query
-        return Verdict.NOBODYS if unseen else Verdict.WAITS
+        return Verdict.FOREIGN if unseen else Verdict.WAITS
     found = [_verdict_on_holder(row, one, mapping, feeders, answers) for one in holders]
     collision = next((one for one in found if isinstance(one, Collides)), None)
     return collision or next(one for one in _FIRST if one in found)
 
 
-_FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.NOBODYS)
+_FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.FOREIGN)
 """If several rows hold keys of one row, the first of these verdicts that applies to a holder is returned."""
 
 
@@ -153,7 +153,7 @@ def _verdict_on_holder(
         if there:
             still = answers.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else Verdict.WAITS
-    return Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
+    return Verdict.UNKNOWN if None in asked.values() else Verdict.FOREIGN
 
 
 def _has_holder(feeder: Feeder, holder: Holder, mapping: TableMapping, answers: Answers) -> bool | None:

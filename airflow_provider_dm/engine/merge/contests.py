@@ -309,8 +309,8 @@ class Contests:
                 collisions.append(found)
                 continue
             self._unknown |= found is Verdict.UNKNOWN
-            if found is Verdict.NOBODYS or (found is Verdict.PAST and member is not None and not kept):
-                self._stranger(row, mapping, {feeder.source for feeder in there})
+            if found is Verdict.FOREIGN or (found is Verdict.PAST and member is not None and not kept):
+                self._check_foreign(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
             if found is Verdict.PAST and member is not None and kept:
@@ -349,7 +349,7 @@ class Contests:
 
         self.around.transactions(body)
 
-    def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
+    def _check_foreign(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
         if self.around.is_releasing(row.target):
             self._held.pop(row.id, None)
             return

@@ -267,7 +267,7 @@ def executed(lock: Lock, source: str) -> Lock:
     return replace(lock, executed=True, settled=tuple(sorted({*lock.settled, lock.ddls})))
 
 
-def gone_on(lock: Lock, source: str) -> Lock | None:
+def continued(lock: Lock, source: str) -> Lock | None:
     """Return the lock after a source has continued past the DDL, which the target has; None after the last source."""
     known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
     infos = tuple(replace(one, done=one.done or one.source == source) for one in known)

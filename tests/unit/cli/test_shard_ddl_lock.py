@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, gone_on, reported
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, continued, reported
 
 ID = "test-`shop`.`o`"
 DDL = "ALTER TABLE `shop`.`o` ADD COLUMN `c` int NULL"
@@ -105,6 +105,6 @@ def test_query_status_names_the_lock_that_a_source_waits_for(url: str, capsys: p
 
 def _gone_on(found: dict[str, Any] | None, source: str) -> dict[str, Any]:
     assert found is not None
-    left = gone_on(Lock.from_json(found), source)
+    left = continued(Lock.from_json(found), source)
     assert left is not None
     return left.to_json()

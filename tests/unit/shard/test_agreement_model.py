@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, due, finished, made, renamed, resolve
-from airflow_provider_dm.engine.shard.lock import Info, Lock, executed, gone_on, reported
+from airflow_provider_dm.engine.shard.lock import Info, Lock, continued, executed, reported
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 
 TARGET = TableName("t", "o")
@@ -230,7 +230,7 @@ def is_due(source: Source, number: int, at: int, rules: Rules) -> bool:
 @lru_cache(None)
 def told(lock: int, source: int) -> int:
     found = LOCKS[lock]
-    return 0 if found is None else kept_lock(gone_on(found, str(source)))
+    return 0 if found is None else kept_lock(continued(found, str(source)))
 
 
 @lru_cache(None)

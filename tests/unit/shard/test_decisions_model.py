@@ -28,8 +28,8 @@ from airflow_provider_dm.engine.shard.lock import (
     Lock,
     LockRefuses,
     Phase,
+    continued,
     executed,
-    gone_on,
     reported,
     with_decision,
 )
@@ -115,7 +115,7 @@ def look(world: World, number: int, name: str, rules: Rules) -> Iterator[World]:
             if text not in world.seen[at]:
                 raise Broken(f"{text} of {name} is swallowed as number {at}")
             after = world._replace(resolved=put(world.resolved, number, at + 1))
-            yield after if lock is None else after._replace(locks=put(world.locks, at, gone_on(lock, name)))
+            yield after if lock is None else after._replace(locks=put(world.locks, at, continued(lock, name)))
 
 
 def group_of(text: Ddls, at: int) -> Group:

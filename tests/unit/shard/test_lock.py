@@ -11,8 +11,8 @@ from airflow_provider_dm.engine.shard.lock import (
     Lock,
     LockRefuses,
     Phase,
+    continued,
     executed,
-    gone_on,
     reported,
     with_decision,
     withdrawn,
@@ -36,10 +36,10 @@ def test_the_life_of_a_lock() -> None:
     lock = executed(lock, "b")
     assert lock.phase is Phase.SKIP
     assert executed(lock, "a") == lock, "told again"
-    left = gone_on(lock, "b")
+    left = continued(lock, "b")
     assert left is not None
-    assert gone_on(left, "b") == left
-    assert gone_on(left, "a") is None
+    assert continued(left, "b") == left
+    assert continued(left, "a") is None
 
 
 def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decides() -> None:
@@ -79,10 +79,10 @@ def test_what_a_person_cannot_decide(lock: Lock, owner: str | None, *, force: bo
 
 def test_a_source_that_was_gone_over_is_waited_for_to_the_end() -> None:
     lock = executed(with_decision(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
-    left = gone_on(lock, "a")
+    left = continued(lock, "a")
     assert left is not None
     assert left.unsynced == ["b"]
-    assert gone_on(left, "b") is None
+    assert continued(left, "b") is None
 
 
 def test_only_the_owner_has_run_it() -> None:
@@ -119,4 +119,4 @@ def test_a_decision_is_not_about_reports_that_come_later_but_what_was_run_stays_
     done = withdrawn(executed(decided, "a"), "b")
     assert done is not None
     assert done.phase is Phase.SKIP
-    assert gone_on(done, "b") is not None
+    assert continued(done, "b") is not None

@@ -67,7 +67,7 @@ def test_which_row_collides(said: Said, collides: bytes) -> None:
     [
         (Said([], [BOTH], []), Verdict.WAITS),
         (Said([TWO], [(b"1", b"6")], [TWO]), Verdict.PAST),
-        (Said([ONE, TWO], [BOTH], []), Verdict.NOBODYS),
+        (Said([ONE, TWO], [BOTH], []), Verdict.FOREIGN),
     ],
 )
 def test_none_collides(said: Said, verdict: Verdict) -> None:

@@ -172,7 +172,7 @@ class ShardLocks:
         """Report to the lock that this source has passed the DDL."""
         me = self.source.fence.ref.source
         self._unreported.discard((target, number))
-        if not self._try(target, number, lambda lock: None if lock is None else locks.gone_on(lock, me)):
+        if not self._try(target, number, lambda lock: None if lock is None else locks.continued(lock, me)):
             self._unreported.add((target, number))
 
     def report_again(self, groups: Mapping[TableName, Group]) -> None:
