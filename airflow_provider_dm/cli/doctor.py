@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import check_source, run_precheck
-from airflow_provider_dm.engine.relay.purge_policy import GIGABYTE
+from airflow_provider_dm.engine.relay.purge import GIGABYTE
 from airflow_provider_dm.launch.machine import check_disk, check_metrics_port, checked, machine_results
 from airflow_provider_dm.launch.starts import with_starts
 from airflow_provider_dm.launch.workdir import shared_relay

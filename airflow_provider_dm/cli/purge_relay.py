@@ -18,10 +18,10 @@ from airflow_provider_dm.cli import meta
 from airflow_provider_dm.cli.inputs import load_source_of
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import PurgeRequest, PurgeUnclear, request_of
-from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, PurgeReport
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeReport, PurgeRequest
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from airflow_provider_dm.launch.workdir import shared_relay
 
@@ -43,16 +43,25 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Purge relay logs; `msg` of the answer lists the kept files and their users. Raises PurgeUnclear, InvalidInput."""
-    if arguments.filename is not None and len(arguments.sources) != 1:
-        raise PurgeUnclear("for --filename, only one source can be given at a time")
-    request = request_of(arguments.filename, arguments.sub_dir, arguments.time, inactive=arguments.inactive)
+    """Purge relay logs; `msg` of the answer lists the kept files and their users. Raises InvalidInput."""
+    request = _request(arguments)
     with meta.open_store(arguments) as store:
         answers = [
             _answer(store, source, _root(arguments, source), request, output, dry_run=arguments.dry_run)
             for source in arguments.sources
         ]
     return output.sources(None, answers)
+
+
+def _request(arguments: argparse.Namespace) -> PurgeRequest:
+    if arguments.filename is not None:
+        if len(arguments.sources) != 1:
+            found = "nothing is purged: for --filename, only one source can be given at a time."
+            raise InvalidInput(found, "Purge one source after the other.")
+        return BeforeFile(arguments.filename, arguments.sub_dir)
+    if arguments.sub_dir is not None:
+        raise InvalidInput("nothing is purged: --sub-dir needs a file.", "Name the file by --filename.")
+    return Inactive() if arguments.time is None else BeforeTime(arguments.time.timestamp())
 
 
 def local_time(text: str) -> datetime:

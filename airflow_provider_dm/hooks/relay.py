@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -18,14 +17,12 @@ from airflow_provider_dm.hooks import settings
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
-    from airflow_provider_dm.engine.relay.purge import PurgePlan
-    from airflow_provider_dm.engine.relay.purge_files import Purged
-    from airflow_provider_dm.engine.relay.purge_order import PurgeReport
+    from airflow_provider_dm.engine.relay.purge import PurgeReport
+    from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 
 
 class RelayLogHook(BaseHook):
@@ -70,51 +67,16 @@ class RelayLogHook(BaseHook):
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             store.set_relay_desired(source_id, stage)
 
-    def plan_purge(
-        self,
-        source_id: str,
-        *,
-        filename: str | None = None,
-        sub_dir: str | None = None,
-        before: datetime | None = None,
-        inactive: bool = False,
-    ) -> PurgePlan:
-        """Return the files that would be removed, and those that are kept with the reason (`delete`, `kept`,
-        `held_by`).
+    def purge(self, source_id: str, order: PurgeOrder) -> PurgeReport:
+        """Remove the files that are ordered and no task needs, or return them (`PurgeOrder.preview`). If the relay runs
+        on another machine, it gets the order.
 
-        Give one of: ``filename`` (all files before it, in ``sub_dir`` or the newest one), ``before`` (files that ended
-        before), ``inactive`` (all files that no task needs). Nothing is changed.
-
-        Raises PurgeUnclear, and what `engine.relay.purge_files.plan_by_hand` raises.
-        """
-        from airflow_provider_dm.engine.relay.purge import request_of
-        from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
-
-        request = request_of(filename, sub_dir, before, inactive=inactive)
-        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return plan_by_hand(store, source_id, self.directory(source_id), request)
-
-    def purge_by_policy(self, config: SourceConfig, *, preview: bool = False) -> PurgeReport:
-        """Remove the files that `purge` of a source.yaml selects and no task needs, or return them (`preview`).
-
-        If the relay runs on another machine, it gets the order. With ``interval: 0`` nothing is removed.
         Raises what `launch.relay_purge.purge_relay_log` raises.
         """
-        from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
         from airflow_provider_dm.launch.relay_purge import purge_relay_log
-        from airflow_provider_dm.launch.workdir import shared_relay
-
-        relay_dir = settings.relay_dir_of(config.source_id) or self.relay_dir or config.relay_dir
-        root = shared_relay(settings.work_root(), config.source_id, relay_dir)
-        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return purge_relay_log(store, config.source_id, PurgeOrder(config.purge, preview), here=root)
-
-    def purge(self, plan: PurgePlan) -> Purged:
-        """Delete the rest of the plan: files that a task needs by now are kept."""
-        from airflow_provider_dm.engine.relay.purge_files import purge_by_hand
 
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return purge_by_hand(store, plan)
+            return purge_relay_log(store, source_id, order, here=self.directory(source_id))
 
 
 # When has a relay caught up?

@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.listening import listen_address
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.precheck.result import CheckResult, Finding, State
-from airflow_provider_dm.engine.relay.purge_policy import GIGABYTE
+from airflow_provider_dm.engine.relay.purge import GIGABYTE
 from airflow_provider_dm.launch.preflight import check_pyspark, find_java
 from airflow_provider_dm.launch.workdir import private_directory
 

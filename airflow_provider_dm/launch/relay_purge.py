@@ -12,7 +12,8 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import is_alive
-from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, PurgeReport, carried_out, read_report
+from airflow_provider_dm.engine.relay.purge import PurgeReport
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out, read_report
 
 REPORT_SECONDS: Final = 60.0
 """A relay looks for an order every second; a purge of many files takes some more."""

@@ -48,13 +48,15 @@ class DmRelayPurgeOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Purge once. Raises AirflowException for a relay log that cannot be reached, or whose needs are unknown."""
+        from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
         from airflow_provider_dm.hooks.relay import RelayLogHook
         from airflow_provider_dm.operators.inputs import read_source
 
         with translated():
             config = read_source(self.source, files_of(self, context))
             push_dm_page(context, source=config.source_id)
-            report = RelayLogHook(self.dm_meta_conn_id).purge_by_policy(config, preview=self.preview)
+            hook = RelayLogHook(self.dm_meta_conn_id, relay_dir=config.relay_dir)
+            report = hook.purge(config.source_id, PurgeOrder(config.purge, self.preview))
         files, did = [str(file) for file in report.files], "would remove" if self.preview else "removed"
         self.log.info("%s: %s %d files, %d bytes. %s", config.source_id, did, len(files), report.size, report.kept)
         return {

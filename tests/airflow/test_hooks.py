@@ -4,7 +4,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from airflow_provider_dm.engine.meta.tables import MetaSchemaDiffers
 from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.purge import PurgeUnclear
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
 from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of, source_of
@@ -348,45 +348,25 @@ def names(directory: RelayDirectory) -> list[str]:
     return [str(one.file) for sub_dir in directory.sub_dirs() for one in directory.files(sub_dir)]
 
 
-def test_a_purge_is_planned_first_and_says_what_stays_and_why(relay_log: RelayDirectory) -> None:
-    hook = RelayLogHook()
+def test_a_purge_shows_first_what_would_go_and_what_stays_and_why(relay_log: RelayDirectory) -> None:
+    hook, wanted = RelayLogHook(), BeforeFile("mysql-bin.000004")
 
-    plan = hook.plan_purge("replica-01", filename="mysql-bin.000004")
+    shown = hook.purge("replica-01", PurgeOrder(wanted, preview=True))
 
-    assert [str(file.file) for file in plan.delete] == ["mysql-bin.000001", "mysql-bin.000002"]
-    assert plan.size == 2 * 104
-    assert plan.held_by == "0-1.000001/mysql-bin.000003 stays: task shop (Stopped) needs mysql-bin.000003:4"
+    assert [file.filename for file in shown.files] == ["mysql-bin.000001", "mysql-bin.000002"]
+    assert shown.size == 2 * 104
+    assert shown.kept == "0-1.000001/mysql-bin.000003 stays: task shop (Stopped) needs mysql-bin.000003:4"
     assert names(relay_log) == [f"mysql-bin.{number:06d}" for number in range(1, 5)]
 
-    assert hook.purge(plan).size == plan.size
+    assert hook.purge("replica-01", PurgeOrder(wanted)) == shown
     assert names(relay_log) == ["mysql-bin.000003", "mysql-bin.000004"]
 
 
-def test_a_task_that_came_after_the_plan_keeps_its_files(relay_log: RelayDirectory) -> None:
-    hook = RelayLogHook()
-    plan = hook.plan_purge("replica-01", inactive=True)
-    with DmMetadataHook().get_store() as store:
-        needed = Location("mysql-bin.000002", 4)
-        store.put_subtask("late", "replica-01", unit=Unit.LOAD, stage=Stage.RUNNING, needed=needed)
-
-    assert [str(file.file) for file in hook.purge(plan).deleted] == ["mysql-bin.000001"]
-
-
 def test_a_purge_before_a_moment(relay_log: RelayDirectory) -> None:
-    moment = datetime(2001, 1, 1, tzinfo=UTC)
+    moment = 1e9
     for file in RelayLogHook().list_files("replica-01")[:1]:
-        os.utime(file.path, (moment.timestamp() - 1, moment.timestamp() - 1))
+        os.utime(file.path, (moment - 1, moment - 1))
 
-    plan = RelayLogHook().plan_purge("replica-01", before=moment)
+    purged = RelayLogHook().purge("replica-01", PurgeOrder(BeforeTime(moment)))
 
-    assert [str(file.file) for file in plan.delete] == ["mysql-bin.000001"]
-
-
-@pytest.mark.parametrize(
-    "wish",
-    [{}, {"filename": "mysql-bin.000002", "inactive": True}, {"sub_dir": "0-1.000001", "inactive": True}],
-    ids=["none", "two", "half"],
-)
-def test_an_unclear_purge_is_refused(relay_log: RelayDirectory, wish: dict[str, Any]) -> None:
-    with pytest.raises(PurgeUnclear):
-        RelayLogHook().plan_purge("replica-01", **wish)
+    assert [file.filename for file in purged.files] == ["mysql-bin.000001"]

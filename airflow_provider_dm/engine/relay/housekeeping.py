@@ -19,10 +19,9 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, TransientErrorsLogged
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import Inactive, Need, PurgeRequest, needs_of, plan_purge
-from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden, survey
-from airflow_provider_dm.engine.relay.purge_order import obey
-from airflow_provider_dm.engine.relay.purge_policy import requests_for
+from airflow_provider_dm.engine.relay.purge import Inactive, Need, PurgeRequest, needs_of
+from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
+from airflow_provider_dm.engine.relay.purge_order import obey, requests_for
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 
 log = logging.getLogger(__name__)
@@ -108,21 +107,15 @@ class Housekeeper:
 
     def _look(self) -> int:
         self._has_looked = True
-        requests = self._requests()
-        if not requests:
-            return 0
-        source, needs = self.spec.source.config.source_id, self._needs()
-        if self.spec.spool is not None and not needs:
-            return 0  # its task has just begun
-        plan = plan_purge(survey(source, self._root), needs, *requests)
-        if plan.held_by and self.spec.spool is None:
-            self._log_once(f"{len(plan.kept)} files are due for removal and are kept. {plan.held_by}")
-        if not plan.delete:
-            return 0
-        purged = purge(plan, self._needs)
-        if purged.deleted:
-            log.info("purged %d files, %d bytes, up to %s", len(purged.deleted), purged.size, purged.deleted[-1])
-        return purged.size
+        requests, is_private = self._requests(), self.spec.spool is not None
+        if not requests or (is_private and not self._needs()):
+            return 0  # the task of a private log has just begun
+        report = purge(self.spec.source.config.source_id, self._root, self._needs, *requests)
+        if report.kept and not is_private:
+            self._log_once(f"not all files that are due for removal are removed. {report.kept}")
+        if report.files:
+            log.info("purged %d files, %d bytes, up to %s", len(report.files), report.size, report.files[-1])
+        return report.size
 
     def _requests(self) -> tuple[PurgeRequest, ...]:
         if self.spec.spool is not None:

@@ -1,4 +1,4 @@
-"""Which files of a relay log may be removed: a pure decision; purge_files.py executes it.
+"""Which files of a relay log may be removed, and by which request: pure decisions; purge_files.py executes them.
 
 A log is a sequence of files, oldest first, sub-directory after sub-directory. A purge only removes from its old end, so
 the rest has no gap. Two numbers decide: how many of the oldest files are wanted to go (by name, time, space, or all),
@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
+from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
@@ -109,6 +109,9 @@ def _whose(place: Location) -> str:
 
 # Requests
 
+GIGABYTE: Final = 1 << 30
+HOUR: Final = 3600.0
+
 
 class NoSuchRelayFile(DmError):
     name: str
@@ -127,16 +130,6 @@ class NoSuchRelaySubDir(DmError):
     code = "DM-4051"
     what = "nothing is purged: {name!r} is not a sub-directory of the relay log, which has: {known}."
     hint = "Write it as in server-uuid.index, or omit it for the newest one."
-
-
-class PurgeUnclear(DmError):
-    """A request that is empty, ambiguous or incomplete."""
-
-    found: str
-
-    code = "DM-4057"
-    what = "nothing is purged: {found}."
-    hint = "Name one source with a file (and its sub-directory), or a time, or ask for inactive files."
 
 
 class HeldFile(NamedTuple):
@@ -196,15 +189,15 @@ class Inactive:
 PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive
 
 
-def request_of(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
-    """Return the request for exactly one of these arguments. Raises PurgeUnclear."""
-    if [filename is not None, before is not None, inactive].count(True) != 1:
-        raise PurgeUnclear("give exactly one of file, time and inactive")
-    if filename is not None:
-        return BeforeFile(filename, sub_dir)
-    if sub_dir is not None:
-        raise PurgeUnclear("a sub-directory needs a file, and none is named")
-    return BeforeTime(before.timestamp()) if before is not None else Inactive()
+def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[PurgeRequest, ...]:
+    """Return the requests of `purge` of source.yaml at `now` (in seconds since 1970); none with `interval: 0`."""
+    requests: list[PurgeRequest] = []
+    missing = config.remain_space * GIGABYTE - free_bytes
+    if config.interval and missing > 0:
+        requests.append(FreeSpace(missing))
+    if config.interval and config.expires:
+        requests.append(BeforeTime(now - config.expires * HOUR))
+    return tuple(requests)
 
 
 # The plan
@@ -223,22 +216,48 @@ class Kept:
 
 @dataclass(frozen=True)
 class PurgePlan:
-    """A plan: `delete` is removed, oldest first; `kept` was requested too. Valid at the time of planning only."""
+    """A plan: `delete` is removed, oldest first; `kept` was requested too."""
 
-    source: str
-    root: Path
     delete: tuple[HeldFile, ...]
     kept: tuple[Kept, ...] = ()
 
     @property
-    def size(self) -> int:
-        """Bytes that would be freed."""
-        return sum(file.size for file in self.delete)
+    def report(self) -> PurgeReport:
+        """The report of a purge that has deleted all of `delete`."""
+        kept = next(iter(self.kept), None)
+        return PurgeReport.of(self.delete, None if kept is None else kept.file, str(kept or ""))
+
+
+class NamedFile(NamedTuple):
+    """A file of a relay log, as other machines know it."""
+
+    sub_dir: str
+    filename: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.sub_dir}/{self.filename}"
+
+
+@dataclass(frozen=True)
+class PurgeReport:
+    """The files that a purge has removed, or would remove, oldest first; and the first requested file that stays."""
+
+    files: tuple[NamedFile, ...]
+    stays: NamedFile | None = None
+    kept: str = ""
+    """Which file stays, and why."""
+
+    @classmethod
+    def of(cls, files: Sequence[HeldFile], stays: HeldFile | None, why: str) -> PurgeReport:
+        names = [NamedFile(str(one.sub_dir), str(one.file), one.size) for one in (*files, *filter(None, [stays]))]
+        if stays is None:
+            return cls(tuple(names))
+        return cls(tuple(names[:-1]), names[-1], f"{stays} stays: {why}")
 
     @property
-    def held_by(self) -> str:
-        """Why the first kept file is kept; empty if there is none."""
-        return f"{self.kept[0].file} stays: {self.kept[0]}" if self.kept else ""
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
 
 
 def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
@@ -246,7 +265,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) ->
     wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
     kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
-    return PurgePlan(log.source, log.root, log.files[: min(wanted, floor)], kept)
+    return PurgePlan(log.files[: min(wanted, floor)], kept)
 
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:

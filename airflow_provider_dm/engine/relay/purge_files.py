@@ -1,4 +1,4 @@
-"""Execution of a purge plan: its files are hidden, the needs are read again, and only then are the files deleted.
+"""Execution of a purge: its files are hidden, the needs are read again, and only then are the files deleted.
 
 A task may come to need a file during the purge. So a file is first renamed to a dot name, which readers ignore; then
 the metadata DB is read once more, and files needed by then get their names back. Files are hidden from the oldest on
@@ -22,7 +22,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -30,7 +29,6 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import opened
@@ -39,11 +37,10 @@ from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
     Need,
-    PurgePlan,
+    PurgeReport,
     PurgeRequest,
     RelayLog,
     first_kept,
-    needs_of,
     plan_purge,
 )
 
@@ -90,20 +87,6 @@ class RelayNotReported(DmError):
     hint = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
-@dataclass(frozen=True)
-class Purged:
-    """The files that a purge has deleted, oldest first."""
-
-    deleted: tuple[HeldFile, ...]
-    returned: tuple[HeldFile, ...] = ()
-    """Files that were hidden when a task turned out to need them."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that were freed."""
-        return sum(file.size for file in self.deleted)
-
-
 @contextmanager
 def sole_purger(root: Path) -> Iterator[None]:
     """Hold the purge lock. Raises PurgeRuns at once if another purge is running, in this process or another."""
@@ -130,20 +113,20 @@ def restore_hidden(root: Path) -> None:
         _restore_leftovers(root)
 
 
-def purge(plan: PurgePlan, look: Look) -> Purged:
-    """Delete the planned files that no task needs now. A plan may be old: everything is checked again.
+def purge(source: str, root: Path, look: Look, *requests: PurgeRequest) -> PurgeReport:
+    """Delete the files that are requested and that no task needs.
 
-    Raises PurgeRuns, NoRelayLog, NeedUnrelated, PurgeFailed and the errors of `look`.
+    Raises PurgeRuns, PurgeFailed, and the errors of `survey`, `plan_purge` and `look`.
     """
-    if not plan.root.is_dir():
-        raise NoRelayLog(plan.source, str(plan.root))
-    with sole_purger(plan.root):
-        _restore_leftovers(plan.root)
-        held = survey(plan.source, plan.root).files
-        chosen = _still_planned(held[: first_kept(held, look())], plan)
-        deleted, returned = _hide_look_delete(plan.root, held, chosen, look)
-        _remove_empty_sub_dirs(plan.root)
-    return Purged(deleted, returned)
+    with sole_purger(root):
+        _restore_leftovers(root)
+        log = survey(source, root)
+        plan = plan_purge(log, look(), *requests)
+        deleted, returned = _hide_look_delete(root, log.files, plan.delete, look)
+        _remove_empty_sub_dirs(root)
+    if returned:
+        return PurgeReport.of(deleted, returned[0], "a task has come to need it meanwhile")
+    return plan.report
 
 
 def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldFile, ...]:
@@ -163,17 +146,6 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
             _in_each_folder(root, held, _delete)
         _remove_empty_sub_dirs(root)
     return held
-
-
-def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
-    """Return the oldest files that are still the planned ones."""
-    planned = {file.order: file for file in plan.delete}
-    chosen = []
-    for file in droppable:
-        if file.order not in planned or file[:3] != planned[file.order][:3]:
-            break  # replaced since the plan: a file with a successor never changes its size
-        chosen.append(file)
-    return tuple(chosen)
 
 
 def _hide_look_delete(
@@ -264,25 +236,6 @@ def _remove_empty_sub_dirs(root: Path) -> None:
 def _only_ours(folder: Path) -> bool:
     names = [path.name for path in folder.iterdir()]
     return all(name == META or (name.startswith(".") and name.endswith(".new")) for name in names)
-
-
-# A purge requested by a user, from any process on the relay's machine
-
-
-def plan_by_hand(store: MetaStore, source: str, root: Path, *requests: PurgeRequest) -> PurgePlan:
-    """Plan a purge for all requests; change nothing.
-
-    Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
-    """
-    log = survey(source, root)
-    check_reported(log, store.relay_status(source))
-    return plan_purge(log, needs_of(store.list_subtasks(source=source)), *requests)
-
-
-def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:
-    """Delete the planned files that may still be removed. Raises RelayNotReported and the errors of `purge`."""
-    check_reported(survey(plan.source, plan.root), store.relay_status(plan.source))
-    return purge(plan, lambda: needs_of(store.list_subtasks(source=plan.source)))
 
 
 def check_reported(log: RelayLog, status: RelayStatus | None) -> None:

@@ -7,57 +7,22 @@ the relay's machine: both are `carried_out`.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self, assert_never
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError, ReportedError, describe
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, FreeSpace, HeldFile, Inactive, PurgeRequest
-from airflow_provider_dm.engine.relay.purge_files import NoRelayLog, plan_by_hand, purge_by_hand
-from airflow_provider_dm.engine.relay.purge_policy import requests_for
+from airflow_provider_dm.engine.relay.purge import Need, PurgeReport, PurgeRequest, needs_of, plan_purge, requests_of
+from airflow_provider_dm.engine.relay.purge_files import check_reported, purge, survey
 
 Json = dict[str, Any]
-
-
-class NamedFile(NamedTuple):
-    """A file of a relay log, as other machines know it."""
-
-    sub_dir: str
-    filename: str
-    size: int
-
-    @classmethod
-    def of(cls, file: HeldFile) -> Self:
-        return cls(str(file.sub_dir), str(file.file), file.size)
-
-    def __str__(self) -> str:
-        return f"{self.sub_dir}/{self.filename}"
-
-
-@dataclass(frozen=True)
-class PurgeReport:
-    """The files that a purge has removed, or would remove, oldest first; and the first file that it keeps."""
-
-    files: tuple[NamedFile, ...]
-    stays: NamedFile | None = None
-    """The first file that was to go and stays."""
-    kept: str = ""
-    """Why it stays."""
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
-
-    def to_json(self) -> Json:
-        return {"files": [list(one) for one in self.files], "stays": self.stays and list(self.stays), "kept": self.kept}
-
-    @classmethod
-    def of_json(cls, found: Json) -> Self:
-        stays = NamedFile(*found["stays"]) if found["stays"] else None
-        return cls(tuple(NamedFile(*one) for one in found["files"]), stays, found["kept"])
 
 
 @dataclass(frozen=True)
@@ -68,38 +33,11 @@ class PurgeOrder:
     preview: bool = False
 
     def to_json(self) -> Json:
-        return {**_wanted_json(self.wanted), "preview": self.preview}
-
-    @classmethod
-    def of_json(cls, found: Json) -> Self:
-        wanted: PurgeRequest | PurgeConfig
-        if "policy" in found:
-            wanted = PurgeConfig.model_validate(found["policy"])
-        elif "before" in found:
-            wanted = BeforeTime(found["before"])
-        elif "filename" in found:
-            wanted = BeforeFile(found["filename"], found["sub_dir"])
-        elif "size" in found:
-            wanted = FreeSpace(found["size"])
-        else:
-            wanted = Inactive()
-        return cls(wanted, found["preview"])
+        return dict(_ORDER.dump_python(self, mode="json"))
 
 
-def _wanted_json(wanted: PurgeRequest | PurgeConfig) -> Json:
-    match wanted:
-        case BeforeFile(filename, sub_dir):
-            return {"filename": filename, "sub_dir": sub_dir}
-        case BeforeTime(moment):
-            return {"before": moment}
-        case FreeSpace(size):
-            return {"size": size}
-        case Inactive():
-            return {}
-        case PurgeConfig():
-            return {"policy": wanted.model_dump(mode="json")}
-        case unknown:
-            assert_never(unknown)
+_ORDER: Final = TypeAdapter(PurgeOrder)
+_REPORT: Final = TypeAdapter(PurgeReport)
 
 
 def carried_out(store: MetaStore, source: str, root: Path, order: PurgeOrder) -> PurgeReport:
@@ -107,18 +45,20 @@ def carried_out(store: MetaStore, source: str, root: Path, order: PurgeOrder) ->
 
     Raises NoRelayLog, RelayNotReported, NeedUnknown, PurgeRuns, PurgeFailed and what `plan_purge` and the store raise.
     """
-    if not root.is_dir():
-        raise NoRelayLog(source, str(root))
-    plan = plan_by_hand(store, source, root, *_requests(order, root))
-    stays = NamedFile.of(plan.kept[0].file) if plan.kept else None
-    if order.preview:
-        return PurgeReport(tuple(map(NamedFile.of, plan.delete)), stays, plan.held_by)
-    purged = purge_by_hand(store, plan)
-    deleted = tuple(map(NamedFile.of, purged.deleted))
-    if purged.returned:
-        first = NamedFile.of(purged.returned[0])
-        return PurgeReport(deleted, first, f"{first} stays: a task has come to need it meanwhile")
-    return PurgeReport(deleted, stays, plan.held_by)
+    log = survey(source, root)
+    check_reported(log, store.relay_status(source))
+
+    def look() -> Sequence[Need]:
+        return needs_of(store.list_subtasks(source=source))
+
+    requests = requests_for(order.wanted, root) if isinstance(order.wanted, PurgeConfig) else (order.wanted,)
+    return plan_purge(log, look(), *requests).report if order.preview else purge(source, root, look, *requests)
+
+
+def requests_for(config: PurgeConfig, root: Path) -> tuple[PurgeRequest, ...]:
+    """Return the present purge requests of source.yaml for the relay log in `root`. Raises OSError."""
+    disk = os.statvfs(root)
+    return requests_of(config, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
 
 
 def obey(store: MetaStore, source: str, root: Path) -> None:
@@ -128,7 +68,7 @@ def obey(store: MetaStore, source: str, root: Path) -> None:
         return
     number, order = found
     try:
-        report: Json = carried_out(store, source, root, PurgeOrder.of_json(order)).to_json()
+        report: Json = _REPORT.dump_python(carried_out(store, source, root, _ORDER.validate_python(order)), mode="json")
     except (DmError, OSError) as error:
         report = {"error": describe(error)}
     store.report_purge(source, number, report)
@@ -136,8 +76,4 @@ def obey(store: MetaStore, source: str, root: Path) -> None:
 
 def read_report(report: Json) -> PurgeReport | ReportedError:
     """Return what `obey` has reported."""
-    return ReportedError.read(report["error"]) if "error" in report else PurgeReport.of_json(report)
-
-
-def _requests(order: PurgeOrder, root: Path) -> Sequence[PurgeRequest]:
-    return requests_for(order.wanted, root) if isinstance(order.wanted, PurgeConfig) else (order.wanted,)
+    return ReportedError.read(report["error"]) if "error" in report else _REPORT.validate_python(report)

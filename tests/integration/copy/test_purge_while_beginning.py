@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -84,7 +84,7 @@ def test_the_file_of_f0_is_not_purged(
                 newest = source.sql("SHOW BINARY LOGS")[-1][0]
                 wait_for(lambda: list(root.glob(f"*/{newest}")) and store.relay_status("one"))
                 try:
-                    purge_by_hand(store, plan_by_hand(store, "one", root, Inactive()))
+                    carried_out(store, "one", root, PurgeOrder(Inactive()))
                 except DmError as error:
                     assert error.code == "DM-4052"  # noqa: PT017 - a purge that does not know who needs what is refused
                 return found

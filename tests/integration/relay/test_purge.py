@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.relay.conftest import KitOf, RelayKit, wait_for
@@ -80,7 +80,7 @@ def test_purges_that_die_beside_a_relay_that_writes(kit: RelayKit, source: Serve
     kit.catch_up()
 
     assert not list(kit.root.glob("*/.*.purged"))
-    purge_by_hand(kit.store, plan_by_hand(kit.store, kit.source_id, kit.root, Inactive()))
+    carried_out(kit.store, kit.source_id, kit.root, PurgeOrder(Inactive()))
     assert held_files(kit)[0] == (1, needed)
     kit.first_file = needed
     assert kit.differences() == []
@@ -91,22 +91,19 @@ import os, signal, sys
 from pathlib import Path
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand
 from airflow_provider_dm.engine.relay.purge_files import purge
 from airflow_provider_dm.engine.relay.purge import needs_of
 
 url, source, root, at_look = sys.argv[1:]
 looks = 0
 with MetaStore.open(url) as store:
-    plan = plan_by_hand(store, source, Path(root), Inactive())
-    assert plan.delete
     def look():
         global looks
         looks += 1
         if looks == int(at_look):
             os.kill(os.getpid(), signal.SIGKILL)
         return needs_of(store.list_subtasks(source=source))
-    purge(plan, look)
+    assert purge(source, Path(root), look, Inactive()).files
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.start import begin
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
@@ -128,7 +128,7 @@ def test_a_purge_does_not_take_the_file_that_it_begins_in(
             newest = kit.source.sql("SHOW BINARY LOGS")[-1][0]
             wait_for(lambda: list(root.glob(f"*/{newest}")) and kit.store.relay_status(SOURCE_ID))
             try:
-                purge_by_hand(kit.store, plan_by_hand(kit.store, SOURCE_ID, root, Inactive()))
+                carried_out(kit.store, SOURCE_ID, root, PurgeOrder(Inactive()))
             except DmError as error:
                 assert error.code == "DM-4052"  # noqa: PT017 - a purge that does not know who needs what is refused
             return found

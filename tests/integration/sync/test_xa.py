@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared, read_prepared
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.relay.purge import Inactive
-from airflow_provider_dm.engine.relay.purge_files import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out
 from airflow_provider_dm.engine.sync import prepared as module
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from tests.integration.binlog.walking import end_xa
@@ -60,7 +60,7 @@ def purged(kit: SyncKit) -> set[str]:
     """The files of the relay log that a purge of all that is not needed leaves."""
     root = kit.folder / "relay"
     wait_for(lambda: kit.store.relay_status(SOURCE_ID) is not None)  # a relay reports once in a while
-    purge_by_hand(kit.store, plan_by_hand(kit.store, SOURCE_ID, root, Inactive()))
+    carried_out(kit.store, SOURCE_ID, root, PurgeOrder(Inactive()))
     return {path.name for path in root.glob("*/*bin.*")}
 
 

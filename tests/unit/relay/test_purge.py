@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskSta
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
 from airflow_provider_dm.engine.relay.purge import (
+    GIGABYTE,
     BeforeFile,
     BeforeTime,
     FreeSpace,
@@ -28,9 +29,9 @@ from airflow_provider_dm.engine.relay.purge import (
     first_kept,
     needs_of,
     plan_purge,
+    requests_of,
 )
 from airflow_provider_dm.engine.relay.purge_files import RelayNotReported, check_reported
-from airflow_provider_dm.engine.relay.purge_policy import GIGABYTE, requests_of
 
 FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
 SEED = (
@@ -111,7 +112,7 @@ def test_the_newest_file_never_goes() -> None:
     plan = plan_purge(numbered(3), (), Inactive())
 
     assert gone(plan) == ["0-1.000001/bin.000001", "0-1.000001/bin.000002"]
-    assert plan.held_by == "0-1.000001/bin.000003 stays: 0-1.000001/bin.000003 is the newest file"
+    assert plan.report.kept == "0-1.000001/bin.000003 stays: 0-1.000001/bin.000003 is the newest file"
 
 
 def test_of_several_wishes_the_one_that_reaches_furthest() -> None:
@@ -150,7 +151,7 @@ def test_whoever_holds_a_file_is_named() -> None:
         "task shop (Stopped) needs bin.000002:4",
         "task shop (Stopped) needs bin.000002:4; task archive (Running) needs bin.000003:4",
     ]
-    assert plan.held_by.startswith("0-1.000001/bin.000002 stays: task shop")
+    assert plan.report.kept.startswith("0-1.000001/bin.000002 stays: task shop")
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.FINISHED])

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.meta import RelayMeta
-from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, PurgePlan, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, Need, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import (
     Look,
     NoRelayLog,
@@ -68,8 +68,9 @@ def looks(*answers: list[Need] | DmError) -> Look:
     return look
 
 
-def planned(root: Path) -> PurgePlan:
-    return plan_purge(survey(SOURCE, root), [need()], Inactive())
+def purge_all(root: Path, look: Look) -> list[str]:
+    """Purge what no task needs; return the files that are gone."""
+    return [str(file) for file in purge(SOURCE, root, look, Inactive()).files]
 
 
 def visible(root: Path) -> list[str]:
@@ -84,60 +85,27 @@ def everything(root: Path) -> set[str]:
 
 
 def test_what_nobody_needs_goes_with_its_sub_directory_and_its_line(root: Path) -> None:
-    purged = purge(planned(root), looks([need()]))
+    assert purge_all(root, looks([need()])) == list(NAMES[:4])
 
-    assert [str(file) for file in purged.deleted] == list(NAMES[:4])
     assert everything(root) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
     assert (root / INDEX).read_text() == f"{TWO}\n"
     assert [one.name for one in RelayReader(root).files(need().at)] == ["bin.000002", "bin.000003"]
 
 
-def test_planning_touches_nothing(root: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-
-    planned(root)
-
-    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
-
-
 def test_a_need_that_appears_while_files_are_hidden_gets_them_back(root: Path) -> None:
-    purged = purge(planned(root), looks([need()], [need(), need(NAMES[2])]))
+    purged = purge(SOURCE, root, looks([need()], [need(), need(NAMES[2])]), Inactive())
 
-    assert [str(file) for file in purged.deleted] == list(NAMES[:2])
-    assert [str(file) for file in purged.returned] == [NAMES[2], NAMES[3]]
+    assert [str(file) for file in purged.files] == list(NAMES[:2])
+    assert str(purged.stays) == NAMES[2]
+    assert purged.kept == f"{NAMES[2]} stays: a task has come to need it meanwhile"
     assert visible(root) == list(NAMES[2:])
 
 
 def test_a_metadata_db_that_fails_at_the_second_look_gets_everything_back(root: Path) -> None:
     with pytest.raises(NoRelayLog):
-        purge(planned(root), looks([need()], NoRelayLog("any", "error")))
+        purge_all(root, looks([need()], NoRelayLog("any", "error")))
 
     assert visible(root) == list(NAMES)
-
-
-def test_an_old_plan_is_looked_at_again(root: Path) -> None:
-    plan = planned(root)
-
-    purged = purge(plan, looks([need(NAMES[1])]))
-
-    assert [str(file) for file in purged.deleted] == [NAMES[0]]
-
-
-def test_a_plan_for_files_that_are_others_now_deletes_nothing(root: Path) -> None:
-    plan = planned(root)
-    (root / NAMES[0]).write_bytes(b"\xfebin and something else")
-
-    assert purge(plan, looks([need()])).deleted == ()
-    assert visible(root) == list(NAMES)
-
-
-def test_a_plan_for_what_is_the_newest_file_now_deletes_nothing(root: Path) -> None:
-    plan = planned(root)
-    for name in NAMES[1:]:
-        (root / name).unlink()
-
-    assert purge(plan, looks([])).deleted == ()
-    assert visible(root) == [NAMES[0]]
 
 
 def test_links_are_neither_seen_nor_followed(root: Path, tmp_path: Path) -> None:
@@ -148,14 +116,14 @@ def test_links_are_neither_seen_nor_followed(root: Path, tmp_path: Path) -> None
     (root / ONE / "bin.000004").symlink_to(elsewhere / "bin.000001")
     (root / ONE / ".bin.000005.purged").symlink_to(elsewhere / "bin.000001")
 
-    purge(planned(root), looks([need()]))
+    purge_all(root, looks([need()]))
 
     assert (elsewhere / "bin.000001").read_bytes() == b"mine"
     assert (root / ONE / "bin.000004").is_symlink()
 
 
 def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path: Path) -> None:
-    plan, elsewhere = planned(root), tmp_path / "elsewhere"
+    elsewhere = tmp_path / "elsewhere"
 
     def swap_then_look() -> list[Need]:
         if not elsewhere.exists():
@@ -164,7 +132,7 @@ def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path
         return [need()]
 
     with pytest.raises(PurgeFailed):
-        purge(plan, swap_then_look)
+        purge_all(root, swap_then_look)
 
     assert [path.name for path in sorted(elsewhere.glob("bin.*"))] == ["bin.000001", "bin.000002", "bin.000003"]
 
@@ -172,14 +140,14 @@ def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path
 def test_files_of_others_keep_a_sub_directory(root: Path) -> None:
     (root / ONE / "notes.txt").write_text("mine")
 
-    purge(planned(root), looks([need()]))
+    purge_all(root, looks([need()]))
 
     assert {path.name for path in (root / ONE).iterdir()} == {"notes.txt", "relay.meta"}
 
 
 def test_two_purges_exclude_each_other(root: Path) -> None:
     with sole_purger(root), pytest.raises(PurgeRuns, match="process"):
-        purge(planned(root), looks([need()]))
+        purge_all(root, looks([need()]))
     assert visible(root) == list(NAMES)
 
 
@@ -233,18 +201,18 @@ def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Pat
 def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObject) -> None:
     log = data.draw(logs())
     needs = st.lists(st.builds(Need, st.just("shop"), places(log), st.just(Stage.STOPPED)), max_size=2)
-    at_plan, at_start, at_end = data.draw(needs), data.draw(needs), data.draw(needs)
+    at_start, at_end = data.draw(needs), data.draw(needs)
     with TemporaryDirectory() as folder:
         root = Path(folder)
         for held in log.files:
             (root / str(held.sub_dir)).mkdir(exist_ok=True)
             (root / str(held)).write_bytes(bytes(held.size))
         RelayDirectory(root).repair_index()
-        purged = purge(plan_purge(survey(SOURCE, root), at_plan, Inactive()), looks(at_start, at_end))
+        gone = purge_all(root, looks(at_start, at_end))
 
-        floor = min((one.order for one in (*at_plan, *at_start, *at_end)), default=log.files[-1].order)
+        floor = min((one.order for one in (*at_start, *at_end)), default=log.files[-1].order)
         must_go = [str(file) for file in log.files[:-1] if file.order < floor]
-        assert [str(file) for file in purged.deleted] == must_go
+        assert gone == must_go
         assert visible(root) == [str(file) for file in log.files[len(must_go) :]]
 
 
@@ -293,10 +261,10 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finishes(root: Path, tmp_path: Path) -> None:
     original = contents(root)
-    plan, states = planned(root), set()
+    states = set()
     for step in range(1000):
         here = fresh_copy(root, tmp_path / "copies" / str(step))
-        died = purge_dying_at(step, plan, here)
+        died = purge_dying_at(step, here)
 
         left = contents(here)
         assert all(left[name] == original[name] for name in NAMES[4:])
@@ -307,7 +275,7 @@ def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finis
         restore_hidden(here)
         assert visible(here) == sorted(left), "all that is left can be seen again"
         assert_no_hole(here)
-        purge(plan_purge(survey(SOURCE, here), [need()], Inactive()), looks([need()]))
+        purge_all(here, looks([need()]))
         assert everything(here) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
         assert (here / INDEX).read_text() == f"{TWO}\n"
         if not died:
@@ -319,10 +287,9 @@ def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finis
 
 
 def test_a_death_while_files_return_loses_nothing(root: Path, tmp_path: Path) -> None:
-    plan = planned(root)
     for step in range(1000):
         here = fresh_copy(root, tmp_path / "copies" / str(step))
-        died = purge_dying_at(step, plan, here, looks([need()], [need(), need(NAMES[0])]))
+        died = purge_dying_at(step, here, looks([need()], [need(), need(NAMES[0])]))
 
         assert contents(here) == contents(root), "the second look forbids every deletion"
         assert_no_hole(here)
@@ -354,10 +321,10 @@ def assert_no_hole(root: Path) -> None:
     assert shown == list(NAMES[len(NAMES) - len(shown) :])
 
 
-def purge_dying_at(step: int, plan: PurgePlan, here: Path, look: Look | None = None) -> bool:
+def purge_dying_at(step: int, here: Path, look: Look | None = None) -> bool:
     with dying_at(step):
         try:
-            purge(PurgePlan(plan.source, here, plan.delete), look or looks([need()]))
+            purge_all(here, look or looks([need()]))
         except Died:
             return True
     return False
@@ -375,8 +342,7 @@ def fresh_copy(root: Path, to: Path) -> Path:
 def test_a_purge_by_name_after_a_death_counts_hidden_files_as_there(root: Path) -> None:
     (root / NAMES[0]).rename(root / ONE / ".bin.000001.purged")
 
-    plan = plan_purge(survey(SOURCE, root), [need()], BeforeFile("bin.000002", ONE))
+    purged = purge(SOURCE, root, looks([need()]), BeforeFile("bin.000002", ONE))
 
-    assert [str(file) for file in plan.delete] == [NAMES[0]]
-    purge(plan, looks([need()]))
+    assert [str(file) for file in purged.files] == [NAMES[0]]
     assert visible(root) == list(NAMES[1:])
