@@ -1,8 +1,8 @@
-"""Follow the sources until a person ends it: one deferred task, which takes no worker slot.
+"""Sync continuously until a user ends it: one deferred task, which takes no worker slot.
 
 The sync is a process on the worker that started it; a trigger watches it. Give the task a queue that one worker serves.
-A sync that is killed, or whose machine restarts, is a failed attempt: the next one goes on at the checkpoint. To end
-it, mark the task as failed, or use `dm_cut_over`, which stops the sync once nothing is missing in the target.
+If the sync is killed or its machine restarts, the attempt fails, and the next one continues at the checkpoint. To end
+it, mark the task as failed, or use `dm_cut_over`, which stops the sync when the target has all rows.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     small_lag ─▶ writes_stopped ─▶ sources ─▶ applied (one for each) ─▶ nothing_held ─▶ verify ─▶ switched ─▶ stop_sync
 
-A person approves twice in Airflow (Browse, Required Actions): that the applications do not write to the sources any
-more, and, when every row has been compared, that they use the target now. Rejected, the rest is skipped, and the sync
-goes on. `applied` waits for the end of each source's log at that moment, so nothing that was written before is missed.
+A user approves twice in Airflow (Browse, Required Actions): first that the applications no longer write to the sources,
+and, after every row was compared, that they use the target. After a rejection the rest is skipped, and the sync
+continues. `applied` waits for the end of each source's log at that time, so all earlier writes are applied.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ with DAG(
     },
     tags=["dm", "example"],
     doc_md=__doc__,
-    # Airflow 3.3.2 may fail a task that is answered in the second in which it begins to wait: a retry asks again.
+    # Airflow 3.3.2 may fail a task that is answered within a second after it began to wait: a retry asks again.
     default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
 ) as dag:
     small_lag = SyncLagSensor(task_id="small_lag", task=TASK, max_lag=30, deferrable=True)
     writes_stopped = ApprovalOperator(
         task_id="writes_stopped",
-        subject="Do the applications write to the sources no more?",
+        subject="Have the applications stopped writing to the sources?",
         body="The target is less than 30 seconds behind. Stop all writes to the sources, then approve.",
     )
     sources = DmSourcesOperator(task_id="sources", task=TASK)
@@ -53,7 +53,7 @@ with DAG(
     switched = ApprovalOperator(
         task_id="switched",
         subject="Every row is equal. Do the applications use the target now?",
-        body="Switch the applications to the target, then approve: the sync ends. Rejected, it goes on.",
+        body="Switch the applications to the target, then approve: the sync ends. If you reject, it continues.",
     )
     stop_sync = DmTaskControlOperator(task_id="stop_sync", task=TASK, action="stop")
 

@@ -1,11 +1,11 @@
-"""Merge the shards of a MariaDB and a MySQL into one database: in full, then following the writes, then cut over.
+"""Merge the shards of a MariaDB and a MySQL into one database: full migration, incremental sync, cut-over.
 
-The two sources and the target are Airflow connections; `dm_demo.task.yaml` beside this file is a plain DM task file
-that says what goes where. The relay tasks run beside the others until `stop_relay` ends them. Where shards of a merged
-table make the same DDL at different times, `incremental_sync` may end while it waits for some of them; `drain` goes on.
+The two sources and the target are Airflow connections; `dm_demo.task.yaml` next to this file is an ordinary DM task
+file. The relay tasks run in parallel to the others until `stop_relay` ends them. If shards of a merged table execute
+the same DDL at different times, `incremental_sync` may end while it waits for some of them; `drain` continues.
 
-`stop_writes` represents a step of every cut-over: the applications stop writing, and only then the last changes are
-drained and everything is compared. Here it asks the demo's writer; in your own DAG, put an approval there.
+`stop_writes` represents a step of every cut-over: the applications stop writing before the last changes are drained and
+everything is compared. Here it stops the demo's writer; in your own DAG, use an approval instead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def stop_writes(source: str) -> None:
 
 with DAG(
     dag_id="dm_demo",
-    description="Two sharded sources into one database, with writes going on",
+    description="Two sharded sources into one database, during writes",
     schedule=None,
     catchup=False,
     max_active_runs=1,
@@ -67,7 +67,7 @@ with DAG(
         task_id="incremental_sync", task=TASK, target_conn_id=TARGET, until="caught-up"
     )
     drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, target_conn_id=TARGET, until="caught-up")
-    # Rows that are held back until all shards have made a DDL would be differences.
+    # Rows that are held back until all shards have executed a DDL would be differences.
     agreed = ShardDdlLockSensor(task_id="agreed", task=TASK, deferrable=True, timeout=600)
     verify = DmVerifyOperator(task_id="verify", task=TASK, target_conn_id=TARGET)
     writes_stopped = stop_writes.expand(source=list(SOURCES))

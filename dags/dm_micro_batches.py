@@ -1,7 +1,7 @@
-"""Follow the sources every five minutes: each run applies what was written since the last one, and ends.
+"""Sync every five minutes: each run applies the changes since the last one, and ends.
 
-A run that finds nothing starts no Spark app. Only one run is active: the next one begins where it ended, as the
-checkpoint is in the target. While a person has paused the task the run waits; `dmctl resume-task` ends that.
+A run without changes starts no Spark app. Only one run is active at a time; the next one continues at the checkpoint in
+the target. While the task is paused the run waits; `dmctl resume-task` resumes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Migrate one source: check, copy, apply what was written meanwhile, compare every row.
+"""Migrate one source: check, copy, apply the changes since then, compare every row.
 
 Trigger it with the path of a task.yaml and the connection of the target. The source's connection has the source-id as
-its id. The comparison is right while the source rests; a source that is written to all the time is followed by
+its id. The comparison requires that the source is not written to; for a source with continuous writes use
 `dm_micro_batches` instead.
 """
 

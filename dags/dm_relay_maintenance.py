@@ -1,9 +1,9 @@
-"""Look after the relay logs of a task's sources every day: does each relay follow its source, and what may go?
+"""Check and purge the relay logs of a task's sources every day.
 
-`caught_up` fails where a relay has ended with an error, or is an hour behind. `purge` then applies the `purge` of
-each source's connection (without one, DM's defaults: only below 15 GB of free space). A relay that runs does this
-every hour by itself; the task is for relays that run seldom. Where no relay runs, it has to run on the machine of the
-relay logs: give it the queue of the relays.
+`caught_up` fails if a relay has ended with an error, or is an hour behind. `purge` then applies the `purge` settings of
+each source's connection (without them DM's defaults: only below 15 GB of free space). A running relay purges every hour
+automatically; the task is for relays that run rarely. If no relay runs, the task must run on the machine with the relay
+logs: give it the queue of the relays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 
 with DAG(
     dag_id="dm_relay_maintenance",
-    description="Relays that follow their sources, and the files that may go",
+    description="Check that relays are up to date, and purge their files",
     schedule="@daily",
     catchup=False,
     max_active_runs=1,

@@ -1,11 +1,11 @@
-"""Follow merged tables, and let a person decide where their shards have made different DDL.
+"""Sync merged tables, and ask a user to decide if their shards have executed different DDL.
 
-With `shard-mode: pessimistic` a DDL on a merged table is run when all its shards have made it. `sync` ends when nothing
-else is left to do: with the status `waiting for lock`, if shards are missing. `agreed` then waits, deferred, until the
-next run of this DAG (or any other sync of the task) has come to what was missing; give the DAG a schedule for that.
+With `shard-mode: pessimistic` a DDL on a merged table is executed when all its shards have executed it. If shards are
+missing, `sync` ends with the status `waiting for lock` when everything else is applied. `agreed` then waits, deferred,
+until the next run of this DAG (or another sync of the task) has applied the missing DDL; give the DAG a schedule.
 
-If two sources have made different DDL, `sync` stops, `agreed` fails at once, and `ask` shows both sides in Airflow
-(Browse, Required Actions). What a person answers there becomes the decision about the lock, and `sync_again` goes on.
+If two sources have executed different DDL, `sync` stops, `agreed` fails at once, and `ask` shows both sides in Airflow
+(Browse, Required Actions). The user's answer becomes the decision about the lock, and `sync_again` continues.
 
     sync ─▶ agreed ─ fails ▶ ask ─┬▶ run_that_of_… ─┬▶ sync_again ─▶ synced
       │                           ├▶ made_by_hand ──┘                  ▲
@@ -38,33 +38,33 @@ _DIFFERS = (
 DECIDED: dict[str, Any] = {
     key: LOCKS + f"{{{{ {_DIFFERS}.{name} }}}}" for key, name in (("lock_id", "ID"), ("number", "number"))
 }
-"""The lock that a decision is about, as it was shown: the first of those that differ. Where none does (a timeout, or
-shards of one source are out of order) there is nothing to decide here, and no such lock."""
+"""The lock to decide about: the first of the shown locks with different DDL. If there is none (a timeout, or shards of
+one source are out of order), no lock has this id, so nothing is decided."""
 BODY = (
     LOCKS
     + """\
 {% for lock in locks %}
 **{{ lock.ID }}**, number {{ lock.number }}, {{ lock.phase }} for {{ lock.ageSeconds | int }} s
 {% for source, ddls in lock.conflict.items() %}
-{{ source }} has made:
+{{ source }} has executed:
 
     {{ ddls | join(';\n    ') }}
 {% endfor %}
 {% if not lock.conflict %}
     {{ lock.DDLs | join(';\n    ') }}
 
-made by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') or 'none' }}
+executed by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') or 'none' }}
 {% endif %}
 {% else %}
-No lock is to be decided about. The log of `agreed` says what is wrong.
+There is no lock to decide about. The log of `agreed` has the error.
 {% endfor %}
-Nothing of it has been run in the target. The decision is about the first lock in conflict. It is refused if there is
-none, or if another number of that lock waits by the time you answer.
+None of these statements was executed in the target. The decision is about the first lock in conflict. It is rejected if
+there is none, or if another number of that lock is pending when you answer.
 """
 )
 LATER = "Decide later"
 MADE_BY_HAND = "I have altered the target myself"
-RUN_THAT_OF = {f"Run what {source} has made": f"run_that_of_{source}" for source in SOURCES}
+RUN_THAT_OF = {f"Execute the DDL of {source}": f"run_that_of_{source}" for source in SOURCES}
 
 with DAG(
     dag_id="dm_shard_ddl",
@@ -89,7 +89,7 @@ with DAG(
     ask = HITLBranchOperator(
         task_id="ask",
         trigger_rule="all_failed",
-        subject="Shards of a merged table have made different DDL. What is the target to make of it?",
+        subject="Shards of a merged table have executed different DDL. What should the target execute?",
         body=BODY,
         options=[*RUN_THAT_OF, MADE_BY_HAND, LATER],
         options_mapping={**RUN_THAT_OF, MADE_BY_HAND: "made_by_hand", LATER: "later"},

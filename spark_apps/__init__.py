@@ -1,8 +1,7 @@
 """Programs for spark-submit: the only place that imports PySpark. They never import Airflow.
 
-spark-submit puts `pyspark.zip` in front of everything that Python looks at. Out of an archive, without compiled files,
-importing PySpark takes twice as long as from the package that the archive lies in; so that one is taken where it is the
-Spark that runs.
+spark-submit puts `pyspark.zip` first in `sys.path`. Importing PySpark from this archive, without compiled files, takes
+twice as long as from the package that contains the archive; so the package is used if it is the running Spark.
 """
 
 from __future__ import annotations

@@ -79,14 +79,14 @@ class Outcome:
 
 @dataclass
 class App:
-    """The surroundings of an app's work: its job, the metadata DB, Spark, wishes to stop, and whom to report to."""
+    """The context of an app's work: its job, the metadata DB, Spark, requests to stop, and reports."""
 
     spec: JobSpec
     store: MetaStore
     stop: threading.Event
     """Set when the work should end soon, for any reason."""
     asked: threading.Event
-    """Set as well if the end was requested: by SIGTERM, SIGINT, or a stop request."""
+    """Set in addition if the end was requested: by SIGTERM, SIGINT, or a stop request."""
     target: Endpoint
     leases: dict[str, Lease] = field(default_factory=dict)
     """By source. `_lease_lock` is held while they change, and while they are renewed."""
@@ -113,7 +113,7 @@ class App:
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
         context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
-        self.listen()  # Spark has taken SIGINT
+        self.listen()  # Spark has installed its own handler of SIGINT
         return SparkRunner(context)
 
     def ask_to_stop(self) -> None:
@@ -121,41 +121,41 @@ class App:
         self.end()
 
     def end(self) -> None:
-        """End all work soon, for whatever reason."""
+        """End all work soon."""
         self.stop.set()
         for gate in self.gates.values():
             gate.end()
 
     def is_halted(self) -> bool:
-        """Tell whether work on all sources together should not go on: a wish for one of them counts for all."""
+        """Return True if work on all sources together must pause or stop: a request for one source applies to all."""
         return any(gate.closed.is_set() for gate in self.gates.values())
 
     def wait_while_paused(self) -> bool:
-        """Wait until no source is to pause. Return True to go on, False to end."""
+        """Wait while a pause of any source is requested. Return True to continue, False to end."""
         return all(gate.wait() for gate in self.gates.values())
 
     def obey(self, wishes: Mapping[str, Stage]) -> None:
-        """Take what people want, by source; who says nothing wants it to run."""
+        """Apply the requested stages, by source; a source without a request runs."""
         for source, gate in self.gates.items():
             gate.want(wishes.get(source, Stage.RUNNING))
         if all(gate.wish is Stage.STOPPED for gate in self.gates.values()):
             self.ask_to_stop()
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT as wishes. From the main thread."""
+        """Handle SIGTERM and SIGINT as stop requests. Call it from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.ask_to_stop())
 
     def claim(self, source_id: str) -> Fence:
-        """Claim the lease, then the generation: from here on only this run may write the subtask. Without a lease it
-        writes no rows.
+        """Claim the lease, then the generation: from here on only this run can write the subtask.
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
         return self._claim(source_id, self.spec.launched_behind.get(source_id))
 
     def claim_again(self, source_id: str) -> Fence:
-        """Claim a source whose lease was released for a person. Raises as `claim`, but for RunOvertaken."""
+        """Claim a source again after its lease was released for a user's command. Raises what `claim` raises, except
+        RunOvertaken."""
         return self._claim(source_id, None)
 
     def _claim(self, source_id: str, launched_behind: int | None) -> Fence:
@@ -185,14 +185,15 @@ class App:
                 self.store.renew_lease(lease)
 
     def report(self, name: str, progress: Callable[[], Json]) -> None:
-        """Show what `progress()` returns under `name`: it is asked at every beat, from another thread."""
+        """Include the result of `progress()` in the progress under `name`. It is called at every beat, from another
+        thread."""
         self._progress[name] = progress
 
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
     def _acquire(self, source_id: str, known: int, launched_behind: int | None) -> Lease:
-        """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
+        """Acquire the lease; wait until the lease of a dead holder expires. A living holder renews its lease meanwhile.
 
         Raises LeaseHeld, RunOvertaken.
         """
@@ -215,8 +216,8 @@ class App:
 def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
     """Run `work` for the JobSpec named in argv; returns the exit code.
 
-    A script may have disabled the garbage collector: to look for garbage takes a third of the time of its imports. What
-    they have made stays out of its sight, as it will never be any.
+    A script may have disabled the garbage collector during its imports, a third of whose time it would take. The
+    imported objects are excluded from collection, as they are never garbage.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -266,7 +267,7 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
     passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
     if app.asked.is_set() and not outcome.finished and passes:
-        failure = None  # what fails while Spark goes down with us is not an error of the task
+        failure = None  # a failure while Spark shuts down with the app is not an error of the task
     if failure is not None:
         code = _failed(failure)
         _record(app, Stage.PAUSED, outcome.result, describe(failure))
@@ -312,10 +313,10 @@ def _beat(app: App, ended: threading.Event) -> None:
                 app.fatal = error
                 app.end()
                 return
-            log.warning("no beat: %s", error)
+            log.warning("the progress was not reported: %s", error)
 
 
 def _die_with(launcher_pid: int) -> None:
     wait_for_end_of(launcher_pid)
-    log.error("the launcher (pid %d) is gone: this process group ends", launcher_pid)
+    log.error("the launcher (pid %d) has ended: ending this process group", launcher_pid)
     os.killpg(os.getpgrp(), signal.SIGKILL)

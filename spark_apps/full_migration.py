@@ -1,6 +1,6 @@
 """The full migration: `spark-submit full_migration.py JOBSPEC.json`. The work is engine/copy; this ties it to Spark.
 
-Its sources pause and stop together: a wish for one of them is one for all.
+Its sources pause and stop together: a request for one of them applies to all.
 
 Result: see `engine.copy.migration.migrate`.
 """
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def work(app: App) -> Outcome:
-    """Refuse what cannot begin, claim every source, copy, hand over."""
+    """Check the preconditions, claim every source, copy, and hand over to sync."""
     spec, task = app.spec, app.spec.task.name
     if _is_loaded_by_dm(app):
         return Outcome(
@@ -48,7 +48,7 @@ def work(app: App) -> Outcome:
     def ended(source_id: str, start: Location) -> None:
         if spec.task.task_mode is TaskMode.FULL:
             app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.FINISHED, applied=start)
-        else:  # not Finished: the relay must keep what sync will begin with
+        else:  # not Finished: the relay must keep the log from which sync will begin
             app.store.put_subtask(task, source_id, unit=Unit.SYNC, stage=Stage.NEW, needed=start, applied=start)
 
     for source_id, fence in fences.items():
@@ -74,7 +74,7 @@ def work(app: App) -> Outcome:
 
 
 def _is_loaded_by_dm(app: App) -> bool:
-    """Tell whether DM has loaded the task: its checkpoint is where the sync goes on, and rows are not copied again."""
+    """Return True if DM has loaded the task: the sync continues at DM's checkpoint, and no rows are copied."""
     task, connection = app.spec.task, target_connection(app.target)
     sources = [one.config.source_id for one in app.spec.sources]
     known = known_subtasks(connection, task.meta_schema, task.name, sources)
@@ -83,14 +83,14 @@ def _is_loaded_by_dm(app: App) -> bool:
 
 
 def _report_paused(app: App) -> None:
-    """Say so of the sources that are being loaded, and not of those that were before."""
+    """Report Paused for the sources that are being loaded, but not for sources that are already loaded."""
     task, sources = app.spec.task.name, set(app.gates)
     try:
         for one in app.store.list_subtasks(task=task):
             if one.source in sources and one.unit is Unit.LOAD and one.stage is Stage.RUNNING:
                 app.store.put_subtask_paused(task, one.source)
     except DmError as lost:
-        log.warning("the metadata DB does not know that the load is paused: %s", lost)
+        log.warning("the stage Paused was not reported to the metadata DB: %s", lost)
 
 
 if __name__ == "__main__":

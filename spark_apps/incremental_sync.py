@@ -2,14 +2,14 @@
 
     spark-submit spark_apps/incremental_sync.py JOBSPEC.json
 
-Sources are independent, as DM's subtasks: each goes on by itself after what may pass (engine/sync/resuming.py), and an
-error for a person to decide stops its own source only.
+Sources are independent, as DM's subtasks: each resumes automatically after a transient error (engine/sync/resuming.py),
+and a permanent error stops its own source only:
 
-    without an end   it is Paused with its error until resume-task, or until no source works any more; its lease is
-                     released, so that a person may claim it (`dmctl binlog-schema update`)
-    with an end      the others run to theirs; then the app fails with the first error, and its result names all
+    without a goal   the source is Paused with its error until resume-task, or until no other source works; its lease is
+                     released, so that commands can claim it (`dmctl binlog-schema update`)
+    with a goal      the other sources run to their goals; then the app fails with the first error; its result has all
 
-What only another app can get over (a lost Spark, a lost lease) ends all sources, behind their epochs.
+An error that needs a new app (a lost Spark, a lost lease) ends all sources, after their epochs.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Peers:
 
     app: App
     working: set[str]
-    """Sources that neither have come to an end nor wait for their resumption."""
+    """Sources that have neither ended nor wait to be resumed."""
     failures: dict[str, DmError] = field(default_factory=dict)
-    """What has stopped sources that others may go on without, the first one first."""
+    """The errors that have stopped single sources, in order of time."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def failed(self, source: SyncSource, error: DmError) -> SyncSource | None:
@@ -88,7 +88,7 @@ class Peers:
         self.ended(name)
         if not self.working or self.app.spec.until != UNTIL_FOREVER:
             return None
-        log.error("the sync of %s is paused until it is resumed, the others go on: %s", name, error)
+        log.error("the sync of %s is paused until it is resumed, the others continue: %s", name, error)
         self.app.release(name)
         if not wait_for_resumption(source, self.app.store, self.app.gates[name]):
             return None
@@ -103,7 +103,7 @@ class Peers:
         return replace(source, fence=fence)
 
     def stopped(self, source: SyncSource) -> bool:
-        """Return True if a person has stopped a source that had failed: its error is none of the app's any more."""
+        """Return True if a user has stopped a failed source, whose error is then not an error of the app."""
         name = source.config.source_id
         if self.app.gates[name].wish is not Stage.STOPPED or self.app.stop.is_set():
             return False
@@ -113,7 +113,7 @@ class Peers:
         return True
 
     def ended(self, name: str) -> None:
-        """Note that a source does not work any more. Where only such are left that wait, all end."""
+        """Record that a source has ended. If all remaining sources wait to be resumed, end them."""
         with self._lock:
             self.working.discard(name)
             if not self.working and self.failures:
@@ -123,9 +123,9 @@ class Peers:
 def _round(
     peers: Peers, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
 ) -> dict[str, SyncResult]:
-    """Sync each of the sources until its goal, or until an error. Return the results of those without one.
+    """Sync each source until its goal or an error. Return the results of the sources without an error.
 
-    Raises the first error that is not that of one source.
+    Raises the first error that concerns more than one source.
     """
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
         syncs = {
@@ -144,8 +144,8 @@ def _round(
 def _waiting(
     sources: Sequence[SyncSource], before: Mapping[str, SyncResult], now: Mapping[str, SyncResult]
 ) -> list[SyncSource]:
-    """Return the sources that wait for DDL of others, as long as that changes anything: one that has come to its goal
-    first may have to run what the last one has brought.
+    """Return the sources that wait for DDL of other sources, if another round can change that: the source that reached
+    its goal first may have to execute a DDL that the last one has reported.
     """
 
     def waits(results: Mapping[str, SyncResult]) -> dict[str, object]:
@@ -158,7 +158,7 @@ def _waiting(
 
 
 def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult | None:
-    """Sync one source. Return None where an error of its own has stopped it, which `peers` knows."""
+    """Sync one source. Return None if its own error has stopped it; `peers` has the error."""
     app, source_id = peers.app, source.config.source_id
     if len(app.spec.sources) > 1:
         runner.lane(source_id)
@@ -166,7 +166,7 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
     app.report(source_id, progress.beat)
 
     def run() -> SyncResult:
-        # Without Spark there is nothing to go on with; another app has another one.
+        # A lost Spark needs another app.
         return run_sync_resuming(source, runner, app.store, gate.closed, progress=progress, never=(TasksCrashed,))
 
     try:

@@ -1,9 +1,8 @@
-"""What an app shows to Prometheus: DM's names where they exist, in the text format, from what the last beat has seen.
+"""The metrics of an app for Prometheus, in the text format, with DM's names if they exist, as of the last beat.
 
     task file   metrics-addr: 127.0.0.1:8262        GET /metrics
 
-No client library: the page has some dozen numbers that other modules count. An address that is in use costs
-a warning, and nothing else.
+It uses no client library, as other modules count the few dozen numbers. If the address is in use, a warning is logged.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ STATES: Final = {Stage.NEW: 1, Stage.RUNNING: 2, Stage.PAUSED: 3, Stage.STOPPED:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: DM's name where DM has it, and what it says."""
+    """A metric. `name`: DM's name if DM has the metric."""
 
     name: str
     kind: str
@@ -37,29 +36,31 @@ class Metric:
 
 TASK_STATE: Final = Metric("dm_worker_task_state", "gauge", "Stage: 1 New, 2 Running, 3 Paused, 4 Stopped, 5 Finished.")
 LAG: Final = Metric(
-    "dm_syncer_replication_lag_gauge", "gauge", "Seconds that the oldest commit may be old that is not applied."
+    "dm_syncer_replication_lag_gauge", "gauge", "Age in seconds of the oldest commit that may not be applied."
 )
 REMAINING: Final = Metric(
-    "dm_syncer_remaining_time", "gauge", "Seconds to the goal, or to the source's end, at this pace."
+    "dm_syncer_remaining_time", "gauge", "Seconds to the goal, or to the source's end, at the current speed."
 )
 FILE: Final = Metric("dm_syncer_binlog_file", "gauge", "Number of the binlog file, of the source and of the sync.")
 POSITION: Final = Metric("dm_syncer_binlog_pos", "gauge", "Position in that file.")
 TRANSACTIONS: Final = Metric("dm_syncer_finished_transaction_total", "counter", "Transactions of the log applied.")
 JOBS: Final = Metric("dm_syncer_finished_jobs_total", "counter", "Row changes and DDL statements applied.")
 WRITTEN: Final = Metric(
-    "dm_syncer_written_rows_total", "counter", "Rows written or deleted: changes of one are folded."
+    "dm_syncer_written_rows_total", "counter", "Rows written or deleted: changes of the same row are folded."
 )
 BYTES: Final = Metric("dm_syncer_log_bytes_total", "counter", "Bytes of the log applied.")
-FAILURES: Final = Metric("dm_syncer_exit_with_error_count", "counter", "Errors after which a sync went on by itself.")
+FAILURES: Final = Metric(
+    "dm_syncer_exit_with_error_count", "counter", "Errors after which a sync resumed automatically."
+)
 CONTESTED: Final = Metric("dm_syncer_contested_rows", "gauge", "Rows that wait for their places in merged tables.")
 UNSYNCED: Final = Metric(
-    "dm_syncer_unsynced_table_number", "gauge", "Shards that have not made the DDL behind which rows are held back."
+    "dm_syncer_unsynced_table_number", "gauge", "Shards that have not executed a DDL after which rows are held back."
 )
 RESOLVING: Final = Metric(
-    "dm_syncer_shard_lock_resolving", "gauge", "1 if all shards of the source have made a DDL and it is not resolved."
+    "dm_syncer_shard_lock_resolving", "gauge", "1 if all shards of the source have executed a DDL that is not resolved."
 )
 HELD_BACK: Final = Metric(
-    "dm_syncer_held_back_seconds", "gauge", "Seconds since the first DDL or row behind which rows are held back."
+    "dm_syncer_held_back_seconds", "gauge", "Seconds since the first DDL or contested row that holds rows back."
 )
 HELD_BYTES: Final = Metric("dm_syncer_held_back_log_bytes", "gauge", "Bytes of the log kept for rows held back.")
 LOAD: Final = Metric("dm_loader_progress", "gauge", "Chunks that are copied, of one.")
@@ -146,9 +147,9 @@ def _escaped(value: str) -> str:
 
 
 def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
-    """Serve `page()` at HOST:PORT, from threads that end with the process. None: the address cannot be had.
+    """Serve `page()` at HOST:PORT, in threads that end with the process. None: the address cannot be used.
 
-    An empty host is this machine's loopback; only an address that is given serves others.
+    An empty host means the loopback address of this machine.
     """
     family, place = listen_address(address)
 
@@ -158,7 +159,7 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the page at /metrics, and with nothing elsewhere."""
+            """Answer with the page at /metrics, else with an error."""
             if self.path.split("?")[0] != "/metrics":
                 self.send_error(404)
                 return
@@ -169,14 +170,14 @@ def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_said: object) -> None:
-            """Say nothing of each scrape."""
+        def log_message(self, *_args: object) -> None:
+            """Log nothing for a scrape."""
 
     try:
         server = Server(place, Handler)
     except OSError as error:
-        log.warning("no metrics are shown at %s: %s", address, error)
+        log.warning("metrics cannot be served at %s: %s", address, error)
         return None
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    log.info("metrics are shown at http://%s/metrics", address)
+    log.info("metrics are served at http://%s/metrics", address)
     return server

@@ -1,13 +1,13 @@
-"""`spark.read.format("dm_relay")`: what happened to which row, from a relay directory. For audits; nothing is written.
+"""`spark.read.format("dm_relay")`: the row changes in a relay directory, for audits. Nothing is written.
 
     from spark_apps.relay_source import RelaySource
     spark.dataSource.register(RelaySource)
     changes = spark.read.format("dm_relay").option("source", "source.yaml").load("/relay/mysql-01")
 
-One line for each changed row, with the columns of `engine.audit.arrow.schema_of`. The driver plans (headers only), the
-executors read the files and decode, so the directory must be visible to all of them under one path. Definitions of
-tables come from the live source, from a task's checkpoint in the target, or from a file; if they do not fit the log,
-the read stops at that location.
+The result has one row for each changed row, with the columns of `engine.audit.arrow.schema_of`. The driver plans
+(headers only), the executors read the files and decode, so all of them must have the directory under the same path.
+Table definitions come from the source, from a task's checkpoint in the target, or from a file; if they do not fit the
+log, the read stops at that location.
 docs/how-to/audit.md has the options and examples.
 """
 
@@ -104,7 +104,7 @@ class Options:
         )
 
     def wants(self, name: TableName) -> bool:
-        """Tell whether rows of this table are asked for, defined or not."""
+        """Return True if rows of this table are requested, with or without a definition."""
         if self.table is not None:
             return name == self.table
         if self.schema is not None:
@@ -113,7 +113,7 @@ class Options:
 
 
 def _table_name(text: str, schema: str | None) -> TableName:
-    """Return the table that `SCHEMA.TABLE` names, or with a schema the table's own name, dots and all."""
+    """Parse `SCHEMA.TABLE`; with `schema`, the whole text is the table's name and may contain dots."""
     if schema is not None:
         return TableName(schema, text)
     schema, dot, table = text.partition(".")
@@ -123,7 +123,7 @@ def _table_name(text: str, schema: str | None) -> TableName:
 
 
 def _choice(options: Mapping[str, str], name: str, usual: str, other: str) -> bool:
-    """Tell whether the option is `other`. Raises InvalidInput for a value that is neither `usual` nor `other`."""
+    """Return True if the option is `other`. Raises InvalidInput for a value that is neither `usual` nor `other`."""
     value = options.get(name, usual).lower()
     if value not in (usual, other):
         raise _option_refused(name, f"is {value!r}, and should be {usual} or {other}")
@@ -150,7 +150,7 @@ class RelaySource(DataSource):
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """The definitions that are wanted. Read once, on the driver: this object travels with them, without a login."""
+        """The requested definitions. Read once, on the driver: executors get them with this object, without a login."""
         asked = self.asked
         found = [table for table in _definitions(asked) if asked.wants(table.name)]
         if asked.table is not None and not found:
@@ -216,8 +216,8 @@ class RelaySourceReader(DataSourceReader):
         return [PiecePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece. Raises what decoding raises, TableUndefined and UndecodableText: each names its
-        place.
+        """Yield the rows of a piece. Raises what decoding raises, TableUndefined and UndecodableText, each with its
+        location.
         """
         if not isinstance(partition, PiecePartition):  # Spark's own, for a log without a change
             return

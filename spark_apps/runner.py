@@ -1,8 +1,8 @@
-"""The Runner of engine/sync/runner.py on Spark: small RDD jobs, few and fat tasks.
+"""The Runner of engine/sync/runner.py on Spark: RDD jobs with few, large tasks.
 
-Not DataFrames and not Structured Streaming: a job of one RDD stage costs about 10 ms over Unix sockets, and the engine
-has its own checkpoint. Blobs are exchanged by `partitionBy`; both waves of an epoch read the same shuffle files, so the
-first stage runs once. Spark gives them up when the driver lets the RDD go.
+It uses neither DataFrames nor Structured Streaming: a job of one RDD stage costs about 10 ms over Unix sockets, and the
+engine has its own checkpoint. Blobs are exchanged by `partitionBy`; both waves of an epoch read the same shuffle files,
+so the first stage runs once. Spark deletes them when the driver's RDD is collected.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ DEFAULTS: Final = {
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP every hop costs 40 ms
     "spark.cleaner.periodicGC.interval": "5min",  # shuffle files go when the driver's JVM collects
 }
-"""What the apps run with where spark-submit says nothing else."""
+"""The defaults of the apps, unless spark-submit sets other values."""
 
 _OF_SPARK: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
 
 
 class TasksCrashed(DmError):
-    """A Spark job failed: a process died again and again, or Spark itself is going down."""
+    """A Spark job failed: a process died repeatedly, or Spark is shutting down."""
 
     reason: str
 
     code = "DM-6091"
     reaction = Reaction.RETRY
     what = "a Spark job failed: {reason}."
-    hint = "Look for executors without memory; what was committed stays, the rest is done again."
+    hint = "Check whether executors ran out of memory. Committed work is kept, the rest is repeated."
 
 
 class SparkNotStarted(DmError):
-    """Spark did not come up, or its master takes no app."""
+    """Spark did not start, or its master accepts no app."""
 
     master: str
     reason: str
@@ -69,13 +69,13 @@ class SparkNotStarted(DmError):
     code = "DM-6092"
     reaction = Reaction.RETRY
     what = "Spark cannot be started with the master {master}: {reason}."
-    hint = "See whether the master is up and reached from this machine; nothing of the task was touched."
+    hint = "Check that the master runs and can be reached from this machine; the task is unchanged."
 
 
 def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
     """Return the context of this process, with DEFAULTS for what spark-submit did not set.
 
-    A SparkSession would load some thousand classes for SQL, a fifth of what a short app computes; none is asked for it.
+    It starts no SparkSession, which would load some thousand classes for SQL, a fifth of a short app's processor time.
 
     `worker_imports`: what its tasks need, as `workers` has it. Raises SparkNotStarted.
     """
@@ -97,7 +97,7 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
         found = context.getConf().get(name)
         if found != DEFAULTS[name]:
-            log.warning("%s is %s; %s is what this app is made for", name, found, DEFAULTS[name])
+            log.warning("%s is %s; the recommended value is %s", name, found, DEFAULTS[name])
     return context
 
 
@@ -115,7 +115,7 @@ class SparkRunner:
         return self.context.broadcast(value)
 
     def lane(self, name: str) -> None:
-        """Let jobs of the calling thread share the cluster fairly with those of other lanes."""
+        """Make jobs of the calling thread share the cluster fairly with jobs of other lanes."""
         self.context.setLocalProperty("spark.scheduler.pool", name)
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -125,7 +125,7 @@ class SparkRunner:
         return values(_collect(rdd))
 
     def progress(self) -> dict[str, int]:
-        """Return how many tasks the running stages have, and how many of these are done; nothing if none runs."""
+        """Return the number of tasks of the running stages, and of finished ones; {} if no stage runs."""
         tracker = self.context.statusTracker()
         stages = [stage for one in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(one)) is not None]
         if not stages:
@@ -160,15 +160,15 @@ def _collect(rdd: RDD[Any]) -> list[Any]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of what Java says."""
+    """Return the first line of the Java exception's message."""
     found = _REASON.search(str(error))
     return found[1] if found else type(error).__name__
 
 
 def freeze_modules() -> None:
-    """Take what this worker has imported out of the garbage collector's sight. At the end of a task.
+    """Exclude the imported objects of this worker from garbage collection. Called at the end of a task.
 
-    pyspark's daemon collects after every task, and with the kernels loaded it walks 146,000 objects that never go away:
+    pyspark's daemon collects after every task, and with the kernels loaded it would scan 146,000 permanent objects in
     77 ms, which is longer than a small epoch takes.
     """
     global _modules  # noqa: PLW0603 (what this process has frozen)

@@ -1,6 +1,6 @@
 """The comparison of every row: `spark-submit verify.py JOBSPEC.json`. The work is engine/verify; this ties it to Spark.
 
-Exit code 0 only when all tables are equal. Otherwise the run's error is DataDiffers and its result still says where.
+The exit code is 0 only if all tables are equal. Otherwise the run's error is DataDiffers; its result has the tables.
 Result: see `engine.verify.verification.verify`.
 """
 
@@ -20,7 +20,7 @@ from spark_apps.app import App, Outcome, main
 
 
 def work(app: App) -> Outcome:
-    """Read both sides, compare, say where they differ."""
+    """Compare both sides, and report the tables that differ."""
     runner = app.runner()
     app.report("verify", runner.progress)
     result = verify(app.spec, runner, known)

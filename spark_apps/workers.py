@@ -1,10 +1,10 @@
-"""The process that Spark's Python workers are forked from, which has imported what their tasks need.
+"""The daemon from which Spark's Python workers are forked; it has imported the modules that their tasks need.
 
     python -m spark_apps.workers pyspark.worker         as Spark calls it (`spark.python.daemon.module`)
 
-pyspark's own imports nothing, so that each worker imports the engine and loads the kernels, and so does each that takes
-the place of a dead one: a second of processor time and a hundred MB, which workers share so. For workers of this
-machine only: on a cluster the engine comes with the app, in an archive that this process would not know of.
+With pyspark's own daemon, each worker would import the engine and load the kernels, which takes a second of processor
+time and 100 MB; forked workers share both. It is used for workers of this machine only: on a cluster the engine is in
+an archive that comes with the app, after the daemon has started.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from typing import Final
 
 VARIABLE: Final = "DM_WORKER_IMPORTS"
-"""Environment: names of modules, apart by commas; `module:function` is called as well, without arguments."""
+"""Environment variable: names of modules, separated by commas; `module:function` is also called, without arguments."""
 TASKS: Final = "pyspark.worker"
-"""What Spark calls for tasks."""
+"""The module that Spark names for tasks."""
 ALWAYS: Final = (TASKS, "spark_apps.runner")
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Import what tasks need. A failure here will occur in a task again, which reports it.
+    """Import the modules that tasks need. A failed import occurs again in a task, which reports it.
 
-    No thread may run where workers are forked, and numpy starts some for linear algebra, of which we do none.
+    No thread may run in a process that forks, so numpy's threads for linear algebra are disabled.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # what an import makes is no garbage

@@ -162,7 +162,7 @@ def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
             trouble = f"; it tries again after {error_text(status.error)}" if status.error and not silent else ""
             return Behind(f"{where}{trouble}{silent}")
         case Stage.PAUSED if status.error is not None and is_alive(status, SILENT_SECONDS):
-            return Behind(f"{where}; it waits, and goes on by itself after {error_text(status.error)}")
+            return Behind(f"{where}; it waits, and resumes automatically after {error_text(status.error)}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
             return Behind(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:

@@ -1,10 +1,10 @@
 """How a Spark app of ours is started from Airflow: the Spark connection as Airflow's Spark provider reads it, and the
 launching of `airflow_provider_dm.launch`.
 
-The provider's hook knows what a connection of type `spark` means (master, queue, namespace, Kerberos). What it does
-then is not enough for an app that writes: a missing connection becomes YARN, and its kill reaches the JVM only, while
-the Python driver goes on. So the connection is read by it, and the process is ours: own session, secrets by
-environment, and on kill everything that runs in the session, within three seconds.
+The provider's hook interprets a connection of type `spark` (master, queue, namespace, Kerberos). It cannot be used to
+run an app that writes: a missing connection becomes YARN, and its kill ends the JVM only, while the Python driver
+continues. So this hook only reads the connection by it, and starts the process itself: in its own session, with secrets
+in the environment; a kill ends all processes of the session within three seconds.
 
 Private names of the provider are used in one place (`_connection`); tests/airflow/test_spark_hook.py watches them.
 """

@@ -52,7 +52,8 @@ def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tu
 def overdue_text(lock: Lock, age: float) -> str:
     """Return one line about a lock, for a message."""
     missing = ", ".join(lock.unsynced) or "its owner"
-    why = "sources have made different DDL" if lock.phase in (Phase.CONFLICT, Phase.DIFFERS) else f"waits for {missing}"
+    differs = lock.phase in (Phase.CONFLICT, Phase.DIFFERS)
+    why = "sources have executed different DDL" if differs else f"waits for {missing}"
     return f"{lock.id}, number {lock.number}, for {age:.0f} s: {why}; {'; '.join(lock.ddls)}"
 
 

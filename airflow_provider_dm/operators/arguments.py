@@ -1,4 +1,4 @@
-"""Rendered arguments of operators: a template or a run's parameter may have made them any value. A value of another
+"""Checks of operators' rendered arguments: a template or a run's parameter can produce any value. A value with a wrong
 format fails the task before it does anything.
 """
 
@@ -21,19 +21,19 @@ def text(value: Any, argument: str) -> str:
 
 
 def chosen(value: Any, argument: str, known: Sequence[str]) -> str:
-    """Return a text that is one of these. Raises ArgumentUnusable."""
+    """Return a text that is one of `known`. Raises ArgumentUnusable."""
     if value not in known:
         raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be one of {', '.join(known)}")
     return str(value)
 
 
 def texts(value: Any, argument: str) -> tuple[str, ...]:
-    """Return a list of texts. One text alone is refused: it would be a list of its letters. Raises ArgumentUnusable."""
+    """Return a list of texts. A single text is rejected: it would be a list of letters. Raises ArgumentUnusable."""
     return tuple(text(one, argument) for one in listed(value, argument))
 
 
 def listed(value: Any, argument: str) -> Sequence[Any]:
-    """Return a list of anything; nothing is an empty one. Raises ArgumentUnusable."""
+    """Return a list of any values; None becomes an empty list. Raises ArgumentUnusable."""
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Sequence):

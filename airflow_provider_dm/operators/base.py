@@ -80,7 +80,7 @@ class DmTaskOperator(BaseOperator):
         return with_starts(self._read(context))
 
     def _read(self, context: Context) -> Inputs:
-        """Return the arguments as they are, without asking a server. Raises as `operators.inputs.read_inputs`."""
+        """Return the arguments without connecting to a server. Raises what `operators.inputs.read_inputs` raises."""
         from airflow_provider_dm.operators.inputs import read_inputs
 
         inputs = self._inputs = read_inputs(
@@ -196,7 +196,7 @@ class DmSparkAppOperator(DmTaskOperator):
                 settings=spark,
             )
             if self.writes:
-                # The first attempt withdraws a stop, a retry obeys it. A pause ends only when a person resumes.
+                # The first attempt withdraws a stop request, a retry obeys it. A pause ends only by a user's resume.
                 first = supervisor.holder.attempt == "1"
                 supervisor.take(withdrawn=(Stage.STOPPED,) if first else ())
             yield supervisor
@@ -314,7 +314,7 @@ def files_of(operator: BaseOperator, context: Context) -> Files:
 
 
 def mask(*secrets: str) -> None:
-    """Let Airflow mask these values in logs and in the UI."""
+    """Register these values with Airflow, which masks them in logs and in the UI."""
     from airflow.sdk.log import mask_secret
 
     for secret in secrets:

@@ -1,4 +1,4 @@
-"""The checkpoints of a DM task: shown, or forgotten."""
+"""Shows or deletes the checkpoints of a DM task."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Action = Literal["show", "reset"]
 
 
 class DmCheckpointOperator(BaseOperator):
-    """An operator that shows how far a task is applied, or forgets it, as ``dmctl start-task --remove-meta`` does.
+    """An operator that shows the checkpoints of a task, or deletes them, as ``dmctl start-task --remove-meta`` does.
 
-    Checkpoints are in the target and move with the rows, so none can be set. After a reset the task begins from
-    nothing; its rows remain in the target. A reset is refused while a run of the task is working.
+    Checkpoints are in the target and move with the rows, so none can be set. After a reset the task starts from the
+    beginning; its rows remain in the target. A reset is rejected while a run of the task is working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)
@@ -60,7 +60,7 @@ class DmCheckpointOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the checkpoints, then forget them if asked to. Raises AirflowException (retry), AirflowFailException."""
+        """Read the checkpoints, and delete them for a reset. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.downstream.identity import SubtaskRef
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.engine.mysql.connection import connected

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Let errors of the engine leave this block as Airflow's, with code, what happened and what to do."""
+    """Translate errors of the engine in this block to Airflow's, with code, what happened and what to do."""
     from airflow_provider_dm.engine.errors import DmError
 
     try:
@@ -29,7 +29,7 @@ def translated() -> Iterator[None]:
 
 
 def as_airflow(error: DmError) -> AirflowException:
-    """Return the exception that makes Airflow react accordingly."""
+    """Return the Airflow exception for the error's reaction."""
     from airflow_provider_dm.engine.errors import Reaction
 
     again = error.reacts() is Reaction.RETRY

@@ -1,4 +1,4 @@
-"""The full migration of a DM task: every chosen table of every source, copied into the target while writes go on."""
+"""The full migration of a DM task: copies every selected table of every source while the sources are written to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from airflow_provider_dm.operators.base import DmSparkAppOperator
 class DmFullMigrationOperator(DmSparkAppOperator):
     """An operator that copies all rows of a task's tables from its sources into its target.
 
-    Writes may go on: snapshots are opened under a momentary read lock (docs/how-to/consistency.md), and between two
-    rounds of copying the binlog is applied, DDL included. It is resumable: a retry, or the same task in a later DAG
-    run, continues with the missing chunks; when all are done it returns at once. Relays run beside it, so that
-    no binlog is lost while it copies.
+    The sources may be written to: snapshots are opened under a momentary read lock (docs/how-to/consistency.md), and
+    between two rounds of copying the binlog is applied, DDL included. The operator is resumable: a retry, or the same
+    task in a later DAG run, continues with the missing chunks; if all are done it returns at once. Relays run at the
+    same time, so that no binlog is lost during the copy.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
         required, templated)

@@ -1,4 +1,4 @@
-"""The incremental sync of a DM task: what the sources' binlogs say, applied to the target exactly once."""
+"""The incremental sync of a DM task: applies the sources' binlogs to the target exactly once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class DmIncrementalSyncOperator(DmSparkAppOperator):
     """An operator that applies the changes of a task's sources to its target, from the checkpoint on.
 
-    The checkpoint is in the target and moves with the rows; there is nothing to configure for a restart. A relay runs
-    beside the sync for every source whose relay log no other process writes (see
+    The checkpoint is in the target and moves with the rows; there is nothing to configure for a restart. The operator
+    also runs a relay for every source whose relay log no other process writes (see
     :class:`~airflow_provider_dm.operators.relay.DmRelayOperator`).
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
@@ -47,16 +47,16 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param deferrable: start the sync as a process of its own and wait in the triggerer, which must reach the metadata
         DB (bool, default [operators] default_deferrable)
 
-    Deferrable, the sync outlives the task's process, and no worker slot is used while it works. It ends with its goal,
-    with an error, when a person asks for that, or when the deferred task is marked or cleared; after
-    ``execution_timeout`` it is asked to stop, and the task fails. A sync whose machine or launcher is gone fails the
-    attempt, and the next one takes the task over: give the task retries, and a queue that one worker serves.
+    Deferrable, the sync outlives the task's process, and takes no worker slot. It ends at its goal, with an error, at a
+    user's request, or when the deferred task is marked or cleared; after ``execution_timeout`` it is asked to stop, and
+    the task fails. If its machine or launcher dies, the attempt fails, and the next one takes the task over: give the
+    task retries, and a queue that one worker serves.
 
-    A person's pause is kept, whatever becomes of the task: the sync waits until a person resumes it.
+    A pause by a user remains in force across attempts: the sync waits until a user resumes it.
 
-    Where nothing else is left to do than to wait for the DDL that other shards of a merged table have not made, the
-    task succeeds with the status ``waiting for lock``. Rows are held then, and the next run continues;
-    :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until none are.
+    If the sync only waits for DDL that other shards of a merged table have not executed, the task succeeds with the
+    status ``waiting for lock``. Rows are held back then, and the next run continues;
+    :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until no rows are held back.
 
     An ``AssetAlias`` among the ``outlets`` gets an event of the asset of each target table, ``mysql://HOST:PORT/SCHEMA/
     TABLE``, with its source tables; OpenLineage gets the same tables as inputs and outputs.
@@ -133,7 +133,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
                     raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
     def on_kill(self) -> None:
-        """End what was started, within three seconds; a launcher that the trigger watches is left to the trigger."""
+        """End the started processes within three seconds, except a launcher that the trigger watches."""
         super().on_kill()
         if self._launcher is not None:
             self._launcher.kill()
@@ -176,7 +176,7 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             self.log.info("%s", line)
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Log what the sync waits for, if it waits."""
+        """Log the merged tables with held-back rows."""
         for source, groups in result.get("unresolved_groups", {}).items():
             for one in groups:
                 self.log.warning(

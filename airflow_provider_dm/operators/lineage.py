@@ -1,4 +1,4 @@
-"""What the operators tell Airflow of the tables that they have written: asset events, and OpenLineage's datasets."""
+"""Reports the tables that operators have written to Airflow: as asset events, and as OpenLineage datasets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Keeping a relay log from within a DAG: one task that is the relay of one source, and one that ends it.
+"""Operators that run the relay of one source, and that stop it.
 
-By default the task and its relay process live and die together: when either is killed, so is the other. With
-`deferrable` the relay is a process of its own, and the triggerer watches its row in the metadata DB.
+By default the relay process ends with the task and vice versa. With `deferrable` the relay is an independent process,
+and the triggerer watches its row in the metadata DB.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class DmRelayOperator(BaseOperator):
     def _see_to_it(
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Location | None, deaths: int = 0
     ) -> dict[str, Any]:
-        """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
+        """Return the result if the relay has already ended as requested; else defer, while it continues."""
         from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
@@ -194,7 +194,8 @@ class DmRelayOperator(BaseOperator):
             self._kept.stop(KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Run the relay until it, or another one, has done what was asked. Raises DmError, AirflowException."""
+        """Run the relay until it, or another relay, has reached the goal or was stopped. Raises DmError,
+        AirflowException."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings

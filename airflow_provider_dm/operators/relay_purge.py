@@ -1,4 +1,4 @@
-"""Removing relay files by a source's own rules, as a task."""
+"""Removes relay files by the source's `purge` settings, as a task."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class DmRelayPurgeOperator(BaseOperator):
     """An operator that removes files of a source's relay log by `purge` of its source.yaml.
 
-    A relay that runs does the same by itself. The operator is for relay logs whose relay runs seldom, or has ended. It
-    never removes a file that a task needs, nor the newest one. It runs anywhere: where the relay runs on another
-    machine, that relay carries it out. Where no relay runs, give the task the queue of the relay. With ``interval: 0``
-    it removes nothing.
+    A running relay purges automatically. The operator is for relay logs whose relay runs rarely, or has ended. It never
+    removes a file that a task needs, nor the newest file. If the relay runs on another machine, that relay removes the
+    files; if no relay runs, give the task the queue of the machine with the relay log. With ``interval: 0`` it removes
+    nothing.
 
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
         | dict, required, templated)

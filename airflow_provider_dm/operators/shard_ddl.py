@@ -1,4 +1,4 @@
-"""A person's decision about DDL on which the shards of a merged table do not agree."""
+"""A user's decision about DDL on which the shards of a merged table do not agree."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class DmShardDdlLockOperator(BaseOperator):
     :param number: the lock's ``number``, of the DDL that was shown to the person who decides: all DDL of a table have
         the same id, so leave it out only where no other person can have decided since (int | str | None, default None,
         templated)
-    :param action: ``"exec"``: the target makes what the owner has made; ``"skip"``: you have made the change in the
+    :param action: ``"exec"``: the target executes the DDL of the owner; ``"skip"``: you have made the change in the
         target yourself (str, default 'exec', templated)
-    :param lock_owner: the source whose DDL is meant; None: the source that came first (str | None, default None,
+    :param lock_owner: the source whose DDL is executed; None: the first source that reported (str | None, default None,
         templated)
     :param force: decide even if a source has not reached the DDL (bool, default False)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default

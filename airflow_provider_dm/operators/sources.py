@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class DmSourcesOperator(BaseOperator):
-    """An operator that returns the source-ids of a task, one mapped task instance for each of which another operator
-    then makes: ``RelayCatchUpSensor.partial(task_id="caught_up").expand(source_id=sources.output)``.
+    """An operator that returns the source-ids of a task, for dynamic task mapping:
+    ``RelayCatchUpSensor.partial(task_id="caught_up").expand(source_id=sources.output)``.
 
     The operators that write the target are not mapped: one run works on all sources of a task, as it must know all
     sources of a merged table.

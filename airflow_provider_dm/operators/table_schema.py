@@ -1,4 +1,4 @@
-"""The definitions by which a DM task reads rows of its source tables: shown, changed or forgotten."""
+"""Shows, changes or deletes the definitions with which a DM task decodes rows of its source tables."""
 
 from __future__ import annotations
 

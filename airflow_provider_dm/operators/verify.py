@@ -12,8 +12,8 @@ from airflow_provider_dm.operators.base import DmSparkAppOperator
 class DmVerifyOperator(DmSparkAppOperator):
     """An operator that compares every row of a task's tables, and fails, without retry, when source and target differ.
 
-    What is written to a source after the last sync is a difference too: verify behind a sync that caught up, while the
-    sources rest.
+    Rows written to a source after the last sync are differences: verify after a sync that caught up, while the sources
+    are not written to.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
         required, templated)
@@ -38,7 +38,7 @@ class DmVerifyOperator(DmSparkAppOperator):
     writes = False
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a result without "verified". The app itself fails if rows differ."""
+        """Raise AirflowFailException for a result without "verified". The app itself fails if rows differ."""
         if result.get("verified") is not True:
             raise AirflowFailException(f"the comparison ended without a verdict: {result}")
         return result

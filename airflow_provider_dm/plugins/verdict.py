@@ -59,7 +59,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
         return _failed(errors[0], subtask.get("resumesInSeconds"))
     for lock in locks:
         if lock["phase"] in ("conflict", "differs"):
-            return Verdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have made different DDL.")
+            return Verdict(Level.BAD, "DDL conflict", f"The shards of {lock['ID']} have executed different DDL.")
     if stage == "Paused":
         return Verdict(Level.WARN, "Paused", "A person has paused it.")
     if stage == "Running":
@@ -82,7 +82,7 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
 def _failed(error: Json, resumes_in: float | None) -> Verdict:
     if resumes_in is None:
         return Verdict(Level.BAD, "Paused by an error", _happened(error))
-    return Verdict(Level.WARN, "Retrying", f"{_happened(error)} It goes on by itself in {duration(resumes_in)}.")
+    return Verdict(Level.WARN, "Retrying", f"{_happened(error)} It resumes automatically in {duration(resumes_in)}.")
 
 
 def _happened(error: Json) -> str:

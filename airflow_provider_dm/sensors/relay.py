@@ -1,4 +1,4 @@
-"""Waiting until a relay log holds what its source has written."""
+"""A sensor that waits until a relay log has what its source has written."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ GOAL_KEY: Final = "dm_relay_goal"
 
 
 class RelayBroken(AirflowException):
-    """The relay will not catch up by itself."""
+    """The relay has ended with an error and will not catch up."""
 
 
 class RelayCatchUpSensor(MetadataSensor):
     """A sensor that waits until the relay log of a source holds everything up to a location.
 
-    Without `min_location` that is where the source's binlog ended when the sensor started: it ends even if the source
-    is written to all the time. Deferred it takes no worker slot. Should the relay switch to another server meanwhile,
-    the GTID set of that place tells; a `min_location` is a place of the server that the relay follows at the time.
+    Without `min_location` that is the end of the source's binlog when the sensor started, so the sensor ends even if
+    the source is written to continuously. Deferred, it takes no worker slot. If the relay switches to another server
+    meanwhile, the GTID set of that location decides; `min_location` is in the log of the server that the relay follows
+    at the time.
 
-    A relay that is paused, cut off from its source or without room on its disk is waited for, as it goes on by itself.
-    One that has ended with an error fails the sensor.
+    The sensor waits for a relay that is paused, cannot reach its source, or has no disk space, because it can continue
+    later. A relay that has ended with an error fails the sensor.
 
     :param source_id: the source (str, required, templated)
     :param min_location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts (str |
         None, default None, templated)
-    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; None: the connection whose id
-        is the source-id (str | None, default None, templated)
+    :param source_conn_id: Airflow connection of the source, to read the end of its binlog; None: the connection whose
+        id is the source-id (str | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
@@ -106,7 +107,7 @@ class RelayCatchUpSensor(MetadataSensor):
         return Behind("the metadata DB does not answer")
 
     def _goal_of(self, context: Context) -> Location:
-        """Return the given goal, or the source's end when this attempt began: it may have written more since."""
+        """Return the given goal, or the end of the source's binlog when this attempt began."""
         from airflow_provider_dm.hooks.relay import goal_of, goal_text
 
         if self.min_location:

@@ -1,4 +1,4 @@
-"""Waiting until the shards of merged tables have agreed on their DDL, and the target has made it."""
+"""A sensor that waits until the shards of merged tables have agreed on their DDL and the target has executed it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class ShardDdlDiffers(AirflowFailException):
 
 
 class ShardDdlLockSensor(MetadataSensor):
-    """A sensor that waits until no DDL of a task's merged tables is unresolved, or that of one lock.
+    """A sensor that waits until no DDL of a task's merged tables, or the DDL of one lock, is unresolved.
 
-    A DDL is resolved when all shards of all sources have made it, the target has made it, and every source has applied
-    what it held back. Meanwhile the log says which shards or sources are missing, and for how long. Nothing is resolved
-    by waiting alone: a sync of the task has to run, beside the sensor or again (one that ends ``caught-up`` ends with
-    the status ``waiting for lock``). Deferred it takes no worker slot.
+    A DDL is resolved when all shards of all sources have executed it, the target has executed it, and every source has
+    applied its held-back rows. Meanwhile the log shows the missing shards or sources, and for how long. The sensor
+    resolves nothing: a sync of the task must run at the same time, or again (a sync with ``caught-up`` ends with the
+    status ``waiting for lock``). Deferred, it takes no worker slot.
 
     If the sync of the task has not reported to the metadata DB yet, the sensor waits for its report.
 
@@ -42,9 +42,9 @@ class ShardDdlLockSensor(MetadataSensor):
         (str | dict | None, default None, templated)
     :param lock_id: the one lock to wait for, as ``dmctl shard-ddl-lock`` names it; None: all of the task (str | None,
         default None, templated)
-    :param fail_on_conflict: fail at once, without a retry, when sources have made different DDL, or one has made it out
-        of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a timeout (bool,
-        default True)
+    :param fail_on_conflict: fail at once, without a retry, when sources have executed different DDL, or one has
+        executed it out of order; both sides are in the message, and the locks in the XCom ``dm_ddl_locks``, as after a
+        timeout (bool, default True)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
@@ -83,7 +83,7 @@ class ShardDdlLockSensor(MetadataSensor):
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once. Raises ShardDdlDiffers."""
+        """Poll once. Raises ShardDdlDiffers."""
         from airflow_provider_dm.launch.ddl_state import Differs, Resolved
 
         with translated():
@@ -99,7 +99,7 @@ class ShardDdlLockSensor(MetadataSensor):
                 return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
-        """Show what is not resolved, then do as all sensors."""
+        """Push the unresolved locks, then handle the event as all sensors do."""
         if isinstance(event, Mapping) and event.get("status") in ("conflict", "timeout"):
             _push(context, event.get("locks", ()))
         return super().execute_complete(context, event)
@@ -127,7 +127,7 @@ class ShardDdlLockSensor(MetadataSensor):
 
 
 def _push(context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
-    """Let later tasks show the locks to a person."""
+    """Push the locks as XCom, so that later tasks can show them."""
     shown = [
         {
             **one,

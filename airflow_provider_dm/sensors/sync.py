@@ -1,4 +1,4 @@
-"""Waiting until the sync of a task has a small lag, has passed a location, or holds no rows back."""
+"""Sensors that wait until the sync of a task has a small lag, has passed a location, or holds no rows back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEGAN_KEY: Final = "dm_waits_since"
 
 
 class SyncBroken(AirflowFailException):
-    """An error has ended the sync that is waited for: a person has to go on, and a retry would see the same."""
+    """An error has ended the sync that is waited for. A user must act; a retry would find the same error."""
 
 
 class _SyncSensor(MetadataSensor):
@@ -44,11 +44,11 @@ class _SyncSensor(MetadataSensor):
 
     @abstractmethod
     def _condition(self, context: Context) -> Condition:
-        """Return what is waited for."""
+        """Return the condition to wait for."""
 
     @abstractmethod
     def _sources(self) -> list[str]:
-        """Return the sources that are waited for; none: all."""
+        """Return the sources to wait for; []: all."""
 
     def _since(self, context: Context) -> float:
         """Return when this attempt began to wait, in seconds since the epoch: errors before do not count."""
@@ -69,7 +69,7 @@ class _SyncSensor(MetadataSensor):
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once. Raises SyncBroken."""
+        """Poll once. Raises SyncBroken."""
         from airflow_provider_dm.launch.sync_state import Met, NotYet, SyncEnded
 
         with translated():
@@ -126,8 +126,8 @@ class _SourcesSensor(_SyncSensor):
 class SyncLagSensor(_SourcesSensor):
     """A sensor that waits until the lag of a task's sync is small on every source.
 
-    The lag is the age of the oldest commit of the source whose rows may be missing in the target; rows that are held
-    back count. It grows while no run is at work. A sync that an error has ended fails the sensor.
+    The lag is the age of the oldest commit of the source whose rows may be missing in the target, including held-back
+    rows. It grows while no run is working. A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
@@ -164,17 +164,17 @@ class SyncLagSensor(_SourcesSensor):
 class CheckpointPassedSensor(_SyncSensor):
     """A sensor that waits until a task has applied everything before a location of one source's log.
 
-    Rows that are held back for other shards may be missing: see :class:`NoRowsHeldBackSensor`. Should another server
-    take over meanwhile, the GTID set of the source's end decides; a ``location`` is one of the server that is read at
-    the time. A sync that an error has ended fails the sensor.
+    Rows that are held back for other shards may be missing: see :class:`NoRowsHeldBackSensor`. After a failover of the
+    source, the GTID set of the source's end decides; ``location`` is in the log of the server that is read at the time.
+    A sync that an error has ended fails the sensor.
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
     :param source_id: the source (str, required, templated)
     :param location: ``FILE:POSITION`` of the source; None: the end of its binlog when the sensor starts
         (str | None, default None, templated)
-    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; None: the connection whose id
-        is the source-id (str | None, default None, templated)
+    :param source_conn_id: Airflow connection of the source, to read the end of its binlog; None: the connection whose
+        id is the source-id (str | None, default None, templated)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id``
         (str | None, default None, templated)
     :param deferrable: wait in the triggerer (bool, default [operators] default_deferrable)
@@ -222,7 +222,7 @@ class CheckpointPassedSensor(_SyncSensor):
 class NoRowsHeldBackSensor(_SourcesSensor):
     """A sensor that waits until a task's sync holds no row back on any source.
 
-    Rows are held back behind a DDL that not all shards of a merged table have made, and while another row holds their
+    Rows are held back after a DDL that not all shards of a merged table have executed, and while another row has their
     place in it: a comparison of source and target would find them missing. A sync that an error has ended fails the
     sensor.
 

@@ -1,9 +1,9 @@
-"""What the triggers have in common that wait for something in the metadata DB.
+"""The base of the triggers that wait for a state in the metadata DB.
 
-A trigger holds connection ids, resolves them where it runs, and looks at the metadata DB in a thread, one short
-transaction at a time. The first look comes after ten seconds: a trigger that fires while its task is still being
-deferred can get the task failed (Airflow issues 71580, 72716). A deadline is absolute, so a triggerer that restarts
-extends nothing. A metadata DB that does not answer is asked again.
+A trigger has connection ids, resolves them in the triggerer, and polls the metadata DB in a thread, with one short
+transaction per poll. The first poll comes after ten seconds: a trigger that fires while its task is still being
+deferred can make the task fail (Airflow issues 71580, 72716). A deadline is absolute, so a restart of the triggerer
+does not extend it. If the metadata DB does not answer, the next poll tries again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Event = dict[str, Any]
 T = TypeVar("T")
 
 FIRST_DELAY_SECONDS: Final = 10.0
-"""Time for Airflow to take down that the task is deferred."""
+"""The time for Airflow to record that the task is deferred."""
 STORES: Final = 8
-"""Metadata DBs that stay open; a password that is changed makes another URL."""
+"""The number of metadata DBs that stay open; a changed password makes another URL."""
 
 
 @lru_cache(maxsize=STORES)
 def _store_of(url: Secret) -> MetaStore:
-    """Return the store that all triggers of this process share, with a few connections. Raises as `MetaStore.open`,
-    and then opens it again at the next call.
+    """Return the store that all triggers of this process share, with a few connections. Raises what `MetaStore.open`
+    raises; the next call then tries again.
     """
     from airflow_provider_dm.engine.meta.store import MetaStore
 
@@ -47,7 +47,7 @@ def _store_of(url: Secret) -> MetaStore:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetadataTrigger(BaseTrigger):
-    """The base of those triggers that look at the metadata DB again and again. Each is a dataclass of its arguments.
+    """The base of triggers that poll the metadata DB. Each is a dataclass of its arguments.
 
     :param dm_meta_conn_id: connection of the metadata DB
     :param poll_interval: seconds between two polls
@@ -76,10 +76,10 @@ class MetadataTrigger(BaseTrigger):
 
     @abstractmethod
     async def _wait(self) -> Event:
-        """Look until there is something to tell, and give that."""
+        """Poll until the trigger fires, and return its event."""
 
     async def _task_state(self) -> str | None:
-        """Return the state of the task instance of this trigger; None where it is not scheduled, or gone."""
+        """Return the state of this trigger's task instance; None if it does not exist (any more)."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         ti = self.task_instance
@@ -101,7 +101,7 @@ class MetadataTrigger(BaseTrigger):
         return TriggerEvent(event)
 
     async def _looks(self, look: Callable[[MetaStore], T], *, deadline: float = math.inf) -> AsyncIterator[T | None]:
-        """Yield what each look finds, one `poll_interval` after the other, the last not before the deadline (in seconds
+        """Yield the result of each poll, at intervals of `poll_interval`, until a poll after the deadline (in seconds
         since the epoch). None: the metadata DB does not answer.
         """
         delay = self.first_delay
@@ -111,7 +111,7 @@ class MetadataTrigger(BaseTrigger):
             yield await self._look(look)
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
-        """Look once, in a transaction of its own. None: ask again later."""
+        """Poll once, in its own transaction. None: the metadata DB does not answer."""
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
 
         with TransientErrorsLogged(self.log.warning):
@@ -120,7 +120,7 @@ class MetadataTrigger(BaseTrigger):
         return None
 
     async def _url(self) -> Secret:
-        """Return the same as `DmMetadataHook.url`, without blocking the loop."""
+        """Return what `DmMetadataHook.url` returns, without blocking the event loop."""
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
 

@@ -1,12 +1,12 @@
-"""Triggers of asset-driven DAGs: they fire again and again, as often as there is something new.
+"""Triggers of asset-driven DAGs, which fire for each new state.
 
     RelayAdvancedEventTrigger   a relay log has received more of its source's binlog
     CaughtUpEventTrigger        a task's sync has applied more, up to the end of every source's binlog
-    DdlLockEventTrigger         shards have made different DDL, or wait for each other's for too long
+    DdlLockEventTrigger         shards have executed different DDL, or a DDL lock is older than a limit
 
-The last state for which a trigger has fired is kept in Airflow's asset state store, so what happens while no triggerer
-runs is not missed. It is written after the event: a triggerer that dies between the two fires again for the same state.
-Watch one asset with each trigger: with several there is no single place for that state.
+The last state for which a trigger has fired is kept in Airflow's asset state store, so changes while no triggerer runs
+are not missed. It is written after the event: if the triggerer dies in between, the trigger fires again for the same
+state. Use each trigger for one asset only, because the state is stored per asset.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY: Final = "dm_fired_for"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
-    """The base of the event triggers: a state that is read again and again, and the event of each new one."""
+    """The base of the event triggers: polls a state, and yields an event for each new state."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield an event for each new state, without an end."""
@@ -48,12 +48,12 @@ class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
 
     @abstractmethod
     def _event(self, store: MetaStore) -> Event | None:
-        """Return the event of the present state, with the key ``state``; None: there is none."""
+        """Return the event of the current state, with the key ``state``; None: no event."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelayAdvancedEventTrigger(MetadataEventTrigger):
-    """A trigger that fires when the relay log of a source has grown, once for each location that it sees.
+    """A trigger that fires when the relay log of a source has grown, once for each location that it polls.
 
     :param source_id: the source
 
@@ -97,11 +97,11 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DdlLockEventTrigger(MetadataEventTrigger):
-    """A trigger that fires when a person should look at DDL locks: shards have made different DDL, or a lock is older
-    than a limit. It fires again when the set of these locks has changed and is not empty.
+    """A trigger that fires when DDL locks need attention: shards have executed different DDL, or a lock is older than a
+    limit. It fires again when the set of these locks has changed and is not empty.
 
     :param task_name: the task's name; None: all tasks
-    :param older_than_seconds: the age from which a lock that waits counts; None: only different DDL counts
+    :param older_than_seconds: the age from which a waiting lock needs attention; None: only locks with different DDL
 
     Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 

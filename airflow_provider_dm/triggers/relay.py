@@ -1,4 +1,4 @@
-"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task."""
+"""Triggers that wait until a relay has caught up, and that watch the relay of a deferred task."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.relay.health import Life
 
 STOP_SECONDS: Final = 10.0
-"""How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
+"""The time that a triggerer waits for the metadata DB to store the request to stop a relay."""
 SAY_EVERY_SECONDS: Final = 300.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelayCatchUpTrigger(MetadataTrigger):
-    """A trigger that fires when the relay log of a source has reached a location, will not reach it, or the time is
-    over.
+    """A trigger that fires when the relay log of a source has reached a location, will not reach it, or at the
+    deadline.
 
     :param source_id: the source
     :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text`
@@ -70,16 +70,16 @@ class RelayCatchUpTrigger(MetadataTrigger):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelayWatchTrigger(MetadataTrigger):
-    """A trigger that watches the relay of a deferred `DmRelayOperator`, and fires when a worker has something to do
-    about it.
+    """A trigger that watches the relay of a deferred `DmRelayOperator`, and fires when a worker must act.
 
-    A relay that lives is left alone, whatever it reports: paused, cut off, without room on its disk.
+    A running relay needs no action, even if it reports that it is paused, cannot reach its source, or has no disk
+    space.
 
     :param source_id: the source
-    :param goal: a `hooks.relay.goal_text`, when the task ends there; None: when the relay is asked to stop
-    :param stop_on_kill: the relay was started for this task: it ends when a person ends the deferred task
-    :param began_at: when this life of the relay began, in seconds since the epoch
-    :param deaths: how often in a row it had died right before
+    :param goal: a `hooks.relay.goal_text` at which the task ends; None: the task ends when the relay is stopped
+    :param stop_on_kill: the relay was started for this task, and ends when a user ends the deferred task
+    :param began_at: the start of this relay process, in seconds since the epoch
+    :param deaths: the number of successive crashes before this start
 
     Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
 
@@ -94,21 +94,21 @@ class RelayWatchTrigger(MetadataTrigger):
     deaths: int
 
     async def on_kill(self) -> None:
-        """Ask the relay to stop, as a person has ended the deferred task, unless another attempt watches it already.
+        """Ask the relay to stop after a user has ended the deferred task, unless another attempt watches it already.
 
-        Airflow also calls this where a triggerer was cut off for a while and its triggers were given to another one.
+        Airflow also calls this after a triggerer was unreachable and its triggers were moved to another triggerer.
         """
         from airflow_provider_dm.engine.meta.model import Stage
 
         if not self.stop_on_kill:
-            self.log.info("the relay of %s was not started by this task; it goes on", self.source_id)
+            self.log.info("the relay of %s was not started by this task and continues", self.source_id)
             return
         if (state := await self._task_state()) in ("deferred", "running"):
-            self.log.info("the task is %s elsewhere; the relay of %s goes on", state, self.source_id)
+            self.log.info("another attempt of the task is %s; the relay of %s continues", state, self.source_id)
             return
         await self._want(Stage.STOPPED)
         self.log.info("asked the relay of %s to stop, as the task is %s now", self.source_id, state)
-        if await self._task_state() in ("deferred", "running"):  # the next attempt came between: it wants the relay
+        if await self._task_state() in ("deferred", "running"):  # the next attempt has started, and needs the relay
             await self._want(Stage.RUNNING)
 
     async def _want(self, stage: Stage) -> None:
@@ -140,7 +140,7 @@ class RelayWatchTrigger(MetadataTrigger):
 def decide(
     status: RelayStatus | None, desired: Stage | None, goal: Location | None, life: Life, now: float
 ) -> Event | None:
-    """Return the event for a worker about this relay; None to continue watching. Pure."""
+    """Return the event for a worker; None to continue watching. Pure."""
     from airflow_provider_dm.engine.relay import health
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
 
@@ -153,7 +153,7 @@ def decide(
             return {"status": "stopped"}
         case health.Failed(error):
             return {"status": "failed", "error": error}
-        case health.Finished():  # an adopted one, that had a goal of its own
+        case health.Finished():  # a relay that was started with its own goal
             return {"status": "gone", "message": "it ended at its goal", "deaths": 0}
         case health.Gone(why):
             ended_at = now - (health.age_of(status) if status is not None else 0.0)

@@ -17,16 +17,16 @@ LINE_SECONDS: Final = 60.0
 KILL_SECONDS: Final = 25.0
 """Airflow gives `on_kill` thirty seconds."""
 PAUSE_SECONDS: Final = 3.0
-"""The launcher looks every second for a requested pause, which it restores behind a stop."""
+"""The launcher reads requests every second; it restores a requested pause after a stop."""
 _ENDING: Final[set[asyncio.Future[None]]] = set()
-"""Requests to stop that are under way."""
+"""Running requests to stop."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RunWatchTrigger(MetadataTrigger):
-    """A trigger that fires when a run does not work any more, or its time is over; a paused run works.
+    """A trigger that fires when a run has ended, or at its deadline. A paused run has not ended.
 
-    When the time is over, or a person ends the deferred task, the run is asked to stop.
+    At the deadline, or when a user ends the deferred task, the run is asked to stop.
 
     :param task_name: the task's name
     :param sources: the sources that the run works on
@@ -51,18 +51,18 @@ class RunWatchTrigger(MetadataTrigger):
     deadline: float | None
 
     async def on_kill(self) -> None:
-        """Ask the run to stop, as a person has ended the deferred task, unless another attempt watches it already.
+        """Ask the run to stop after a user has ended the deferred task, unless another attempt watches it already.
 
-        Airflow cancels this again after about a second; the request goes on in the triggerer's loop.
+        Airflow cancels this call after about a second; the request continues in the triggerer's event loop.
         """
         ending = asyncio.ensure_future(self._end())
-        _ENDING.add(ending)  # the loop alone would not keep it alive
+        _ENDING.add(ending)  # the event loop keeps only a weak reference
         ending.add_done_callback(_ENDING.discard)
         await asyncio.shield(ending)
 
     async def _end(self) -> None:
         if (state := await self._task_state()) in ("deferred", "running"):
-            self.log.info("the task is %s elsewhere; run %s goes on", state, self.run_id)
+            self.log.info("another attempt of the task is %s; run %s continues", state, self.run_id)
             return
         self.log.info("asking run %s to stop, as the task is %s now", self.run_id, state)
         await self._stop(time.time() + KILL_SECONDS)
@@ -91,14 +91,14 @@ class RunWatchTrigger(MetadataTrigger):
                     silent = False
                 case Gone(why) if silent:
                     return {"status": "gone", "run_id": self.run_id, "message": why}
-                case Gone():  # a metadata DB that was away shows old reports at first
+                case Gone():  # after an outage, the metadata DB has old reports at first
                     silent = True
                 case _:
                     return {"status": "ended", "run_id": self.run_id}
         raise AssertionError("the loop has no end")
 
     async def _stop(self, deadline: float) -> None:
-        """Ask the run to stop until it has ended; a source that has not reported yet cannot be asked before."""
+        """Ask the run to stop, repeatedly until it has ended: a source can be asked only after its first report."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.launch.run_state import Working
 
@@ -124,6 +124,6 @@ class RunWatchTrigger(MetadataTrigger):
         from airflow_provider_dm.engine.processes import has_ended
         from airflow_provider_dm.launch.run_state import run_state
 
-        ended = has_ended(self.launcher)  # before the row is read: a launcher writes the outcome, then ends
+        ended = has_ended(self.launcher)  # before the row is read, as a launcher writes the outcome before it ends
         waited = time.time() - self.launched_at
         return run_state(store.get_run(self.run_id), launcher_ended=ended, waited_seconds=waited)

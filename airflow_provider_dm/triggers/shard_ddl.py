@@ -1,4 +1,4 @@
-"""What runs in the triggerer: waiting until DDL of merged tables is resolved."""
+"""A trigger that waits until DDL of merged tables is resolved."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ShardDdlLockTrigger(MetadataTrigger):
-    """A trigger that fires when no DDL of a task's merged tables waits any more, a person has to decide, or the time is
-    over.
+    """A trigger that fires when no DDL of a task's merged tables is unresolved, a user must decide, or at the deadline.
 
-    :param task_name: the task's name; None: that of the lock
+    :param task_name: the task's name; None: the task of the lock
     :param lock_id: the lock to wait for; None: all of the task
-    :param fail_on_conflict: fire when sources have made different DDL, or one has made it out of order
+    :param fail_on_conflict: fire when sources have executed different DDL, or one has executed it out of order
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here when all is resolved, instead of resuming it on a worker
 
@@ -51,6 +50,6 @@ class ShardDdlLockTrigger(MetadataTrigger):
         raise AssertionError("the loop has no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
-        # What fails is for a worker to say: whether there are retries depends on what it was.
+        # A failure is raised by a worker, because the kind of the error decides about retries.
         ends = self.end_from_trigger and event["status"] == "resolved"
         return TaskSuccessEvent() if ends else TriggerEvent(event)

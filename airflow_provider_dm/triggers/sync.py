@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SyncStateTrigger(MetadataTrigger):
-    """A trigger that fires when the sync of a task meets a condition, an error has ended it, or the time is over.
+    """A trigger that fires when the sync of a task meets a condition, an error has ended it, or at the deadline.
 
     :param task_name: the task's name
-    :param sources: the sources that are waited for; empty: all that are known
-    :param condition: what is waited for, as `launch.sync_state.condition_json` writes it
-    :param began_at: since when the task waits, in seconds since the epoch: errors before do not count
+    :param sources: the sources to wait for; empty: all that have reported
+    :param condition: the condition, from `launch.sync_state.condition_json`
+    :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker
 
@@ -60,7 +60,7 @@ class SyncStateTrigger(MetadataTrigger):
         raise AssertionError("the loop has no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
-        # What fails is for a worker to raise: Airflow's retries apply there.
+        # A failure is raised by a worker, where Airflow's retries apply.
         if self.end_from_trigger and event["status"] == "met":
             return TaskSuccessEvent(xcoms={"return_value": event["value"]})
         return TriggerEvent(event)

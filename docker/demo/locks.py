@@ -80,10 +80,12 @@ class LockWatch:
 def _said(lock: Lock) -> str:
     match lock.phase:
         case Phase.WAITING:
-            return f"{', '.join(lock.synced)} has made {'; '.join(lock.ddls)}; waiting for {', '.join(lock.unsynced)}"
+            return (
+                f"{', '.join(lock.synced)} has executed {'; '.join(lock.ddls)}; waiting for {', '.join(lock.unsynced)}"
+            )
         case Phase.EXEC:
             return f"all sources have made it; {lock.owner} runs it in the target"
         case Phase.SKIP:
             return "it has been run in the target; the others go on without running it"
         case Phase.CONFLICT | Phase.DIFFERS:
-            return "the sources have made different DDL"
+            return "the sources have executed different DDL"

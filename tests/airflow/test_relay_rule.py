@@ -57,7 +57,7 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
     assert isinstance(found, Behind)
-    assert "goes on by itself after [DM-4010] gone" in found.why
+    assert "resumes automatically after [DM-4010] gone" in found.why
     assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
     assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
 

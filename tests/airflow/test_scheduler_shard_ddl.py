@@ -121,8 +121,8 @@ def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers:
     asked = f"/dags/{DAG_ID}/dagRuns/{run}/taskInstances/ask/-1/hitlDetails"
     detail = api.call("GET", asked)
     for source, kind in (("mariadb-01", "int"), ("mysql-02", "bigint")):
-        assert f"{source} has made:\n\n    ALTER TABLE `{SCHEMA}`.`o` ADD COLUMN `c` {kind}" in detail["body"]
-    answer = "Run what mysql-02 has made"
+        assert f"{source} has executed:\n\n    ALTER TABLE `{SCHEMA}`.`o` ADD COLUMN `c` {kind}" in detail["body"]
+    answer = "Execute the DDL of mysql-02"
     assert answer in detail["options"]
 
     waits_since: list[float] = []

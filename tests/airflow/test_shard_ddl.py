@@ -288,4 +288,4 @@ def test_a_lock_that_waits_too_long_is_told_to_other_notifiers(
 
     report("b", ADD_BIG)
     DmDdlLockNotifier(notifiers=[told.append])({})
-    assert "sources have made different DDL" in told[-1]["dm_ddl_locks_text"]
+    assert "sources have executed different DDL" in told[-1]["dm_ddl_locks_text"]

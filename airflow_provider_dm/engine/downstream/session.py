@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 60.0
-"""How long one transaction is tried again. Then the loop (or the scheduler) decides whether to start over."""
+"""The time during which one transaction is retried. After that the loop (or the scheduler) decides."""
 
 # Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592), a
 # literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
@@ -96,13 +96,13 @@ _cache: Final = _Cache()
 
 
 def target_connection(endpoint: Endpoint) -> Connection:
-    """Return this thread's connection, alive as far as is known. Raises TargetUnreachable (retry) or TargetDenied."""
+    """Return this thread's connection, checked if it was idle. Raises TargetUnreachable (retry) or TargetDenied."""
     return _session(endpoint).connection
 
 
 @contextmanager
 def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
-    """Open a connection for one block alone, under the server's settings of now. Raises as `target_connection`."""
+    """Open a new connection for one block, with the server's current settings. Raises as `target_connection`."""
     connection = _open(endpoint).connection
     try:
         yield connection
@@ -111,12 +111,12 @@ def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
 
 
 def target_dialect(endpoint: Endpoint) -> Dialect:
-    """Return how SQL for this target is written."""
+    """Return the SQL dialect of this target."""
     return _session(endpoint).dialect
 
 
 def close_target(endpoint: Endpoint) -> None:
-    """Forget this thread's connection; the next use opens a fresh one."""
+    """Close this thread's connection; the next use opens a new one."""
     session = _cache.sessions.pop(endpoint, None)
     if session is not None and session.pid == os.getpid():
         with contextlib.suppress(pymysql.err.Error):
@@ -124,7 +124,9 @@ def close_target(endpoint: Endpoint) -> None:
 
 
 def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retry_seconds: float = RETRY_SECONDS) -> T:
-    """Run BEGIN, `body(connection)`, COMMIT; again after anything that may pass. Body's first statement must decide.
+    """Run BEGIN, `body(connection)`, COMMIT, and again after a transient error.
+
+    The first statement of the body must detect whether an earlier attempt was committed.
 
     Raises the body's own errors after a ROLLBACK; TargetBusy or TargetUnreachable when `retry_seconds` ran out.
     """
@@ -135,12 +137,12 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
             return _attempt(endpoint, body)
         except (pymysql.err.Error, OSError, DmError) as raised:
             error = _as_dm_error(raised, endpoint)
-            passes = isinstance(error, TargetBusy | TargetUnreachable)  # not: what the body found out about others
+            passes = isinstance(error, TargetBusy | TargetUnreachable)  # errors of the body's own checks are raised
             if not passes or time.monotonic() > deadline:
                 raise error from raised
             attempt += 1
             delay = min(2.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.0)
-            log.warning("transaction is tried again in %.2f s (attempt %d): %s", delay, attempt, error)
+            log.warning("retrying the transaction in %.2f s (attempt %d): %s", delay, attempt, error)
             time.sleep(delay)
 
 
@@ -159,14 +161,14 @@ def execute(connection: Connection, statement: Statement) -> int:
         try:
             return sum(execute(connection, one) for one in computing.leniently())
         except TargetWarned:
-            raise refused from None  # another column does not take its value either
+            raise refused from None  # the value of another column is rejected as well
     if computing is not None and (clipped or computing.lenient or computing.mapping.uncertain):
         _check_computed(connection, computing)
     return affected
 
 
 def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
-    """Run the statement. Return (rows affected, whether the server has warned of columns that it computes)."""
+    """Run the statement. Return (rows affected, whether a warning is about a generated column)."""
     with connection.cursor() as cursor:
         affected = _send(cursor, statement)
         warned = cursor.warning_count
@@ -175,13 +177,13 @@ def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
 
 def _send(cursor: Cursor, statement: Statement) -> int:
     try:
-        return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
+        return int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
     except PacketTooLarge as error:
         raise RowTooLarge(str(statement.table), error.bytes, error.limit, statement=str(statement)) from None
 
 
 def _check_computed(connection: Connection, computing: Computing) -> None:
-    """Check computed values. Raises ComputedDiffers where the target has computed something else than the source."""
+    """Check generated values. Raises ComputedDiffers if the target computed other values than the source."""
     if not any(count(connection, one) for one in computing.differing()):
         return
     mapping = computing.mapping
@@ -205,9 +207,9 @@ def count(connection: Connection, statement: Statement) -> int:
 
 
 def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
-    """Tell whether any warning is about a computed column.
+    """Return True if a warning is about a generated column.
 
-    Raises TargetWarned for others, but the harmless ones and those that the statement announces; WarningsHidden.
+    Raises TargetWarned for other warnings, except harmless ones and those that the statement expects; WarningsHidden.
     """
     table = str(statement.table)
     computed = statement.computing.columns if statement.computing else ()
@@ -226,7 +228,7 @@ def _check_warnings(connection: Connection, statement: Statement, warned: int) -
     if len(found) < warned:
         raise WarningsHidden(table, warned, len(found))
     if met != statement.invalid:
-        reason = "an ENUM's index 0 was written without the warning it brings"
+        reason = "an ENUM's index 0 was written without the expected warning"
         raise TargetWarned(table, WARN_DATA_TRUNCATED, reason, statement=str(statement))
     return clipped
 
@@ -244,7 +246,7 @@ def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
             _roll_back(endpoint, connection)
         raise
     except BaseException:
-        # Whatever state it is in, the server rolls back what a closed connection has begun.
+        # Close the connection: the server then rolls back its open transaction.
         close_target(endpoint)
         raise
     _cache.sessions[endpoint].use()
@@ -269,7 +271,7 @@ def _as_dm_error(error: Exception, endpoint: Endpoint) -> DmError:
 def _session(endpoint: Endpoint) -> _Session:
     session = _cache.sessions.get(endpoint)
     if session is not None and session.pid != os.getpid():
-        del _cache.sessions[endpoint]  # the parent's: not ours to use, nor to close
+        del _cache.sessions[endpoint]  # inherited by fork: the parent process uses it, so it is not closed
         session = None
     if session is not None and time.monotonic() - session.used_at > IDLE_SECONDS and not _answers(session):
         close_target(endpoint)
@@ -280,8 +282,8 @@ def _session(endpoint: Endpoint) -> _Session:
 
 
 def _keep_all_warnings(connection: Connection) -> None:
-    """Ask MySQL to keep all warnings, which it lets only some accounts do. For others, warnings that are not kept are
-    counted (`_check_warnings`)."""
+    """Make MySQL keep all warnings, which needs a privilege. Without it, missing warnings are detected by their number
+    (`_check_warnings`)."""
     try:
         query(connection, f"SET SESSION max_error_count = {MOST_WARNINGS}")
     except pymysql.err.MySQLError as error:

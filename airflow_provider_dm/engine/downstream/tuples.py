@@ -1,8 +1,8 @@
-"""Rows of values as the statements that `statements.write_rows` makes of their literals, by a kernel.
+"""INSERT, REPLACE and UPSERT statements written by a kernel, equal to those that `statements.write_rows` makes.
 
-What the kernel does not write (documents for a server that keeps decimals in them, an ENUM's index 0, columns that the
-target computes, text that has to become UTF-8) is written row by row, as everything is where no kernel is ready.
-test_tuples holds the two to each other.
+Rows that the kernel does not support (JSON documents with decimals for some servers, an ENUM's index 0, columns that
+the target generates, text to be converted to UTF-8) are written row by row in Python, and so are all rows if no kernel
+is compiled. test_tuples compares both.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, Style, codec_for
 
 FEW: Final = 32
-"""So few rows are written before a kernel is called."""
+"""Fewer rows are written without a kernel."""
 
 
 @dataclass(frozen=True)
 class _Tuples:
-    """Tuples one behind the other, with one byte between two: tuple i ends at ends[i] in `text`."""
+    """Tuples one after the other, separated by one byte: tuple i ends at ends[i] in `text`."""
 
     text: Buffer
     ends: Any
 
     def pieces(self, most_rows: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-        """Yield (text, number of tuples) of as many tuples at a time as there may be; one that is larger goes alone."""
+        """Yield (text, number of tuples) with as many tuples as the limits allow; a larger tuple is yielded alone."""
         first = start = 0
         while first < len(self.ends):
             fitting = int(np.searchsorted(self.ends, start + most_bytes, "right"))
@@ -63,7 +63,7 @@ def write_values(
 ) -> Iterator[Statement]:
     """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
-    `literals`: those of a row, for what the kernel does not write.
+    `literals`: the function from a row to its literals, for rows that the kernel does not support.
     """
     if len(rows) < FEW or _for_kernel(mapping, dialect.server.flavour) is None:
         return write_rows(mapping, map(literals, rows), verb, dialect=dialect, max_rows=max_rows)
@@ -81,7 +81,7 @@ def write_cells(
     dialect: Dialect,
     max_rows: int = MAX_ROWS,
 ) -> Iterator[Statement]:
-    """Yield the same for those rows of `cells` that have these numbers (int64)."""
+    """Yield these statements for the rows of `cells` with these numbers (int64)."""
     tuples = _tuples(cells, numbers, mapping, dialect.server.flavour)
     if tuples is None:
         yield from write_rows(

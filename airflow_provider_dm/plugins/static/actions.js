@@ -16,21 +16,21 @@ export async function begin(wanted, page, done) {
 const DIALOGS = {
   pause: (wanted) => ({
     title: `Pause ${nameOf(wanted)}?`,
-    text: "The epoch in hand is finished first, which takes a second and may take ten. The run keeps its lease and its JVM, and the lag grows until you resume it.",
+    text: "The current epoch is finished first, which takes one to ten seconds. The run keeps its lease and its JVM, and the lag grows until you resume it.",
     button: "Pause",
     path: "pause",
     body: { task: wanted.task, source: wanted.source ?? null },
   }),
   resume: (wanted) => ({
     title: `Resume ${nameOf(wanted)}?`,
-    text: "It goes on where it stopped. If the cause of an error is still there, it stops at the same place again.",
+    text: "It continues where it stopped. If the cause of an error still exists, it stops at the same location again.",
     button: "Resume",
     path: "resume",
     body: { task: wanted.task, source: wanted.source ?? null },
   }),
   skip: (wanted, page) => ({
     title: `Skip the statement on ${wanted.source}?`,
-    text: "The DDL statement counts as done and is not executed in the target. Make the change there yourself first, as far as it is wanted: rows behind it are written into the tables as they are.",
+    text: "The DDL statement counts as done and is not executed in the target. If you want the change there, make it yourself first: later rows are written into the tables as they are.",
     extra: statementOf(wanted, page),
     button: "Skip and resume",
     danger: true,
@@ -39,7 +39,7 @@ const DIALOGS = {
   }),
   replace: (wanted, page) => ({
     title: `Replace the statement on ${wanted.source}?`,
-    text: "These statements are executed in the target in place of the one in the log. Write DDL with the source's names, SCHEMA.TABLE.",
+    text: "These statements are executed in the target instead of the one in the log. Write DDL with the source's names, SCHEMA.TABLE.",
     extra: [
       statementOf(wanted, page),
       h("label", { class: "field" }, h("span", {}, "DDL to execute"), h("textarea", { name: "sql", rows: 4, required: true, spellcheck: "false", placeholder: "ALTER TABLE shop.orders ADD COLUMN note TEXT" })),
@@ -52,11 +52,11 @@ const DIALOGS = {
   unlock: (wanted, page) => {
     const lock = page.locks.find((one) => one.ID === wanted.lock && one.number === wanted.number);
     if (lock === undefined) return gone("The lock has been resolved meanwhile.");
-    const run = lock.phase === "differs"; // the DDL of the owner is in the target, and another source has made another one
+    const run = lock.phase === "differs"; // the target has executed the owner's DDL, and another source has executed a different one
     const owners = lock.synced.map((source) => choice("owner", source, source === lock.owner, source, null));
     return {
       title: "Decide about the DDL lock",
-      text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows behind the statement are applied when it is resolved.`,
+      text: `It is DDL number ${lock.number} of ${tableOf(lock)}. Rows after the statement are applied when it is resolved.`,
       extra: [
         lock.DDLs.map((sql) => h("pre", {}, sql)),
         fieldset("What happens in the target", run ? null : choice("action", "exec", true, "Execute the owner's DDL", "and let the other sources go on"), choice("action", "skip", run, "Execute nothing", run ? "as the DDL has been run; another source's DDL counts as the same" : "as you have made the change in the target yourself")),

@@ -1,4 +1,4 @@
-// One task: each of its sources with its past, its place in the log and what holds it up; its locks and its runs.
+// One task: each of its sources with its history, its location in the log and its errors; its locks and its runs.
 
 import { h } from "./dom.js";
 import { copyOf } from "./data.js";

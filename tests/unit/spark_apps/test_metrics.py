@@ -91,7 +91,7 @@ def test_it_is_served_and_an_address_that_is_taken_is_a_warning(caplog: pytest.L
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert serve(f"127.0.0.1:{taken.getsockname()[1]}", lambda: "") is None
-    assert "no metrics are shown" in caplog.text
+    assert "metrics cannot be served" in caplog.text
 
     server = serve("127.0.0.1:0", lambda: "dm_x 1\n")
     assert server is not None
