@@ -32,10 +32,10 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.sync.pausing import report_stopped, run_sync_pausing, wait_for_resumption
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult, result_json
-from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
+from airflow_provider_dm.engine.sync.resuming import report_stopped, run_sync_resuming, wait_for_resumption
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.start.begin import begin_incremental
 from spark_apps.app import App, Outcome, main
@@ -166,13 +166,13 @@ def _sync(peers: Peers, runner: SparkRunner, source: SyncSource, progress: SyncP
     app.report(source_id, progress.beat)
 
     def run() -> SyncResult:
-        # A lost Spark needs another app.
-        return run_sync_resuming(source, runner, app.store, gate.closed, progress=progress, never=(TasksCrashed,))
+        return run_sync(source, runner, app.store, gate.closed, progress=progress)
 
     try:
         while True:
             try:
-                return run_sync_pausing(source, app.store, gate, progress, run)
+                # A lost Spark needs another app.
+                return run_sync_resuming(source, app.store, gate, progress, run, never=(TasksCrashed,))
             except DmError as error:
                 if error.reacts() is not Reaction.STOP:
                     raise

@@ -1,12 +1,18 @@
-"""Automatic resumption of a sync after a transient error, inside the same app: DM's auto-resume.
+"""A sync that pauses and resumes inside the same app: on request (DM's pause-task, resume-task), and after a transient
+error (DM's auto-resume).
 
-    run_sync ── error ──▶ retry: Paused with the error, a pause, run_sync again; the error is cleared when it is Running
-                          stop: Paused with the error, until a user decides
-                          fenced: end; a newer run reports the state
+    run ── finished ──────▶ the end
+        ── gate closed ───▶ Paused is requested: Paused without an error until Running is requested, then run again
+                            otherwise: the end, after an epoch
+        ── error, retry ──▶ Paused with the error, a pause, run again; the error is cleared when it is Running
+        ── error, stop ───▶ Paused with the error, until a user decides (`wait_for_resumption`)
+        ── error, fenced ─▶ the end; a newer run reports the state
 
-The pause grows with each failure by the source's `checker` settings: from 1 s, doubled, up to 5 min, with 50 % jitter;
-5 min without failure undo one doubling. A sync with a goal gives up after GIVE_UP_SECONDS without progress, because its
-caller (an operator, a user) waits and has its own retries. A sync without a goal never gives up.
+It pauses where it stops: between two epochs, so what is applied are complete transactions of the log.
+
+The pause after an error grows with each failure by the source's `checker` settings: from 1 s, doubled, up to 5 min,
+with 50 % jitter; 5 min without failure undo one doubling. A sync with a goal gives up after GIVE_UP_SECONDS without
+progress, because its caller (an operator, a user) waits and has its own retries. A sync without a goal never gives up.
 
 The generation is claimed once. After each pause the sync checks again that its generation may still write (the loop's
 first statement), and that the target still has what this run has committed.
@@ -15,8 +21,8 @@ first statement), and that the target still has what this run has committed.
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,14 +36,13 @@ from airflow_provider_dm.engine.downstream.session import close_target, target_c
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
-from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import lengthened
+from airflow_provider_dm.engine.sync.gate import LOOK_SECONDS, Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
-from airflow_provider_dm.engine.sync.run import run_sync
-from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
 
 log = logging.getLogger(__name__)
@@ -104,44 +109,62 @@ def passes(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
 
 def run_sync_resuming(
     source: SyncSource,
-    runner: Runner,
     store: MetaStore,
-    stop: threading.Event,
+    gate: Gate,
+    progress: SyncProgress,
+    run: Callable[[], SyncResult],
     *,
-    progress: SyncProgress | None = None,
     never: tuple[type[DmError], ...] = (),
 ) -> SyncResult:
-    """Call `run_sync`, and again after each transient error. `never`: see `passes`.
+    """Call `run` until it has finished or `gate` requests the end; `run` ends soon after `gate.closed` is set.
 
-    Raises every DmError that stops a task, and the last transient error if `stop` is set during its pause.
+    `never`: see `passes`. Raises every DmError that stops a task, and the last transient error if the end is requested
+    during its pause.
     """
-    began = time.monotonic()
-    shown = progress or SyncProgress()
-    backoff = Backoff(source.spec.config.checker, bounded=source.job.until != UNTIL_FOREVER)
+    backoff, seconds = Backoff(source.spec.config.checker, bounded=source.job.until != UNTIL_FOREVER), 0.0
     while True:
-        shown.paused()
-        epochs, alive_since = shown.epochs, time.monotonic()
-        try:
-            if shown.location is not None:
-                _check_target(source, shown.location)
-            result = run_sync(source, runner, store, stop, progress=shown)
-        except (DmError, pymysql.err.Error) as raised:
-            error, now = _as_dm_error(raised, source), time.monotonic()
-        else:
-            return replace(result, seconds=round(time.monotonic() - began, 3))
-        life = Life(now - alive_since, worked=shown.epochs > epochs or shown.caught_up)
-        backoff = backoff.failed(life, now=now)
-        pause = backoff.pause_seconds(now=now) if passes(error, never) and not stop.is_set() else None
-        _report(store, source, error, pause, shown.ddl_at)
-        if pause is None:
-            raise error
-        shown.pauses(f"{error.code}, again in {pause:.1f} s")
-        stopped = stop.wait(pause)
-        shown.resumes()
-        if stopped:
-            _report(store, source, error, None, shown.ddl_at)
-            raise error
-        backoff = backoff.longer()
+        progress.paused()
+        epochs, began = progress.epochs, time.monotonic()
+        outcome = _outcome_of(source, progress.location, run)
+        now = time.monotonic()
+        seconds += now - began
+        if isinstance(outcome, DmError):
+            if not gate.closed.is_set():
+                backoff = backoff.failed(Life(now - began, progress.epochs > epochs or progress.caught_up), now=now)
+                pause = backoff.pause_seconds(now=now) if passes(outcome, never) else None
+                if pause is not None:
+                    _report(store, source, outcome, pause, progress.ddl_at)
+                    progress.pauses(f"{outcome.code}, again in {pause:.1f} s")
+                    gate.closed.wait(pause)
+                    progress.resumes()
+                    backoff = backoff.longer()
+                    if not gate.closed.is_set():
+                        continue
+            if not gate.is_paused or outcome.reacts() is not Reaction.RETRY:
+                _report(store, source, outcome, None, progress.ddl_at)
+                raise outcome
+            log.warning("the sync of %s pauses, after: %s", source.fence.ref.source, outcome)
+        elif outcome.finished or (gate.closed.is_set() and not gate.is_paused):
+            return replace(outcome, seconds=round(seconds, 3))
+        elif not gate.is_paused:
+            continue  # it was resumed while it was ending
+        progress.paused()
+        _report_paused(source, store)
+        close_target(source.target)  # a server closes connections that are idle for hours
+        if gate.wait():
+            log.info("the sync of %s is resumed", source.fence.ref.source)
+        elif isinstance(outcome, SyncResult):
+            return replace(outcome, seconds=round(seconds, 3))
+
+
+def _outcome_of(source: SyncSource, applied: Location | None, run: Callable[[], SyncResult]) -> SyncResult | DmError:
+    """Return the result of `run`, or its error. `applied`: what this run has committed so far."""
+    try:
+        if applied is not None:
+            _check_target(source, applied)
+        return run()
+    except (DmError, pymysql.err.Error) as raised:
+        return _as_dm_error(raised, source)
 
 
 def _check_target(source: SyncSource, applied: Location) -> None:
@@ -176,3 +199,38 @@ def _report(store: MetaStore, source: SyncSource, error: DmError, pause: float |
         store.put_subtask_error(*source.fence.ref.key, reported, at=ddl_at)
     except DmError as lost:
         log.warning("the error was not reported to the metadata DB: %s", lost)
+
+
+def wait_for_resumption(source: SyncSource, store: MetaStore, gate: Gate) -> bool:
+    """Wait, after an error has paused the sync, until a user resumes it. Return False if the sync must end instead."""
+    ref = source.fence.ref
+    close_target(source.target)
+    while not (gate.wish is Stage.STOPPED or gate.ending.wait(LOOK_SECONDS)):
+        try:
+            found = store.list_subtasks(task=ref.task, source=ref.source)
+        except DmError as error:
+            log.warning("the requests for the sync of %s cannot be read: %s", ref.source, error)
+            continue
+        if any(one.desired is Stage.RUNNING for one in found):
+            log.info("the sync of %s resumes", ref.source)
+            return True
+    return False
+
+
+def report_stopped(source: SyncSource, store: MetaStore) -> None:
+    """Report Stopped for a sync that a user has stopped while it was paused by an error."""
+    try:
+        for one in store.list_subtasks(task=source.fence.ref.task, source=source.fence.ref.source):
+            store.put_subtask(
+                one.task, one.source, unit=one.unit, stage=Stage.STOPPED, needed=one.needed, applied=one.applied
+            )
+    except DmError as lost:
+        log.warning("the stage Stopped was not reported to the metadata DB: %s", lost)
+
+
+def _report_paused(source: SyncSource, store: MetaStore) -> None:
+    log.info("the sync of %s is paused on request", source.fence.ref.source)
+    try:
+        store.put_subtask_paused(*source.fence.ref.key)
+    except DmError as lost:
+        log.warning("the stage Paused was not reported to the metadata DB: %s", lost)

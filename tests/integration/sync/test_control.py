@@ -14,9 +14,9 @@ import pytest
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.sync.gate import Gate
-from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
+from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -91,7 +91,7 @@ def test_a_sync_that_waits_goes_on_where_it_was(kit: TailKit) -> None:
     def work() -> None:
         source = SyncSource.of(spec, Fence(kit.ref, 0))
         ended.append(
-            run_sync_pausing(
+            run_sync_resuming(
                 source,
                 kit.store,
                 gate,

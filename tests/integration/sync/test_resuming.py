@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, Target
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
+from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.result import SyncResult
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from tests.integration.sync.app_process import AppProcess
@@ -39,7 +42,7 @@ class Syncing:
     kit: SyncKit
     until: str = "forever"
     checker: dict[str, Any] = field(default_factory=dict)
-    stop: threading.Event = field(default_factory=threading.Event)
+    gate: Gate = field(default_factory=lambda: Gate(threading.Event()))
     progress: SyncProgress = field(default_factory=SyncProgress)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
@@ -58,9 +61,9 @@ class Syncing:
         return SyncSource.of(spec, fence)
 
     def start(self, source: SyncSource) -> Future[SyncResult]:
-        return self.pool.submit(
-            run_sync_resuming, source, LocalRunner(), self.kit.store, self.stop, progress=self.progress
-        )
+        store, progress, closed = self.kit.store, self.progress, self.gate.closed
+        run = partial(run_sync, source, LocalRunner(), store, closed, progress=progress)
+        return self.pool.submit(run_sync_resuming, source, store, self.gate, progress, run)
 
     def status(self) -> SubtaskStatus:
         (status,) = self.kit.store.list_subtasks(task="test", source=SOURCE_ID)
@@ -84,7 +87,7 @@ def syncing(one_kit: SyncKit) -> Iterator[Syncing]:
     one_kit.begin()
     made = Syncing(one_kit)
     yield made
-    made.stop.set()
+    made.gate.want(Stage.STOPPED)
     if not one_kit.target.alive():
         one_kit.target.start()
     made.pool.shutdown()
@@ -107,7 +110,7 @@ def test_a_target_that_comes_back_is_gone_on_with(one_kit: SyncKit, syncing: Syn
     wait_for(lambda: syncing.progress.changes == 1)
     assert (syncing.status().stage, syncing.status().error) == (Stage.RUNNING, None)
     assert one_kit.differences() == []
-    syncing.stop.set()
+    syncing.gate.want(Stage.STOPPED)
     assert not sync.result(SECONDS).finished
 
 
@@ -118,7 +121,7 @@ def test_a_stop_is_heard_while_it_waits(one_kit: SyncKit, syncing: Syncing) -> N
     sync = syncing.start(source)
     wait_for(syncing.waits)
 
-    syncing.stop.set()
+    syncing.gate.want(Stage.STOPPED)
 
     with pytest.raises(TargetUnreachable):
         sync.result(SECONDS)
@@ -153,9 +156,9 @@ def test_a_target_that_comes_back_older_stops_it(one_kit: SyncKit, syncing: Sync
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     sync = syncing.start(source)
     wait_for(lambda: syncing.progress.changes == 1)
-    syncing.stop.set()
+    syncing.gate.want(Stage.STOPPED)
     sync.result(SECONDS)
-    syncing.stop.clear()
+    syncing.gate.want(Stage.RUNNING)
     one_kit.target.sql(f"UPDATE {frontier} SET position = '{older}'")
 
     again = syncing.start(source)
