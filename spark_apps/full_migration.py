@@ -37,7 +37,12 @@ def work(app: App) -> Outcome:
     spec, task = app.spec, app.spec.task.name
     if _is_loaded_by_dm(app):
         return Outcome(
-            {"rows": 0, "seconds": 0.0, "notes": ["the copy is DM's, whose checkpoint is there"], "sources": {}}
+            {
+                "rows": 0,
+                "seconds": 0.0,
+                "notes": ["DM has loaded the task; the sync continues at its checkpoint"],
+                "sources": {},
+            }
         )
     check_beforehand(spec, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}

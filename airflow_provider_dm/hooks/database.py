@@ -76,7 +76,7 @@ class DmDatabaseHook(BaseHook):
         try:
             flavour_name = str(extra_of(self.connection).get("flavour") or "auto")
             flavour = None if flavour_name == "auto" else flavour_name
-            # The form tests under a random connection id, which would tell a person nothing.
+            # The form tests under a random connection id, which would not help a user.
             return describe_server(
                 endpoint_of(self.connection, "the server"), flavour, source_of(self.connection, "any")
             )

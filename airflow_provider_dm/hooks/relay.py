@@ -130,7 +130,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class RelayEnded:
-    """The relay will not reach the goal by itself: it ended with an error, or has another history."""
+    """The relay will not reach the goal: it ended with an error, or has another history."""
 
     why: str
 

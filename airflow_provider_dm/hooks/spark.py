@@ -69,7 +69,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
     def get_connection(cls, conn_id: str) -> Connection:
         """Return the Spark connection, or one made of `[dm] spark_master`: never YARN by accident.
 
-        Raises ConnectionUnusable for one of another type, whose host would be taken for a master.
+        Raises ConnectionUnusable for a connection of another type, whose host would be used as a master.
         """
         try:
             found = super().get_connection(conn_id)
@@ -122,7 +122,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
         self.end()
 
     def end(self) -> None:
-        """Leave no process of the app behind, however it ended.
+        """End all remaining processes of the app.
 
         A task's SIGTERM handler runs in this thread and may interrupt it: it must not wait for a lock held here.
         """

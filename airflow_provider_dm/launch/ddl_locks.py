@@ -44,7 +44,7 @@ def lock_json(lock: Lock, age: float) -> Json:
 
 
 def overdue_locks(store: MetaStore, task: str | None, seconds: float) -> list[tuple[Lock, float]]:
-    """Return the locks that a person should look at: those in conflict, and those that are older than this."""
+    """Return the locks that need attention: those in conflict, and those that are older than this."""
     ours = (Phase.CONFLICT, Phase.DIFFERS)
     return [(lock, age) for lock, age in locks_of(store, task) if lock.phase in ours or age > seconds]
 

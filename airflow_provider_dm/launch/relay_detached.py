@@ -112,7 +112,7 @@ class DetachedRelay:
         return status is not None and is_alive(status) and note == {"process": status.process}
 
     def let_go(self) -> None:
-        """Release the process: it continues by itself and is not ended here any more."""
+        """Release the process: it continues independently and is not ended here any more."""
         self.process = None
 
     def end(self, grace_seconds: float) -> None:

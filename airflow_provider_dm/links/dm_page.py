@@ -1,6 +1,6 @@
 """The link of a task instance to the DM page of its task or source.
 
-Airflow stores links when a task ends; :func:`push_dm_page` stores this one when the work begins, so the button is there
+Airflow stores links when a task ends; :func:`push_dm_page` stores this one when the work begins, so the button exists
 while the task runs.
 """
 

@@ -50,7 +50,7 @@ class DmDdlLockNotifier(BaseNotifier):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def notify(self, context: Context) -> None:
-        """Look at the locks, and notify if one waits too long. Raises DmError, and what the notifiers raise."""
+        """Check the locks, and notify if one waits too long. Raises DmError, and what the notifiers raise."""
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_locks import lock_json, overdue_locks, overdue_text
 

@@ -274,7 +274,7 @@ class DmRelayStopOperator(BaseOperator):
     """An operator that asks the relay of one or more sources to stop, and waits until it has: the counterpart of
     :class:`DmRelayOperator`.
 
-    A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG whatever became of the others.
+    A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG even if other tasks failed.
     The request is valid until :class:`DmRelayOperator` or a sync withdraws it at its start.
 
     :param source_ids: the sources whose relays are stopped (list[str], required, templated)

@@ -62,7 +62,7 @@ class Metadata:
 
 
 def create_app() -> FastAPI:
-    """Return the app. No route answers without a login, and none of FastAPI's own is there."""
+    """Return the app. All routes need a login; FastAPI's own routes are disabled."""
     app = FastAPI(title="DM", dependencies=[Depends(access.can_read)], openapi_url=None, docs_url=None, redoc_url=None)
     metadata = Metadata()
 
@@ -131,7 +131,7 @@ def _add_actions(app: FastAPI, metadata: Metadata) -> None:
 
 
 def _asset(name: str) -> Response:
-    """Return a file of the page; a name is compared with those that are there, never joined to a path."""
+    """Return a file of the page; the name is compared with existing names, never joined to a path."""
     for file in STATIC.iterdir():
         if file.name == name and file.suffix in _MEDIA_TYPES:
             return FileResponse(file, media_type=_MEDIA_TYPES[file.suffix])

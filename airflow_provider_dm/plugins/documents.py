@@ -110,7 +110,7 @@ def _task(store: MetaStore, known: Known, listed: Json, locks: Sequence[Json], *
 
 def _judged(run: Run | None, shown: Sequence[Json]) -> Json | None:
     """Return the run by which the sources are judged: the last that loads or syncs. A comparison that has found a
-    difference behind it, or has failed, is an error of the task as well. `shown`: the last runs of any app.
+    difference after it, or has failed, is an error of the task as well. `shown`: the last runs of any app.
     """
     if run is None:
         return None

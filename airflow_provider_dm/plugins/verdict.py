@@ -4,7 +4,7 @@ It reads the documents of `query-status` and `shard-ddl-lock`, so that page and 
 
     level     what it means for a person
     bad       a person has to act
-    warn      rows are late or held, or a person has paused it; it may continue by itself
+    warn      rows are late or held, or a user has paused it; it may resume automatically
     busy      it works towards being in sync
     good      it is in sync
     idle      nothing runs, and nothing failed

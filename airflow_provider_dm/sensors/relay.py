@@ -121,5 +121,5 @@ def end_of_source(conn_id: str, source_id: str) -> Location:
     from airflow_provider_dm.hooks.relay import goal_at_end
     from airflow_provider_dm.operators.inputs import connection_endpoint
 
-    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "no location says how far to wait")
+    endpoint = connection_endpoint(conn_id, source_id, f"source {source_id}", "`min_location` is not given")
     return goal_at_end(endpoint)

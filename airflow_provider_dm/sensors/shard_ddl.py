@@ -120,7 +120,7 @@ class ShardDdlLockSensor(MetadataSensor):
 
         name = task_name(self.task, files_of(self, context)) if self.task else None
         if name is None and not self.lock_id:
-            raise AirflowFailException("neither `task` nor `lock_id` says what to wait for")
+            raise AirflowFailException("give `task` or `lock_id`")
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):
             raise AirflowFailException(f"the lock {self.lock_id} is none of task {name}")
         return name

@@ -110,7 +110,7 @@ DECLARED: Final = (
     Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", Do.ROWS),
     Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", Do.ROWS),
     Kind(INCIDENT, "INCIDENT", Do.STOP, "the source itself could not log what it changed (LOST_EVENTS)"),
-    Kind(HEARTBEAT, "HEARTBEAT", Do.PASS, "says that the connection lives"),
+    Kind(HEARTBEAT, "HEARTBEAT", Do.PASS, "shows that the connection lives"),
     Kind(BINLOG.IGNORABLE_LOG_EVENT, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
     Kind(BINLOG.ROWS_QUERY_LOG_EVENT, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
     Kind(WRITE_ROWS, "WRITE_ROWS", Do.ROWS),
@@ -124,7 +124,7 @@ DECLARED: Final = (
     Kind(XA_PREPARE, "XA_PREPARE", Do.BOUNDARY),
     Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
     Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
-    Kind(HEARTBEAT_V2, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
+    Kind(HEARTBEAT_V2, "HEARTBEAT_V2", Do.PASS, "shows that the connection lives"),
     Kind(GTID_TAGGED, "GTID_TAGGED", Do.BOUNDARY),
     Kind(BINLOG.MARIADB_ANNOTATE_ROWS_EVENT, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
     Kind(

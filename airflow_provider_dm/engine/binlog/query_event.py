@@ -41,7 +41,7 @@ class QueryEvent(NamedTuple):
         return decoded(self.sql, client)
 
     def _may_be_in_utf8(self) -> bool:
-        """Return True if the statement may be in UTF-8, whatever charset the event names.
+        """Return True if the statement may be in UTF-8, regardless of the charset in the event.
 
         Servers rewrite CREATE TABLE … SELECT in UTF-8, but the event names the client's charset.
         """

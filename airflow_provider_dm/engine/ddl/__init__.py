@@ -1,1 +1,1 @@
-"""DDL as values: SQL text cut once, by one lexer, and what it says as frozen statements. No connection, no decision."""
+"""DDL as values: SQL text is tokenized by one lexer and parsed to frozen statements. No connection, no decision."""

@@ -56,7 +56,7 @@ _NOT_DERIVABLE: Final = "the definitions do not determine the ALTER TABLE"
 
 
 class NotDerivable(Exception):
-    """The ALTER TABLE between two definitions is ambiguous or unknown; the argument says why."""
+    """The ALTER TABLE between two definitions is ambiguous or unknown; the argument is the reason."""
 
 
 def alter_between(tracker: Tracker, before: TableName, after: TableName) -> AlterTable | None:

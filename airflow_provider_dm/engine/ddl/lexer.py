@@ -66,7 +66,7 @@ class Token(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A text that cannot be parsed with certainty; the argument says why."""
+    """A text that cannot be parsed with certainty; the argument is the reason."""
 
 
 def tokens(sql: str, sql_mode: int) -> Iterator[Token]:

@@ -1,6 +1,6 @@
 """The parser: the text of a DDL statement becomes a value.
 
-After the head of a statement that is passed over, the text is not even split into tokens (MySQL's dollar quotes hold
+After the head of a statement that is skipped, the text is not even split into tokens (MySQL's dollar quotes hold
 any text). Any other statement is read to its end. If that fails, the error is NotRead if it is certain which tables the
 statement changes, otherwise Unreadable.
 

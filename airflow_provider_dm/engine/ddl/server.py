@@ -13,7 +13,7 @@ STRICT_ALL_TABLES: Final = 1 << 22
 
 
 class CannotTrack(Exception):
-    """A statement after which the definition of a table is not certain; the argument says why."""
+    """A statement after which the definition of a table is not certain; the argument is the reason."""
 
 
 class NotKnown(CannotTrack):

@@ -1,8 +1,8 @@
 """Rows of an INSERT as the file of one LOAD DATA LOCAL INFILE, from memory: the server parses no SQL text.
 
-With LOCAL a server takes what it cannot store for a warning, and leaves rows out whose key is there. So a LOAD counts
-only if it has written every row without a warning. Otherwise it is undone, and INSERTs write the same rows, as where a
-server does not allow a LOAD: what a row that is refused means is decided there alone.
+With LOCAL a server reports values that it cannot store as warnings, and skips rows with an existing key. So a LOAD is
+kept only if it has written every row without a warning. Otherwise it is undone, and the same rows are written by
+INSERTs, which raise the error of a rejected row; also if a server does not allow LOAD.
 
 Values arrive as by INSERT (tests/exactness): text as UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
 not loaded if a column has text of another charset, computes its value, is a number in a column of another type (a LOAD
@@ -73,7 +73,7 @@ def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | Non
 def run_load(connection: Connection, load: Load) -> bool:
     """Run it inside a transaction. Return False, without a trace of it, if it has not written every row as it is.
 
-    Raises the errors of `translate` that may pass.
+    Raises the transient errors of `translate`.
     """
     assert isinstance(connection, GuardedConnection)
     if load.largest + len(load.sql) >= connection.most_bytes:

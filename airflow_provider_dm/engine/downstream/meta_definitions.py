@@ -72,7 +72,7 @@ TABLES: Final[Mapping[str, str]] = {
         {_SUBTASK},
         table_schema varchar(64) NOT NULL,
         table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
-        create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
+        create_sql mediumtext NOT NULL COMMENT 'the table at the frontier',
         collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
         by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
         PRIMARY KEY (task, source, table_schema, table_name)""",
@@ -88,13 +88,13 @@ TABLES: Final[Mapping[str, str]] = {
     "dm_online_ddl": f"""
         {_SUBTASK},
         ghost_schema varchar(64) NOT NULL,
-        ghost_table varchar(64) NOT NULL COMMENT 'or the name under which a table of the task lies for the moment',
+        ghost_table varchar(64) NOT NULL COMMENT 'or the temporary name of a table of the task',
         statements longtext NOT NULL COMMENT 'JSON: downstream/online_ddl_memory.py',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
     "dm_xa": f"""
         {_SUBTASK},
-        prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
+        prepared_at {_POSITION} COMMENT 'it is prepared at this location and later',
         ended_at {_POSITION} DEFAULT '' COMMENT 'and no longer here; empty: its end has not come',
         xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
         log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
@@ -102,7 +102,7 @@ TABLES: Final[Mapping[str, str]] = {
     "dm_shard_group": f"""
         {_SUBTASK},
         {_TARGET},
-        resolved bigint NOT NULL COMMENT 'DDL of the merged table that this source has behind it',
+        resolved bigint NOT NULL COMMENT 'DDL of the merged table that this source has passed',
         resync longtext NOT NULL COMMENT 'JSON of shard.group.Resync: rows that are being applied; empty: none',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, target_schema, target_name)""",
@@ -117,7 +117,7 @@ TABLES: Final[Mapping[str, str]] = {
         {_SUBTASK},
         seconds bigint NOT NULL COMMENT 'of log time',
         ends_at bigint NULL COMMENT 'commit time, in seconds since 1970; NULL: no transaction was seen yet',
-        exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
+        exit_location text NULL COMMENT 'JSON: after it the log is exact; NULL: not known yet',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
 }

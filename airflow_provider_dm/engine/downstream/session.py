@@ -5,7 +5,7 @@ A thread keeps its connection: a Spark task and the next one on the same worker 
 
 Transactions run at READ COMMITTED, on TiDB in pessimistic mode. A transaction is a function, because the machine may
 have to run it again: after a deadlock, after a lost connection, and after a COMMIT whose answer was lost. In the last
-case nobody knows whether it took effect, so the first statement of every body must find that out (frontier, chunk
+case it is unknown whether it took effect, so the first statement of every body must detect that (frontier, chunk
 progress, generation): it is lock, fence and memory in one.
 """
 

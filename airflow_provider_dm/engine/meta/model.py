@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 Json = dict[str, Any]
 
 RESUMES_IN_SECONDS: Final = "ResumesInSeconds"
-"""Key in a subtask's error if the sync will resume by itself: the seconds until then."""
+"""Key in a subtask's error if the sync will resume automatically: the seconds until then."""
 
 
 class Stage(StrEnum):
@@ -91,7 +91,7 @@ class SubtaskStatus:
     applied: Location | None
     updated_at: datetime
     error: Json | None = None
-    """The error that paused it (`errors.describe`), with `RESUMES_IN_SECONDS` if the sync resumes by itself."""
+    """The error that paused it (`errors.describe`), with `RESUMES_IN_SECONDS` if the sync resumes automatically."""
     error_at: Location | None = None
     """The beginning of the transaction whose DDL paused it; None if the cause was not a DDL."""
     desired: Stage | None = None

@@ -30,7 +30,7 @@ FIRST_LOOK_SECONDS: Final = 60.0
 """Time for the launcher of this relay to record what it needs, before anything is removed."""
 SPOOL_SECONDS: Final = 3.0
 ORDER_SECONDS: Final = 1.0
-"""Interval of the looks for an order."""
+"""Interval between two checks for an order."""
 
 
 @dataclass

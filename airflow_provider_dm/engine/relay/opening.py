@@ -187,7 +187,7 @@ class Opening:
         """
         end, sub_dir = held.location(), held.sub_dir
         self._place_to_begin(end, binlogs)
-        self.writer = None  # whatever happens next, the next session reads the directory again
+        self.writer = None  # so that the next session reads the directory again
         held.close()
         gone = clear(
             self.config.source_id,

@@ -1,6 +1,6 @@
 """Execution of a purge: its files are hidden, the needs are read again, and only then are the files deleted.
 
-A task may come to need a file during the purge. So a file is first renamed to a dot name, which readers ignore; then
+A task may start to need a file during the purge. So a file is first renamed to a dot name, which readers ignore; then
 the metadata DB is read once more, and files needed by then get their names back. Files are hidden from the oldest on
 and restored from the newest on, so the visible files are always the newest part of the log, without gaps.
 

@@ -301,8 +301,8 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     'at bin.000003:99, 12,000 rows (350/s), lag 1 min 1 s, 3.0 MiB to go (25 % done), 2 min 5 s left'
     >>> progress_line({"lag_seconds": 0.0, "resuming": "DM-6001, again in 2 s"})
     '0 rows (0/s), lag 0 s, waiting: DM-6001, again in 2 s'
-    >>> progress_line({"lag_seconds": 0.0, "goal_far": "the goal lies behind the newest file"})
-    '0 rows (0/s), lag 0 s, waiting: the goal lies behind the newest file'
+    >>> progress_line({"lag_seconds": 0.0, "goal_far": "the goal is after the newest file"})
+    '0 rows (0/s), lag 0 s, waiting: the goal is after the newest file'
     >>> progress_line({"lag_seconds": 61.0, "held_back_seconds": 61.0, "held_back_bytes": 3 << 20,
     ...                "unresolved_groups": [{"target": "`shop`.`o`", "waits": "for s.o_2 of this source"}]})
     '0 rows (0/s), lag 1 min 1 s, held back for 1 min 1 s (3.0 MiB of log): `shop`.`o` waits for s.o_2 of this source'

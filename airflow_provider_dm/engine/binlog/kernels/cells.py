@@ -39,7 +39,7 @@ def write_cell(columns: int, index: int, constants: int, members: int, source: i
     """Write the cell of column `index`, `size` bytes at `source`, to `out`.
 
     All but the numbers are addresses.
-    Gives the place behind it, or MALFORMED for bytes that no server writes. NULL is the caller's.
+    Return the address after it, or MALFORMED for bytes that no server writes. NULL is the caller's.
     """
     kind = field_of(columns, index, _KIND)
     if kind == CellKind.SIGNED:

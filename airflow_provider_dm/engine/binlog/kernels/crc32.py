@@ -105,7 +105,7 @@ def _folded(lane: Any, low_factor: Any, high_factor: Any) -> Any:
 
 @njit(forceinline=True)
 def _by_lanes(first: Any, start: int, end: int) -> Any:
-    """Go on with the sixteen bytes before `start`, in four lanes; gives (lane, where the rest begins)."""
+    """Continue with the sixteen bytes before `start`, in four lanes; return (lane, the beginning of the rest)."""
     second, third, fourth = load_lane(start), load_lane(start + LANE), load_lane(start + 2 * LANE)
     start += BLOCK - LANE
     while start + BLOCK <= end:
@@ -154,7 +154,7 @@ def _reduced(lane: Any) -> Any:
 def _long(start: int, end: int) -> Any:
     """Return the state after at least sixteen bytes.
 
-    Zeros in front of a message change nothing while the state is zero. So the first lane takes the 1 to 16 bytes that
+    Zeros before a message change nothing while the state is zero. So the first lane takes the 1 to 16 bytes that
     are over, behind zeros, and whole lanes follow. The initial state is added to the first four bytes.
     """
     count = ((end - start - 1) & (LANE - 1)) + 1

@@ -33,7 +33,7 @@ def _group(source: int, size: int, first: bool, flip: Any) -> Any:
 
 @njit
 def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
-    """Write a DECIMAL: `scale` digits behind the point, no leading zeros, and no sign for zero.
+    """Write a DECIMAL: `scale` digits after the point, no leading zeros, and no sign for zero.
 
     Gives -1 for a group with too many digits.
     """

@@ -1,4 +1,4 @@
-"""Integers as decimal digits. Each function writes to the address `out` and gives the place behind what it wrote."""
+"""Integers as decimal digits. Each function writes to the address `out` and returns the address after its output."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _HEADER = HEADER_SIZE
 
 @njit(forceinline=True)
 def _is_begin(body: int, end: int) -> bool:
-    """Tell whether the QUERY event whose body lies there is BEGIN, exactly."""
+    """Return True if the QUERY event with the body at this address is exactly BEGIN."""
     if end - body <= _QUERY_HEAD:
         return False
     text = body + _QUERY_HEAD + int64(load1(body + 8)) + int64(load2(body + 11)) + 1
@@ -45,7 +45,7 @@ def _is_begin(body: int, end: int) -> bool:
 
 @njit(forceinline=True)
 def _remember(ids: Any, count: int, first: Any, second: Any, number: Any, mariadb: bool) -> int:
-    """Put an id behind the `count` that are there, or into the last of them; gives how many there are then."""
+    """Append an id to the `count` existing ones, or extend the last of them; return the new count."""
     last = count - 1
     if count and ids[last, 0] == first:
         if mariadb:  # the last of a domain counts
@@ -60,7 +60,7 @@ def _remember(ids: Any, count: int, first: Any, second: Any, number: Any, mariad
 
 @entry(f"UniTuple(int64, 4)({BYTES}, int64, int64, int64, int64, boolean, {BYTES}, uint64[:, ::1])")
 def hop(data: Any, offset: int, end: int, cut: int, trailer: int, mariadb: bool, do_of: Any, ids: Any) -> Any:
-    """Walk over ordinary transactions in data[offset:end] until one of them ends at or behind `cut`.
+    """Walk over ordinary transactions in data[offset:end] until one of them ends at or after `cut`.
 
     `trailer`: bytes of an event's checksum. `mariadb`: who wrote the log. `do_of`: `events.DO`. Fills `ids`,
     uint64[n, 4]: MySQL's as (uuid, uuid, first, last) of a run of numbers, MariaDB's as (domain, server, sequence,

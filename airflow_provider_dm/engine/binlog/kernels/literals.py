@@ -1,6 +1,6 @@
 """Cells side by side as the tuples of an INSERT: `(1,'it\\'s',NULL),(…`. The plain twin is `schema.codec.row_literals`.
 
-Every place is an address; each function gives the place behind what it wrote.
+Every place is an address; each function returns the address after its output.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _write_text(source: int, size: int, out: int) -> int:
 
 @njit
 def write_digits(source: int, size: int, out: int) -> int:
-    """Write bytes as hexadecimal digits; gives the place behind them."""
+    """Write bytes as hexadecimal digits; return the address after them."""
     for place in range(source, source + size):
         store2(out, _DIGITS[load1(place)])
         out += 2
@@ -154,7 +154,7 @@ def write_tuples(
 
     `columns`: int64[written, 4]: the number of each column to write, its Style, and where its charset's introducer
     lies in `names` (start, size). `tuple_ends[i]`: where the tuple of rows[i] ends; one byte lies between two.
-    Gives how many rows are done; status[0] says why it stopped, and status[1] where `out` ends.
+    Return the number of rows done; status[0] is the reason to stop, and status[1] the end of `out`.
     """
     source, begin, names_at = int64(text.ctypes.data), int64(out.ctypes.data), int64(names.ctypes.data)
     limit = begin + len(out)

@@ -20,7 +20,7 @@ _I64, _I128 = (ir.IntType(bits) for bits in (64, 128))
 
 
 def loader(kind: ir.Type, loaded: types.Type, says: str) -> Callable[..., Any]:
-    """Return a function of an address that loads what lies there, whatever its alignment; integers as 64 bits."""
+    """Return a function that loads a value from an address of any alignment; integers as 64 bits."""
 
     def load(_context: Any, address: types.Integer) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -35,7 +35,7 @@ def loader(kind: ir.Type, loaded: types.Type, says: str) -> Callable[..., Any]:
 
 
 def storer(kind: ir.Type, stored: types.Type, says: str) -> Callable[..., Any]:
-    """Return a function that writes a value to an address, whatever its alignment; of integers the lower bits."""
+    """Return a function that writes a value to an address of any alignment; of integers the lower bits."""
 
     def store(_context: Any, address: types.Integer, value: types.Type) -> Any:
         def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -92,7 +92,7 @@ TOPS = uint64(0x8080808080808080)
 
 @njit(forceinline=True)
 def has_byte(word: Any, byte: Any) -> Any:
-    """Tell whether one of eight bytes is this byte: not zero."""
+    """Return a value other than zero if one of eight bytes is this byte."""
     word ^= byte * _ONES
     return (word - _ONES) & ~word & TOPS
 
@@ -125,7 +125,7 @@ def big(source: int, size: int) -> Any:
 
 @njit(forceinline=True)
 def copy(source: int, size: int, out: int) -> int:
-    """Copy `size` bytes; gives the place behind them in `out`."""
+    """Copy `size` bytes; return the address after them in `out`."""
     end, behind = source + size, out + size
     if size < 8:
         while source < end:

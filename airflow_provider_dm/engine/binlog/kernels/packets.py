@@ -29,7 +29,7 @@ _HEADER: Final = HEADER_SIZE
 
 @njit(forceinline=True)
 def _copied(source: int, size: int, out: int) -> int:
-    """Copy at least sixteen bytes, the last of them maybe twice; gives the place behind them."""
+    """Copy at least sixteen bytes, the last of them maybe twice; return the address after them."""
     end, behind = source + size, out + size
     while source + LANE < end:
         store_lane(out, load_lane(source))

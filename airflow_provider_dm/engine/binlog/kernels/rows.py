@@ -27,7 +27,7 @@ _LAYOUT = f"{TABLE}, {BYTES}, {TABLE}"
 
 @njit(forceinline=True)
 def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
-    """Write where each cell of an image lies to the array at `cells`; size -1 for NULL.
+    """Write the address and size of each cell of an image to the array at `cells`; size -1 for NULL.
 
     False: not an image of these.
     """

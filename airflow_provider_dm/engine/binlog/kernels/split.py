@@ -71,7 +71,7 @@ def _place_of(number: int, numbers: Any, count: int) -> int:
 
 @njit(forceinline=True)
 def _is_complete(start: int, end: int, columns: int, images: int) -> int:
-    """Return where the images begin behind `images` bitmaps whose bits are all set; -1: they are not."""
+    """Return the beginning of the images after `images` bitmaps whose bits are all set; -1: they are not."""
     whole, rest = columns >> 3, columns & 7
     if start + images * ((columns + 7) >> 3) > end:
         return -1
@@ -90,7 +90,7 @@ def _is_complete(start: int, end: int, columns: int, images: int) -> int:
 
 @njit(forceinline=True)
 def _image_end(start: int, end: int, cells: int, count: int) -> int:
-    """Return where an image ends; -1: behind `end`. `cells`: the address of (size, prefix) of its first column."""
+    """Return the end of an image; -1: it is after `end`. `cells`: the address of (size, prefix) of its first column."""
     position = start + ((count + 7) >> 3)
     if position > end:
         return -1
@@ -190,7 +190,7 @@ def split(
             began = count
             while start < last:
                 if count == room:
-                    # Not half an event: the caller takes what is there, or comes again with more room.
+                    # Whole events only: the caller uses the result so far, or calls again with more space.
                     return position, began, splitting.FULL
                 stop = _image_end(start, last, cells_of_layout, columns)
                 if stop < 0:

@@ -23,7 +23,7 @@ UNSIGNED: Final = (0, 2**64 - 1)
 
 
 class Refused(Exception):
-    """A part of an expression that is not supported; the argument says why."""
+    """A part of an expression that is not supported; the argument is the reason."""
 
 
 class OutOfRange(Exception):

@@ -49,7 +49,7 @@ _ON_TABLES: Final = re.compile(
 AFTER_DDL: Final = (
     "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
     'or replace it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
-    f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
+    f"block-allow-list, and the task continues without it. Or {MIGRATE_AGAIN}."
 )
 
 OF_VALUES: Final = (

@@ -75,7 +75,7 @@ class RelayMadeAnew(DmError):
     reaction = Reaction.RETRY
     what = (
         "the checkpoint {here} is in sub-directory {suffix}, but the newest one of {directory} is {newest}: the relay "
-        "log was created anew, and the numbers do not identify the server."
+        "log was created again, and the numbers do not identify the server."
     )
     hint = (
         "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "

@@ -395,7 +395,7 @@ class Tail:
             return
         try:
             serves = self._local_serves(at)
-        except DmError as error:  # the metadata DB does not answer: the sync goes on without it
+        except DmError as error:  # the metadata DB does not answer: the sync continues without it
             log.warning("the status of the relay of %s cannot be read: %s", self.source, error)
             serves = False
         if not serves:

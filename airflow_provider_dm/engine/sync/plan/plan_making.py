@@ -49,7 +49,7 @@ def make_plan(
 
     `merged`: target tables into which other sources write, will write, or have written: their rows can be contested;
     None: rows of merged tables overwrite each other by configuration, and `shared` has the names.
-    `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
+    `held`: source tables whose rows are skipped, and whose targets may have other definitions.
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
 

@@ -1,1 +1,1 @@
-"""Safe mode: where rows may be otherwise than the log says, and how they are written over and counted."""
+"""Safe mode: where the target's rows may differ from the log, and how they are overwritten and counted."""

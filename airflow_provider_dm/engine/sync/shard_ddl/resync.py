@@ -1,7 +1,7 @@
 """Re-sync: apply the rows of shards that were held back, with a frontier of their own (a lane).
 
 The sync has passed a part of the log in which it skipped the rows of the held shards. The re-sync reads this part
-again, with its own log reader, and folds and writes the rows like any others, behind the same fence; but it moves the
+again, with its own log reader, and folds and writes the rows like any others, under the same fence; but it moves the
 buckets of the lane. So after a crash it repeats the same epoch, and applies no row twice (frontier rule 1).
 
 Each shard's held-back rows have a beginning (the end of its DDL) and an end (its next DDL, or the position of the
