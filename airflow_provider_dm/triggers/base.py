@@ -47,12 +47,7 @@ def _store_of(url: Secret) -> MetaStore:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MetadataTrigger(BaseTrigger):
-    """The base of triggers that poll the metadata DB. Each is a dataclass of its arguments.
-
-    :param dm_meta_conn_id: connection of the metadata DB
-    :param poll_interval: seconds between two polls
-    :param first_delay: seconds before the first poll
-    """
+    """The base of triggers that poll the metadata DB. Each is a dataclass of its arguments."""
 
     dm_meta_conn_id: str | None
     poll_interval: float

@@ -55,9 +55,10 @@ class MetadataEventTrigger(MetadataTrigger, BaseEventTrigger):
 class RelayAdvancedEventTrigger(MetadataEventTrigger):
     """A trigger that fires when the relay log of a source has grown, once for each location that it polls.
 
-    :param source_id: the source
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param source_id: the source (str, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"source", "location", "state"}``.
     """
@@ -76,9 +77,10 @@ class CaughtUpEventTrigger(MetadataEventTrigger):
     """A trigger that fires when a task's sync has applied everything that its sources had written, and holds nothing
     back; and again when it has applied more.
 
-    :param task_name: the task's name
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param task_name: the task's name (str, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"task", "locations": {source: location}, "state"}``.
     """
@@ -100,10 +102,12 @@ class DdlLockEventTrigger(MetadataEventTrigger):
     """A trigger that fires when DDL locks need attention: shards have executed different DDL, or a lock is older than a
     limit. It fires again when the set of these locks has changed and is not empty.
 
-    :param task_name: the task's name; None: all tasks
+    :param task_name: the task's name; None: all tasks (str | None, default None)
     :param older_than_seconds: the age from which a waiting lock needs attention; None: only locks with different DDL
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+        (float | None, default None)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"locks": [lock, as dmctl shard-ddl-lock shows it], "state"}``.
     """

@@ -26,12 +26,13 @@ class RelayCatchUpTrigger(MetadataTrigger):
     """A trigger that fires when the relay log of a source has reached a location, will not reach it, or at the
     deadline.
 
-    :param source_id: the source
-    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text`
-    :param deadline: when to give up, in seconds since the epoch
-    :param end_from_trigger: end the task here, instead of resuming it on a worker
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param source_id: the source (str, required)
+    :param goal: ``FILE:POSITION``, or a `hooks.relay.goal_text` (str, required)
+    :param deadline: when to give up, in seconds since the epoch (float, required)
+    :param end_from_trigger: end the task here, instead of resuming it on a worker (bool, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "caught-up", "value": location}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
     """
@@ -75,13 +76,16 @@ class RelayWatchTrigger(MetadataTrigger):
     A running relay needs no action, even if it reports that it is paused, cannot reach its source, or has no disk
     space.
 
-    :param source_id: the source
-    :param goal: a `hooks.relay.goal_text` at which the task ends; None: the task ends when the relay is stopped
-    :param stop_on_kill: the relay was started for this task, and ends when a user ends the deferred task
-    :param began_at: the start of this relay process, in seconds since the epoch
-    :param deaths: the number of successive crashes before this start
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param source_id: the source (str, required)
+    :param goal: a `hooks.relay.goal_text` at which the task ends; None: the task ends when the relay is stopped (str |
+        None, required)
+    :param stop_on_kill: the relay was started for this task, and ends when a user ends the deferred task (bool,
+        required)
+    :param began_at: the start of this relay process, in seconds since the epoch (float, required)
+    :param deaths: the number of successive crashes before this start (int, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
     ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.

@@ -14,13 +14,15 @@ from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 class ShardDdlLockTrigger(MetadataTrigger):
     """A trigger that fires when no DDL of a task's merged tables is unresolved, a user must decide, or at the deadline.
 
-    :param task_name: the task's name; None: the task of the lock
-    :param lock_id: the lock to wait for; None: all of the task
-    :param fail_on_conflict: fire when sources have executed different DDL, or one has executed it out of order
-    :param deadline: when to give up, in seconds since the epoch
-    :param end_from_trigger: end the task here when all is resolved, instead of resuming it on a worker
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param task_name: the task's name; None: the task of the lock (str | None, required)
+    :param lock_id: the lock to wait for; None: all of the task (str | None, required)
+    :param fail_on_conflict: fire when sources have executed different DDL, or one has executed it out of order (bool,
+        required)
+    :param deadline: when to give up, in seconds since the epoch (float, required)
+    :param end_from_trigger: end the task here when all is resolved, instead of resuming it on a worker (bool, required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "resolved"}``, ``{"status": "conflict" | "timeout", "message", "locks"}``, ``{"status":
     "error", "message"}``.

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 class SyncStateTrigger(MetadataTrigger):
     """A trigger that fires when the sync of a task meets a condition, an error has ended it, or at the deadline.
 
-    :param task_name: the task's name
-    :param sources: the sources to wait for; empty: all that have reported
-    :param condition: the condition, from `launch.sync_state.condition_json`
-    :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count
-    :param deadline: when to give up, in seconds since the epoch
-    :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker
-
-    Other arguments: see :class:`~airflow_provider_dm.triggers.base.MetadataTrigger`.
+    :param task_name: the task's name (str, required)
+    :param sources: the sources to wait for; empty: all that have reported (list[str], required)
+    :param condition: the condition, from `launch.sync_state.condition_json` (dict[str, Any], required)
+    :param began_at: when the task began to wait, in seconds since the epoch: earlier errors do not count (float,
+        required)
+    :param deadline: when to give up, in seconds since the epoch (float, required)
+    :param end_from_trigger: end the task here when the condition is met, instead of resuming it on a worker (bool,
+        required)
+    :param dm_meta_conn_id: connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, required)
+    :param poll_interval: seconds between two polls (float, required)
+    :param first_delay: seconds before the first poll (float, default 10.0)
 
     Events: ``{"status": "met", "value"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
     """

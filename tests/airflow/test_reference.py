@@ -1,13 +1,17 @@
 """The docstrings of operators and sensors agree with their signatures, and docs/reference with the docstrings."""
 
+import dataclasses
+import importlib
 import inspect
 from typing import Any
 
 import pytest
 from airflow.sdk import BaseNotifier, BaseOperator
 
+from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.notifications.shard_ddl import DmDdlLockNotifier
 from airflow_provider_dm.task_groups.migration import DmMigrationTaskGroup
+from airflow_provider_dm.triggers.base import MetadataTrigger
 from tests.reference import FOLDER
 from tests.reference.operators_page import PARAM, operators, operators_page
 
@@ -23,6 +27,14 @@ def parameters(operator: type[BaseOperator]) -> dict[str, inspect.Parameter]:
         if one.__module__.startswith("airflow_provider_dm.") and "__init__" in vars(one):
             found = {**inspect.signature(vars(one)["__init__"]).parameters, **found}
     return {name: one for name, one in found.items() if name not in ("self", "kwargs")}
+
+
+def triggers() -> list[type[MetadataTrigger]]:
+    """Return the triggers that the provider names."""
+    modules = [m for entry in get_provider_info()["triggers"] for m in entry["python-modules"]]
+    found = [one for name in modules for one in vars(importlib.import_module(name)).values() if inspect.isclass(one)]
+    ours = {one: None for one in found if issubclass(one, MetadataTrigger) and not inspect.isabstract(one)}
+    return [*ours]
 
 
 def expected(operator: type[BaseOperator | BaseNotifier], one: inspect.Parameter) -> str:
@@ -61,6 +73,18 @@ def test_the_arguments_of_the_task_group_are_documented() -> None:
     doc = inspect.cleandoc(DmMigrationTaskGroup.__doc__ or "")
     given = inspect.signature(DmMigrationTaskGroup.__init__).parameters
     assert [found["name"] for found in PARAM.finditer(doc)] == [one for one in given if one not in ("self", "kwargs")]
+
+
+@pytest.mark.parametrize("trigger", triggers(), ids=lambda one: one.__name__)
+def test_every_argument_of_a_trigger_is_documented_with_type_and_default(trigger: type[MetadataTrigger]) -> None:
+    doc = inspect.cleandoc(trigger.__doc__ or "")
+    documented = {found["name"]: " ".join(found["kind"].split()) for found in PARAM.finditer(doc)}
+    given = {}
+    for one in dataclasses.fields(trigger):
+        default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+        given[one.name] = f"{one.type}, " + ("required" if default is dataclasses.MISSING else f"default {default!r}")
+    assert documented == given
+    assert doc.count(":param ") == len(given)
 
 
 def test_the_page_of_operators_is_what_the_docstrings_yield() -> None:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.get_provider_info import get_provider_info
 from tests.reference.markdown import cell, head, page, table
@@ -62,18 +61,8 @@ def operators_page() -> str:
     lines += ["## Task group", "", *_class(DmMigrationTaskGroup, common)]
     lines += ["## Event triggers, for an `AssetWatcher`", ""]
     for trigger in (events.RelayAdvancedEventTrigger, events.CaughtUpEventTrigger, events.DdlLockEventTrigger):
-        lines += [*_prose(trigger), *table(COLUMNS[:-1], _fields(trigger))]
+        lines += [*_prose(trigger), *table(COLUMNS[:-1], [row[:-1] for row in _arguments(trigger)])]
     return page(lines)
-
-
-def _fields(trigger: type[Any]) -> Iterator[Row]:
-    """Yield the arguments of a trigger, which are the fields of a dataclass; the docstrings of its bases count, too."""
-    docs = "\n\n".join(_doc(one) for one in trigger.__mro__ if one.__module__.startswith("airflow_provider_dm."))
-    meanings = dict(re.findall(r":param (\w+):(.*?)(?=:param|\n\n|$)", docs, re.DOTALL))
-    for one in dataclasses.fields(trigger):
-        given = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
-        default = "required" if given is dataclasses.MISSING else f"`{given}`"
-        yield f"`{one.name}`", cell(_line(meanings[one.name])), cell(f"`{one.type}`"), default
 
 
 def _class(documented: type, common: Sequence[Row]) -> list[str]:
@@ -88,7 +77,7 @@ def _class(documented: type, common: Sequence[Row]) -> list[str]:
 def _prose(documented: type) -> list[str]:
     lines = [f"### {documented.__name__}", "", f"`from {documented.__module__} import {documented.__name__}`", ""]
     for part in _doc(documented).split("\n\n"):
-        if not part.startswith((":param", "Other arguments: see")):
+        if not part.startswith(":param"):
             lines += [_line(part), ""]
     return lines
 
