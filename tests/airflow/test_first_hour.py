@@ -1,7 +1,9 @@
 """The documented commands, executed: docs/first-hour.md as a new user follows it, then the pages that build on it.
 
-All servers are real. The passwords of the pages are canaries: after all of it they are in the files that the pages
-write and in Airflow's encrypted store, and nowhere else.
+The user has an empty environment and a clone: Airflow, Spark and the wheel of this distribution are installed by the
+documented commands, and the clone's packages are gone afterwards. The commands of other pages run in this process, on
+what the user has made. All servers are real. The passwords of the pages are canaries: after all of it they are in the
+files that the pages write and in Airflow's encrypted store, and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,16 +11,22 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import Info, reported
 from testbed import Server
 from tests.airflow.support import wait_for
 from tests.documents import ROOT, Block, blocks, commands
@@ -27,14 +35,14 @@ SECRETS = ("source-secret", "target-secret", "control-secret")
 SHOP = "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20)); INSERT INTO shop.orders VALUES (1,'a'),(2,'b')"
 OF_THE_SHELL = {"umask", "cat", "export"}
 NOT_EXECUTED = {
-    r"('?\w+=\S+ )?\./docker/local .*": "the command by which these tests, the demo and benchmarks run",
-    r"sudo apt-get .*|python3 -m venv dm|\. dm/bin/activate|(uv )?pip install .*": "they change the environment "
-    "of the tests; `docker/local setup` installs the same versions by the same means",
-    r"tiup .*": "DM's own program",
-    r"dmctl shard-ddl-lock unlock .*": "needs sources that differ: test_scheduler_shard_ddl.py executes the decision",
-    r"dmctl run orders.yaml -s mysql-01.yaml -s mysql-02.yaml": "needs a second source: test_migration_dag.py",
+    r"('?\w+=\S+ )?\./docker/local .*": "these tests, the demo and benchmarks, for minutes each",
+    r"sudo apt-get .*": "it changes the system, which `docker/local` does where something is missing",
+    r"tiup .*": "DM's own program, which is not here",
+    r"pip install .* pyspark==VERSION": "pip fetches and builds 450 MB; the page's command for uv is executed",
 }
 """Documented commands that no test executes as they are, and why."""
+TWO_SOURCES = "dmctl run orders.yaml -s mysql-01.yaml -s mysql-02.yaml"
+"""Executed by tests/e2e/test_dmctl_run.py."""
 
 
 @pytest.fixture
@@ -56,20 +64,55 @@ class Reader:
     environment: dict[str, str] = field(default_factory=dict)
     printed: str = ""
     done: set[str] = field(default_factory=set)
+    caches: dict[str, str] = field(default_factory=dict)
+    """Variables for installers, which find their configuration and what was downloaded."""
 
     def __post_init__(self) -> None:
         (self.home / "airflow" / "dags").mkdir(parents=True)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DM_"))}
+        ours = ("AIRFLOW", "DM_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         kept |= {name: os.environ[name] for name in ("DM_KERNEL_CACHE",) if name in os.environ}
+        programs = [one for one in os.environ["PATH"].split(":") if Path(one) != Path(sys.executable).parent]
         self.environment = kept | {
             "HOME": str(self.home),
             "AIRFLOW_HOME": str(self.home / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": ":".join((f"{sys.base_prefix}/bin", *programs)),
         }
 
+    def install(self) -> None:
+        """Make an empty environment and install the distribution from a clone, which is then removed."""
+        clone = [self.home / name for name in ("airflow_provider_dm", "spark_apps")]
+        for folder in clone:
+            shutil.copytree(ROOT / folder.name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (self.home / "docker").mkdir()
+        for name in ("pyproject.toml", "README.md", "LICENSE", "docker/constraints.txt", "docker/overrides.txt"):
+            shutil.copy(ROOT / name, self.home / name)
+        self.environment["PATH"] = f"{self.home / 'dm' / 'bin'}:{self.environment['PATH']}"  # as `activate` does
+        pages = (ROOT / "docs/first-hour.md", ROOT / "docs/how-to/dmctl.md")
+        for setting in ({"UV_OFFLINE": "1"}, {}):  # first from what `docker/local` has downloaded: no 450 MB again
+            self.caches = {"HOME": os.environ["HOME"], **setting}
+            with suppress(AssertionError) if setting else nullcontext():
+                for block in blocks(*pages):
+                    if block.mark == "install":
+                        without = re.sub(r"^sudo .*", "", block.text, flags=re.MULTILINE)
+                        self.run(block._replace(text=without), **self.caches)
+                break
+        for folder in clone:
+            shutil.rmtree(folder)
+
+    def repair(self) -> None:
+        """Damage pyspark, and repair it as docs/how-to/repair-pyspark.md shows."""
+        next((self.home / "dm").glob("lib/*/site-packages/pyspark/version.py")).unlink()
+        self.run(Block(ROOT, "bash", "", "dmctl doctor > damaged.txt || test $? -ne 0"))
+        assert "the installed pyspark is a mixture" in (self.home / "damaged.txt").read_text()
+        command = "uv pip install --no-deps --reinstall-package pyspark pyspark==VERSION"
+        real = command.replace("VERSION", version("pyspark"))
+        self.run(Block(ROOT, "bash", "", f"{real} && HOME={self.home} dmctl doctor"), **self.caches)
+        self.done.add(command)
+
     def follow(self, page: str) -> None:
-        """Do what a page shows, block by block; leave out the installation, as the tests' environment has it."""
+        """Do what a page shows, block by block, but for the installation."""
         for block in blocks(ROOT / page):
             match block.kind, block.mark:
                 case "sql", side:
@@ -79,11 +122,14 @@ class Reader:
                 case "python", "dag":
                     (self.home / "airflow" / "dags" / "orders.py").write_text(block.text)
 
-    def run(self, block: Block) -> None:
+    def run(self, block: Block, **variables: str) -> None:
         """Run a block of commands, which have to succeed."""
         self.done |= {shlex.join(one) for one in commands(block)}
-        words = ["bash", "-euo", "pipefail", "-c", self._here(block.text)]
-        done = subprocess.run(words, cwd=self.home, env=self.environment, capture_output=True, text=True, check=False)
+        words, environment = (
+            ["bash", "-euo", "pipefail", "-c", self._here(block.text)],
+            {**self.environment, **variables},
+        )
+        done = subprocess.run(words, cwd=self.home, env=environment, capture_output=True, text=True, check=False)
         self.printed += done.stdout + done.stderr
         assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
 
@@ -104,6 +150,7 @@ def test_a_new_user_follows_the_pages(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     reader = Reader(tmp_path, servers)
+    reader.install()
     reader.follow("docs/first-hour.md")
 
     source, target = servers["source"], servers["target"]
@@ -114,7 +161,10 @@ def test_a_new_user_follows_the_pages(
 
     reader.follow("docs/cut-over.md")
     reader.follow("docs/cluster.md")
+    reader.repair()
     days_of_work(reader, monkeypatch)
+    assert f'"{TWO_SOURCES}"' in (ROOT / "tests" / "e2e" / "test_dmctl_run.py").read_text()
+    reader.done.add(TWO_SOURCES)
     documented = {shlex.join(one) for block in blocks() if block.kind == "bash" for one in commands(block)}
     left = {one for one in documented - reader.done if shlex.split(one)[0] not in OF_THE_SHELL}
     assert [one for one in sorted(left) if not any(re.fullmatch(known, one) for known in NOT_EXECUTED)] == []
@@ -127,7 +177,8 @@ def test_a_new_user_follows_the_pages(
         file.name
         for file in tmp_path.rglob("*")
         if file.is_file()
-        and not {"relay", "replaced"} & {*file.relative_to(tmp_path).parts}  # the source's CREATE USER is in its binlog
+        # The source's CREATE USER is in its binlog; `dm` is the environment.
+        and not {"relay", "replaced", "dm"} & {*file.relative_to(tmp_path).parts}
         and any(secret.encode() in file.read_bytes() for secret in SECRETS)
     }
     assert leaks == written_by_hand
@@ -183,6 +234,18 @@ def days_of_work(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     do("dmctl binlog list orders")
     do("dmctl binlog revert orders -s mysql-01")
     do("dmctl stop-task orders -s mysql-01")
+
+    # Two sources have made different DDL.
+    with MetaStore.open(f"sqlite:///{work / 'meta.db'}") as store:
+        made = [
+            Info(source, (f"ALTER TABLE `shop`.`orders` ADD COLUMN `city` varchar({size})",))
+            for source, size in (("mysql-01", 20), ("mysql-02", 40))
+        ]
+        table, both = TableName("shop", "orders"), {"mysql-01", "mysql-02"}
+        lock = reported(reported(None, "orders", table, 0, made[0], both), "orders", table, 0, made[1], both)
+        store.change_ddl_lock("orders", "orders-`shop`.`orders`", 0, lambda _: lock.to_json())
+    do("dmctl shard-ddl-lock unlock 'orders-`shop`.`orders`' --owner mysql-02")
+    do("dmctl shard-ddl-lock unlock 'orders-`shop`.`orders`' --action skip")
 
     (reader.home / "orders.sql").write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20))")
     do("dmctl binlog-schema list orders.yaml")

@@ -1,6 +1,7 @@
 """`dmctl run` on DM-format files: from a filled source to a verified target, interrupted, continued, written to."""
 
 import os
+import shlex
 import signal
 import subprocess
 import threading
@@ -67,14 +68,15 @@ def files(schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: P
     )
 
 
-def assert_equal(schema: str, source: Server, target: Server) -> None:
-    """Every row, by the checker that shares no code with the engine."""
+def assert_equal(schema: str, source: Server, target: Server, other: Server | None = None) -> None:
+    """Every row, by the checker that shares no code with the engine. `other`: a source with one more shard."""
 
     def place(server: Server, table: str) -> Place:
         return Place(server.client_config(), f"{schema}.{table}")
 
-    shards = (place(source, "orders_0"), place(source, "orders_1"))
-    merged = Comparison(shards, place(target, "orders"))
+    shards = [place(source, "orders_0"), place(source, "orders_1")]
+    shards += [place(other, "orders_2")] if other else []
+    merged = Comparison(tuple(shards), place(target, "orders"))
     report = compare([merged, Comparison((place(source, "things"),), place(target, "things"))])
     assert report.equal, report
 
@@ -125,29 +127,54 @@ def has_rows(server: Server, schema: str, table: str, at_least: int) -> bool:
     return bool(exists[0]) and server.sql(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")[0][0] >= at_least
 
 
-def test_a_dm_task_from_mysql_to_mariadb_ends_verified_continues_and_is_told_what_differs(
-    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+@pytest.fixture
+def other(schema: str, mariadb_source: Server) -> Iterator[Server]:
+    """A second source with one more shard."""
+    mariadb_source.sql(
+        f"CREATE DATABASE `{schema}`; USE `{schema}`; CREATE TABLE orders_2 (id BIGINT PRIMARY KEY, "
+        "  customer VARCHAR(40) NOT NULL, total DECIMAL(10,2), at DATETIME(3), KEY (customer));"
+        "INSERT INTO orders_2 VALUES (-1, 'c', 1, NULL), (-2, 'd', NULL, '2024-02-29 12:00:00.123')"
+    )
+    yield mariadb_source
+    mariadb_source.sql(f"DROP DATABASE `{schema}`")
+
+
+def test_a_dm_task_of_two_sources_ends_verified_continues_and_is_told_what_differs(
+    dmctl: Dmctl, schema: str, mysql_source: Server, other: Server, mariadb_target: Server, tmp_path: Path
 ) -> None:
-    first = dmctl("run", *files.arguments, "--json")
+    """The first run is that of docs/merging-shards.md."""
+    files = write_files(
+        tmp_path,
+        target=mariadb_target,
+        sources={"mysql-01": mysql_source, "mysql-02": other},
+        schemas=[schema],
+        name=schema,
+        routes=ROUTES.format(schema=schema),
+        route_rules="[merge]",
+    )
+    files.task.rename(tmp_path / "orders.yaml")
+    documented = shlex.split("dmctl run orders.yaml -s mysql-01.yaml -s mysql-02.yaml")[1:]
+    run = [tmp_path / word if word.endswith(".yaml") else word for word in documented]
+    first = dmctl(*run, "--json")
 
     assert first.code == 0, first.err
     assert first.answer["verified"] is True
-    assert first.answer["rows"] == 6003
+    assert first.answer["rows"] == 6005
     assert {"precheck", "full_migration", "verify", "total"} <= first.answer[
         "seconds"
     ].keys()  # nothing is left to sync
-    assert_equal(schema, mysql_source, mariadb_target)
+    assert_equal(schema, mysql_source, mariadb_target, other)
 
     mysql_source.sql(f"USE `{schema}`; UPDATE orders_0 SET total = 9 WHERE id < 100; DELETE FROM things WHERE a = 1")
-    second = dmctl("run", *files.arguments, "--no-verify")
+    second = dmctl(*run, "--no-verify")
 
     assert second.code == 0, second.err
     assert "verified: every row is equal" not in second.out
     assert "full_migration" not in second.out
-    assert_equal(schema, mysql_source, mariadb_target)
+    assert_equal(schema, mysql_source, mariadb_target, other)
 
     mariadb_target.sql(f"UPDATE `{schema}`.things SET d = 5 WHERE a = 4294967295")
-    third = dmctl("run", *files.arguments, "--json")
+    third = dmctl(*run, "--json")
 
     assert third.code == 4, third.err
     assert third.answer["verified"] is False
