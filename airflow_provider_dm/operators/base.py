@@ -271,19 +271,19 @@ class DmSparkAppOperator(DmTaskOperator):
         """Return source and target tables as OpenLineage's inputs and outputs; OpenLineage's listener asks for it."""
         from airflow_provider_dm.operators.lineage import openlineage_of
 
-        return openlineage_of(self._flows()) if self.writes else None
+        return openlineage_of(self._flows(task_instance)) if self.writes else None
 
     def _emit_assets(self, context: Context, run_id: str) -> None:
         from airflow_provider_dm.operators.lineage import aliases, emit_assets
 
         if self.writes and aliases(self.outlets):
-            self._inputs = self._inputs or self._read(context)
-            emit_assets(context, self.outlets, self._flows(), {RUN_ID_KEY: run_id})
+            emit_assets(context, self.outlets, self._flows(context["ti"]), {RUN_ID_KEY: run_id})
 
-    def _flows(self) -> Sequence[TableFlow]:
+    def _flows(self, task_instance: Any) -> Sequence[TableFlow]:
         from airflow_provider_dm.launch.lineage import table_flows
 
-        return table_flows(self._inputs) if self._inputs is not None else ()
+        # Behind a deferral nothing was read in this process.
+        return table_flows(self._inputs or self._read(task_instance.get_template_context()))
 
 
 def holder_of(ti: Any) -> HolderSpec:

@@ -1,11 +1,15 @@
 """A whole migration as a DAG, run by `dag.test()` with real servers and Spark: precheck, copy, sync, verify."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
+from airflow.listeners import hookimpl
 from airflow.sdk import DAG, AssetAlias
+from airflow.sdk.listener import get_listener_manager
 
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
 from airflow_provider_dm.operators.checkpoint import DmCheckpointOperator
@@ -62,6 +66,43 @@ def task_of(database: str) -> dict[str, Any]:
     }
 
 
+class OperatorLineage(NamedTuple):
+    """What OpenLineage's provider calls so."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+
+
+class Dataset(NamedTuple):
+    """What OpenLineage's client calls so."""
+
+    namespace: str
+    name: str
+
+
+@pytest.fixture
+def openlineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two classes of OpenLineage that we use, for an environment without it."""
+    for module, kind in (
+        ("airflow.providers.openlineage.extractors", OperatorLineage),
+        ("openlineage.client.event_v2", Dataset),
+    ):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{kind.__name__: kind}))
+
+
+class Lineage:
+    """A listener that asks a task's operator as OpenLineage's does."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    @hookimpl
+    def on_task_instance_success(self, previous_state: Any, task_instance: Any) -> None:
+        on_complete = getattr(task_instance.task, "get_openlineage_facets_on_complete", None)
+        if on_complete is not None:
+            self.found[task_instance.task_id] = on_complete(task_instance)
+
+
 def states(run: Any) -> dict[str, tuple[str, int]]:
     return {ti.task_id: (ti.state, ti.try_number) for ti in run.get_task_instances()}
 
@@ -74,6 +115,7 @@ def test_two_sources_into_one_target(
     work_dir: Path,
     run_dag: RunDag,
     capfd: pytest.CaptureFixture[str],
+    openlineage: None,
 ) -> None:
     task = task_of(shards)
     with DAG("migrate", default_args={"target_conn_id": "dm_target"}) as dag:
@@ -95,7 +137,12 @@ def test_two_sources_into_one_target(
         idle = DmIncrementalSyncOperator(task_id="idle", **synced)
         check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task) >> idle
 
-    run = run_dag(dag)
+    lineage = Lineage()
+    get_listener_manager().add_listener(lineage)
+    try:
+        run = run_dag(dag)
+    finally:
+        get_listener_manager().clear()
 
     assert {name: state for name, (state, _) in states(run).items()} == dict.fromkeys(
         ("precheck", "copy", "disturb", "sync", "verify", "idle"), "success"
@@ -107,6 +154,8 @@ def test_two_sources_into_one_target(
     # Nothing was written since: no Spark app is started.
     assert results["sync"]["dm_run_id"]
     assert results["idle"]["dm_run_id"] != results["sync"]["dm_run_id"]
+    runs = {path.parent.name for path in work_dir.rglob("app.log")}
+    assert {results["sync"]["dm_run_id"], results["idle"]["dm_run_id"]} & runs == {results["sync"]["dm_run_id"]}
     assert results["idle"]["status"] == "finished"
     assert results["idle"]["sources"]["shard_01"]["location"] == results["sync"]["sources"]["shard_01"]["location"]
     assert mysql_target.sql(f"SELECT COUNT(*) FROM `{shards}`.orders") == mysql_target.sql(
@@ -125,6 +174,16 @@ def test_two_sources_into_one_target(
         ("copy", orders, {"dm_run_id": results["copy"]["dm_run_id"], "sources": sources}),
         ("sync", orders, {"dm_run_id": results["sync"]["dm_run_id"], "sources": sources}),
     ]
+
+    read = [
+        Dataset(f"mysql://127.0.0.1:{server.port}", f"{shards}_{number}.orders")
+        for number, server in enumerate((mysql_source, mariadb_source))
+    ]
+    tables = OperatorLineage(read, [Dataset(f"mysql://127.0.0.1:{mysql_target.port}", f"{shards}.orders")])
+    assert lineage.found == {"precheck": None, "copy": tables, "sync": tables, "verify": None, "idle": tables}
+    resumed = DmIncrementalSyncOperator(task_id="sync", target_conn_id="dm_target", **synced)
+    there = SimpleNamespace(get_template_context=context)
+    assert resumed.get_openlineage_facets_on_complete(there) == tables  # behind a deferral, in another process
 
     a_table_is_read_by_another_definition(task, f"{shards}_0")
     a_checkpoint_is_shown_and_forgotten(task)
