@@ -180,7 +180,7 @@ def test_two_sources_into_one_target(
         for number, server in enumerate((mysql_source, mariadb_source))
     ]
     tables = OperatorLineage(read, [Dataset(f"mysql://127.0.0.1:{mysql_target.port}", f"{shards}.orders")])
-    assert lineage.found == {"precheck": None, "copy": tables, "sync": tables, "verify": None, "idle": tables}
+    assert lineage.found == {"copy": tables, "sync": tables, "verify": None, "idle": tables}
     resumed = DmIncrementalSyncOperator(task_id="sync", target_conn_id="dm_target", **synced)
     there = SimpleNamespace(get_template_context=context)
     assert resumed.get_openlineage_facets_on_complete(there) == tables  # behind a deferral, in another process
