@@ -110,7 +110,7 @@ def _texts(words: Sequence[str]) -> Sequence[str]:
 
 
 def _revert(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Remove the pending request at a place. Raises OperatorMissing, InvalidInput."""
+    """Remove the pending request at a place. Raises InvalidInput."""
 
     def act(store: MetaStore) -> list[OperatorOutcome]:
         return revert_operators(store, arguments.task, arguments.sources, _at(arguments))

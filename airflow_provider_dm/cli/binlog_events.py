@@ -21,18 +21,9 @@ from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, InvalidLocation, Location
-
-
-class NothingHeld(DmError):
-    wanted: str
-    directory: str
-
-    code = "DM-4067"
-    what = "the relay log in {directory} does not hold {wanted}."
-    hint = "Leave --relay out to read the source itself, or give --relay-dir or --from."
 
 
 def add_events(actions: Verbs) -> None:
@@ -50,7 +41,7 @@ def add_events(actions: Verbs) -> None:
 
 
 def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print the page. Raises ConfigError, NothingHeld, InvalidInput, and errors of connecting and reading."""
+    """Print the page. Raises ConfigError, InvalidInput, and errors of connecting and reading."""
     config = load_source(arguments.source_file)
     page = _relay_page(arguments, config) if arguments.relay or arguments.relay_dir else _page(arguments, config)
     body = {"source": config.source_id, "events": list(page.events), "next": page.following}
@@ -97,7 +88,10 @@ def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
     begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)
     names = [one.name for one in newest]
     if begin is None or begin.file not in names:
-        raise NothingHeld(begin.file if begin is not None else "anything", str(root))
+        raise InvalidInput(
+            f"the relay log in {root} does not hold {begin.file if begin is not None else 'anything'}.",
+            "Leave --relay out to read the source itself, or give --relay-dir or --from.",
+        )
     return relay_page(newest[names.index(begin.file) :], _wanted(arguments, begin))
 
 

@@ -184,7 +184,7 @@ class Given:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Given:
-        """Read the task's file. Raises ConfigError, InvalidInput, PasswordUnreadable, …"""
+        """Read the task's file. Raises ConfigError, InvalidInput, …"""
         task = load_task(arguments.task)
         sources = tuple(dict.fromkeys(arguments.sources)) or task.source_ids
         for source in sources:

@@ -75,7 +75,7 @@ def read_inputs(
 ) -> Inputs:
     """Read everything that a task needs, in the order of its mysql-instances.
 
-    Raises ConfigError, NotSupportedYet, InvalidInput, PasswordUnreadable.
+    Raises ConfigError, NotSupportedYet, InvalidInput.
     """
     task = load_task(task_file)
     found = [load_source(file) for file in source_files]
@@ -102,14 +102,14 @@ def load_source_of(file: Path, source: str | None) -> SourceConfig:
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret]) -> Endpoint:
-    """Return the endpoint of a source. Raises InvalidInput, PasswordUnreadable."""
+    """Return the endpoint of a source. Raises InvalidInput."""
     if source.from_ is None:
         raise _login_missing(f"source {source.source_id}", "from")
     return _endpoint(source.from_, source.source_id, named)
 
 
 def target_endpoint(task: TaskConfig, named: Mapping[str, Secret]) -> Endpoint:
-    """Return the endpoint of a task's target. Raises InvalidInput, PasswordUnreadable."""
+    """Return the endpoint of a task's target. Raises InvalidInput."""
     if task.target_database is None:
         raise _login_missing(f"task {task.name}", "target-database")
     return _endpoint(task.target_database, TARGET, named)

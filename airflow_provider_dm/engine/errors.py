@@ -126,14 +126,23 @@ class NotSupportedYet(DmError):
 
 
 class InvalidInput(DmError):
-    """A file, an argument, an option or a setting that cannot be used, or a request that does not fit the task. Nothing
-    was done.
-    """
+    """A file, an argument, an option or a setting that cannot be used, or a request that does not fit the task."""
 
     found: str
     way_out: str
 
     code = "DM-1002"
+    what = "{found}"
+    hint = "{way_out}"
+
+
+class NotInstalled(DmError):
+    """A program or package that this machine needs is missing, too old or damaged."""
+
+    found: str
+    way_out: str
+
+    code = "DM-9001"
     what = "{found}"
     hint = "{way_out}"
 

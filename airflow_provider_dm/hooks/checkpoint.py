@@ -69,7 +69,7 @@ class CheckpointHook(BaseHook):
         """Remove the checkpoints of these sources, and DM's: the task starts from the beginning. Rows are kept.
 
         As ``dmctl start-task --remove-meta``. Return the sources that had a checkpoint. Raises LeaseHeld while a run is
-        working, SharedProgress if other sources feed the same tables, and errors of connecting.
+        working, InvalidInput if other sources feed the same tables, and errors of connecting.
         """
         from airflow_provider_dm.engine.downstream.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook

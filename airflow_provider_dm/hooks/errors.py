@@ -5,7 +5,7 @@ They have the format of the engine's errors (code, what, hint), so that all erro
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 
 
 class ConnectionUnusable(DmError):
@@ -31,27 +31,11 @@ class ArgumentUnusable(DmError):
     )
 
 
-class SparkProviderMissing(DmError):
-    """Airflow's provider for connections of type `spark` is not installed."""
-
-    reason: str
-
-    code = "DM-9067"
-    what = "Airflow's Spark provider cannot be imported ({reason})."
-    hint = (
-        "Install it: `pip install apache-airflow-providers-apache-spark`, and repair pyspark afterwards: see "
-        "docs/how-to/repair-pyspark.md."
+def connection_missing(conn_id: str, wanted_by: str, instead: str) -> InvalidInput:
+    return InvalidInput(
+        f"{wanted_by} has no login: there is no Airflow connection {conn_id!r}, and {instead}.",
+        "Add the connection (type dm_database), or name another one in the operator.",
     )
-
-
-class ConnectionMissing(DmError):
-    conn_id: str
-    wanted_by: str
-    instead: str
-
-    code = "DM-9061"
-    what = "{wanted_by} has no login: there is no Airflow connection {conn_id!r}, and {instead}."
-    hint = "Add the connection (type dm_database), or name another one in the operator."
 
 
 class StoppedOnRequest(DmError):

@@ -50,7 +50,7 @@ class DmMetadataHook(BaseHook):
     def get_store(self) -> MetaStore:
         """Return an open store; close it, or use it in a `with` block. A SQLite schema is migrated.
 
-        Raises MetaSchemaDiffers, MetaUnreachable, MetaDriverMissing, InvalidInput, and as `url` does.
+        Raises MetaSchemaDiffers, MetaUnreachable, NotInstalled, InvalidInput, and as `url` does.
         """
         return open_store(self.url())
 

@@ -66,7 +66,7 @@ def set_operators(
 def revert_operators(store: MetaStore, task: str, sources: Sequence[str], at: At) -> list[OperatorOutcome]:
     """Remove the pending operator at a place of each chosen source.
 
-    Raises OperatorMissing, InvalidInput, TaskUnknown.
+    Raises InvalidInput, TaskUnknown.
     """
 
     def act(places: Sequence[tuple[SubtaskStatus, Place]]) -> list[Operator]:

@@ -32,17 +32,17 @@ def checked(name: str, where: str, check: Callable[[], Finding]) -> CheckResult:
 
 
 def check_java(environ: Mapping[str, str] = os.environ) -> Finding:
-    """Check that a Java is found for Spark. Raises JavaMissing, JavaTooOld."""
+    """Check that a Java is found for Spark. Raises NotInstalled."""
     return State.OK, f"Java at {find_java(environ)}", ""
 
 
 def check_spark() -> Finding:
-    """Check that all files of pyspark belong to one version. Raises PySparkMissing, PySparkMixed."""
+    """Check that all files of pyspark belong to one version. Raises NotInstalled."""
     return State.OK, f"pyspark {check_pyspark()}, all files unmodified", ""
 
 
 def check_work_dir(root: Path) -> Finding:
-    """Check that the work directory is, or can be created, readable by this user only. Raises WorkDirNotPrivate."""
+    """Check that the work directory is, or can be created, readable by this user only. Raises InvalidInput."""
     private_directory(root / "tasks")
     return State.OK, f"{root} is private", ""
 

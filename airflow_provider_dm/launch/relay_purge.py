@@ -12,21 +12,18 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import is_alive
-from airflow_provider_dm.engine.relay.purge import PurgeReport
+from airflow_provider_dm.engine.relay.purge import PurgeRefused, PurgeReport
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out, read_report
 
 REPORT_SECONDS: Final = 60.0
 """A relay looks for an order every second; a purge of many files takes some more."""
 
 
-class RelayLogElsewhere(DmError):
-    source: str
-    host: str
-    here: str
-
-    code = "DM-4059"
-    what = "the relay log of {source} is on {host}, no relay runs there that could purge it, and this is {here}."
-    hint = "Start the relay, or run `dmctl purge-relay -s SOURCE --inactive` on the machine of the relay log."
+def _relay_log_elsewhere(source: str, host: str, here: str) -> PurgeRefused:
+    return PurgeRefused(
+        f"the relay log of {source} is on {host}, no relay runs there that could purge it, and this is {here}.",
+        "Start the relay, or run `dmctl purge-relay -s SOURCE --inactive` on the machine of the relay log.",
+    )
 
 
 class PurgeNotReported(DmError):
@@ -55,17 +52,17 @@ def purge_relay_log(
     """Purge the relay log of a source, or plan that. `here`: where it lies if it is on this machine; None: where its
     relay has reported it.
 
-    Raises RelayLogElsewhere, PurgeNotReported, RelayRefusedPurge, and as `carried_out`.
+    Raises PurgeRefused, PurgeNotReported, RelayRefusedPurge, and as `carried_out`.
     """
     status, host = store.relay_status(source), socket.gethostname()
     if status is not None and status.host not in ("", host):
         if is_alive(status) and not status.task:
             return _ordered(store, status, order, seconds)
         if here is None or not here.is_dir():
-            raise RelayLogElsewhere(source, status.host, host)
+            raise _relay_log_elsewhere(source, status.host, host)
     elif here is None:
         if status is None or not status.directory:
-            raise RelayLogElsewhere(source, "no known machine", host)
+            raise _relay_log_elsewhere(source, "no known machine", host)
         here = Path(status.directory)
     return carried_out(store, source, here, order)
 

@@ -85,7 +85,7 @@ class RelayStopped(DmError):
 def prepare_shared_relay(config: SourceConfig, path: Path) -> None:
     """Prepare the directory of a shared relay log; warn if its configured start no longer has an effect.
 
-    Raises WorkDirNotPrivate.
+    Raises InvalidInput.
     """
     what, remedy = start_without_effect(config, path)
     if what:
@@ -96,7 +96,7 @@ def prepare_shared_relay(config: SourceConfig, path: Path) -> None:
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
     """Make the directory private; a directory outside of the work directory keeps the mode that the user set.
 
-    Raises WorkDirNotPrivate.
+    Raises InvalidInput.
     """
     if not Path(config.relay_dir).expanduser().is_absolute():
         private_directory(path)

@@ -19,26 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.errors import Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.launch.status import lives
-from airflow_provider_dm.launch.submit import Outcome, SparkAppFailed, TaskTakenOver
+from airflow_provider_dm.launch.submit import Outcome, RunGone, SparkAppFailed, TaskTakenOver
 
 START_SECONDS: Final = 300.0
 """The maximum time from the start of a launcher on another machine to its app's first report: relays, and a JVM."""
-
-
-class RunGone(DmError):
-    """A detached run ended without an outcome, or its machine no longer reports."""
-
-    app: str
-    run_id: str
-    reason: str
-
-    code = "DM-9024"
-    reaction = Reaction.RETRY
-    what = "{app} (run {run_id}) ended without a result: {reason}."
-    hint = "Run it again: it continues from what is committed in the target."
 
 
 @dataclass(frozen=True)

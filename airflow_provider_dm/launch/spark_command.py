@@ -24,7 +24,7 @@ from typing import Final
 
 import airflow_provider_dm
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import NotInstalled
 
 ENGINE_CONF: Final[Mapping[str, str]] = {
     # TCP loopback stalls 40 ms for every hop between JVM and Python; a socket file makes small jobs four times faster.
@@ -55,15 +55,11 @@ TASK_ATTEMPTS: Final = 4
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-class SparkAppMissing(DmError):
-    """The script of an app is missing in its package."""
-
-    app: str
-    looked_at: str
-
-    code = "DM-9012"
-    what = "the Spark app {app} was not found ({looked_at})."
-    hint = "The distribution airflow-provider-dm contains it; install it again."
+def spark_app_missing(app: str, looked_at: str) -> NotInstalled:
+    return NotInstalled(
+        f"the Spark app {app} was not found ({looked_at}).",
+        "The distribution airflow-provider-dm contains it; install it again.",
+    )
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def spark_submit_command(
     """Return the command that runs `script` on `spec`, which is stored in `job_file`.
 
     For a cluster master the engine's archive is written beside the job file. `environ`: the environment that the app
-    inherits. Raises SparkAppMissing if Spark itself is not found.
+    inherits. Raises NotInstalled if Spark itself is not found.
     """
     spark_home = _package_directory("pyspark")
     java_options = local_java_options(settings, environ, spark_home)
@@ -163,10 +159,10 @@ def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spar
 
 
 def app_script(app: str) -> Path:
-    """Return the path of `spark_apps/<app>.py` in this distribution. Raises SparkAppMissing."""
+    """Return the path of `spark_apps/<app>.py` in this distribution. Raises NotInstalled."""
     script = _apps_directory() / f"{app}.py"
     if not script.is_file():
-        raise SparkAppMissing(app, str(script))
+        raise spark_app_missing(app, str(script))
     return script
 
 
@@ -240,11 +236,11 @@ def _engine_root() -> Path:
 
 
 def _package_directory(name: str) -> Path:
-    """Return the directory of a package without importing it. Raises SparkAppMissing."""
+    """Return the directory of a package without importing it. Raises NotInstalled."""
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
-        raise SparkAppMissing(name, "no such package")
+        raise spark_app_missing(name, "no such package")
     return Path(places[0]).resolve()
 
 

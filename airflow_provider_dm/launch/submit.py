@@ -26,7 +26,7 @@ from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
 from airflow_provider_dm.launch.secrets import inherited
-from airflow_provider_dm.launch.spark_command import SparkAppMissing, SparkSettings, app_script, spark_submit_command
+from airflow_provider_dm.launch.spark_command import SparkSettings, app_script, spark_app_missing, spark_submit_command
 from airflow_provider_dm.launch.workdir import RUN_LOG, open_run_log
 
 STOP_SECONDS: Final = 3.0
@@ -74,15 +74,16 @@ class SparkAppDied(DmError):
     hint = "Run it again: it continues from what is committed in the target."
 
 
-class ResultUnknown(DmError):
-    """The app exited without reporting a result."""
+class RunGone(DmError):
+    """A run ended without an outcome, or its machine no longer reports."""
 
     app: str
     run_id: str
+    reason: str
 
-    code = "DM-9023"
+    code = "DM-9024"
     reaction = Reaction.RETRY
-    what = "{app} (run {run_id}) has finished; its result is neither in the metadata DB nor in its log."
+    what = "{app} (run {run_id}) ended without a result: {reason}."
     hint = "Run it again: it continues from what is committed in the target."
 
 
@@ -121,7 +122,7 @@ class SparkApp:
 
         All output of the app and Spark is written to `run_dir/app.log` with secrets masked. The app's own log records
         are also logged here, with their loggers and levels, by another thread. `script` replaces the app's own script.
-        Raises the errors of preflight, and SparkAppMissing.
+        Raises the errors of preflight, and NotInstalled.
         """
         java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
@@ -148,7 +149,7 @@ class SparkApp:
             )
         except OSError as error:
             os.close(pipe)
-            raise SparkAppMissing(job.spec.app, f"{command.argv[0]}: {error.strerror}") from error
+            raise spark_app_missing(job.spec.app, f"{command.argv[0]}: {error.strerror}") from error
         assert process.stdout is not None
         pump = _LogPump(process.stdout, run_dir / RUN_LOG, job.secrets.masked)
         pump.start()
@@ -201,13 +202,13 @@ class SparkApp:
     def outcome(self, run_of: Callable[[str], Run | None]) -> Outcome:
         """Return the outcome of the ended app; `run_of` reads its run from the metadata DB. Waits for the end.
 
-        Raises SparkAppFailed, TaskTakenOver, SparkAppDied or ResultUnknown.
+        Raises SparkAppFailed, TaskTakenOver, SparkAppDied or RunGone.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
                 if (result := self._result(run_of)) is None:
-                    raise ResultUnknown(spec.app, spec.run_id)
+                    raise RunGone(spec.app, spec.run_id, "neither the metadata DB nor its log has one")
                 return Outcome(result)
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.relay.durable import opened
 from airflow_provider_dm.engine.relay.lock import holder_in, sign, try_lock
 
@@ -33,15 +33,10 @@ RUNS_KEPT: Final = 10
 """The number of finished runs whose files are kept, newest first."""
 
 
-class WorkDirNotPrivate(DmError):
-    """The directory belongs to another user, or is not a directory."""
-
-    path: str
-    reason: str
-
-    code = "DM-9010"
-    what = "{path} cannot be the work directory: {reason}."
-    hint = "Name another one by --work-dir or DM_WORK_DIR."
+def _work_dir_not_private(path: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} cannot be the work directory: {reason}.", "Name another one by --work-dir or DM_WORK_DIR."
+    )
 
 
 class TaskRunsAlready(DmError):
@@ -66,17 +61,17 @@ def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.e
 def private_directory(path: Path) -> Path:
     """Return `path` as a directory that only this user can read; it is created with its parents if it is missing.
 
-    Raises WorkDirNotPrivate if it belongs to another user, is a link, or cannot be created.
+    Raises InvalidInput if it belongs to another user, is a link, or cannot be created.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise WorkDirNotPrivate(str(path), error.strerror or str(error)) from error
+        raise _work_dir_not_private(str(path), error.strerror or str(error)) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise WorkDirNotPrivate(str(path), "it is a link")
+        raise _work_dir_not_private(str(path), "it is a link")
     if found.st_uid != os.geteuid():
-        raise WorkDirNotPrivate(str(path), f"it belongs to the user with id {found.st_uid}")
+        raise _work_dir_not_private(str(path), f"it belongs to the user with id {found.st_uid}")
     if stat.S_IMODE(found.st_mode) != 0o700:
         path.chmod(0o700)
     return path
@@ -91,7 +86,7 @@ class TaskDir:
 
     @classmethod
     def of(cls, task: str, root: Path) -> TaskDir:
-        """Return the directory of a task, created if missing. Raises WorkDirNotPrivate."""
+        """Return the directory of a task, created if missing. Raises InvalidInput."""
         # The root may be shared with others (a given /tmp): its mode is kept, everything below it is private.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         private_directory(root / "tasks")
@@ -104,7 +99,7 @@ class TaskDir:
         return self.root / "tasks" / quoted(self.task)
 
     def run(self, run_id: str) -> Path:
-        """Return the directory of one run, created as private. Raises WorkDirNotPrivate."""
+        """Return the directory of one run, created as private. Raises InvalidInput."""
         private_directory(self.path / "runs")
         return private_directory(self.path / "runs" / quoted(run_id))
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_dm.engine.errors import NotInstalled
 from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
 from airflow_provider_dm.links.task_instance import TaskInstanceRef
 from airflow_provider_dm.operators.errors import as_airflow, translated
@@ -155,13 +156,16 @@ class DmSparkAppOperator(DmTaskOperator):
     @cached_property
     def hook(self) -> DmSparkSubmitHook:
         """The Spark connection."""
-        from airflow_provider_dm.hooks.errors import SparkProviderMissing
         from airflow_provider_dm.operators import arguments
 
         try:
             from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
         except ImportError as error:
-            raise SparkProviderMissing(str(error)) from error
+            raise NotInstalled(
+                f"Airflow's Spark provider cannot be imported ({error}).",
+                "Install it: `pip install apache-airflow-providers-apache-spark`, and repair pyspark afterwards: "
+                "see docs/how-to/repair-pyspark.md.",
+            ) from error
         return DmSparkSubmitHook(
             conn_id=self.spark_conn_id or DmSparkSubmitHook.default_conn_name,
             conf=arguments.spark_conf(self.spark_conf),

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks import database
 from airflow_provider_dm.hooks.database import endpoint_of
-from airflow_provider_dm.hooks.errors import ConnectionMissing
+from airflow_provider_dm.hooks.errors import connection_missing
 from airflow_provider_dm.hooks.settings import with_relay_dir
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
@@ -70,8 +70,7 @@ def read_inputs(
 ) -> Inputs:
     """Read the task, its sources and its target from an operator's arguments.
 
-    Raises ConfigError, NotSupportedYet, InvalidInput, ConnectionMissing, ConnectionUnusable,
-    InvalidInput, ArgumentUnusable.
+    Raises ConfigError, NotSupportedYet, InvalidInput, ConnectionUnusable, ArgumentUnusable.
     """
     config = read_task(task, files)
     conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
@@ -151,7 +150,7 @@ def chosen_sources(
 
 
 def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
-    """Return the endpoint of a source. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return the endpoint of a source. Raises InvalidInput, ConnectionUnusable."""
     if conn_id is None and source.from_ is not None:
         return source.from_.endpoint(source.source_id)
     wanted = conn_id or source.source_id
@@ -161,20 +160,20 @@ def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
 
 
 def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
-    """Return the endpoint of the target. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return the endpoint of the target. Raises InvalidInput, ConnectionUnusable."""
     if conn_id is None and task.target_database is not None:
         return task.target_database.endpoint(TARGET)
     if conn_id is None:
-        raise ConnectionMissing("target_conn_id", f"the target of task {task.name}", "the task has no target-database")
+        raise connection_missing("target_conn_id", f"the target of task {task.name}", "the task has no target-database")
     return connection_endpoint(conn_id, TARGET, f"the target of task {task.name}", "the operator names this one")
 
 
 def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -> Endpoint:
-    """Return the endpoint of an Airflow connection. Raises ConnectionMissing, ConnectionUnusable."""
+    """Return the endpoint of an Airflow connection. Raises InvalidInput, ConnectionUnusable."""
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise ConnectionMissing(conn_id, wanted_by, instead) from None
+        raise connection_missing(conn_id, wanted_by, instead) from None
     return endpoint_of(connection, name)
 
 

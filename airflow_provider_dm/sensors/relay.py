@@ -117,7 +117,7 @@ class RelayCatchUpSensor(MetadataSensor):
 
 
 def end_of_source(conn_id: str, source_id: str) -> Location:
-    """Return the current end of a source's binlog. Raises as `hooks.relay.goal_at_end`, ConnectionMissing, …"""
+    """Return the current end of a source's binlog. Raises as `hooks.relay.goal_at_end`, InvalidInput, …"""
     from airflow_provider_dm.hooks.relay import goal_at_end
     from airflow_provider_dm.operators.inputs import connection_endpoint
 

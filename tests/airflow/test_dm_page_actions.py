@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.launch.relay_purge import RelayLogElsewhere
+from airflow_provider_dm.engine.relay.purge import PurgeRefused
 from airflow_provider_dm.launch.task_control import ControlNotObeyed, TaskUnknown
 from airflow_provider_dm.plugins.actions import (
     AtStatement,
@@ -79,5 +79,5 @@ def test_a_statement_that_the_source_has_passed_is_refused(store: MetaStore) -> 
 
 def test_a_relay_log_of_another_machine_is_not_purged_from_here(store: MetaStore) -> None:
     store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, host="relay-1", directory="/var/lib/relay"))
-    with pytest.raises(RelayLogElsewhere, match=rf"is on relay-1.*{socket.gethostname()}.*Start the relay, or run"):
+    with pytest.raises(PurgeRefused, match=rf"is on relay-1.*{socket.gethostname()}.*Start the relay, or run"):
         purge_preview(store, SOURCE)

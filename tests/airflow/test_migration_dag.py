@@ -256,7 +256,7 @@ def test_a_precheck_names_what_is_wrong_and_what_to_do(
     [
         ({"typo": 1}, "DM-1001"),
         ({"target-database": {"host": "x", "user": "y", "password": CANARY}}, "holds a password"),
-        ({"mysql-instances": [{"source-id": "not_there", **RULES}]}, "DM-9061"),
+        ({"mysql-instances": [{"source-id": "not_there", **RULES}]}, "has no login"),
     ],
     ids=["unknown key", "password in the DAG", "no connection"],
 )

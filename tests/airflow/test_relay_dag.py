@@ -244,7 +244,7 @@ def test_it_tells_what_happened(work_dir: Path) -> None:
     assert event_of(trigger(deadline=time.time() + 0.2)).payload["status"] == "timeout"
     assert isinstance(event_of(trigger(deadline=time.time(), end_from_trigger=True)), TaskFailedEvent)
 
-    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4010", "Message": "gone"})
+    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4014", "Message": "gone"})
     assert event_of(trigger()).payload["status"] == "broken"
 
 
@@ -261,7 +261,7 @@ def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable: bool, work_dir: Path) -> None:
     wait = RelayCatchUpSensor(task_id="wait", source_id="nobody", deferrable=deferrable, soft_fail=True, timeout=60)
-    with pytest.raises(AirflowSkipException, match="DM-9061" if deferrable else "soft_fail"):
+    with pytest.raises(AirflowSkipException, match="has no login" if deferrable else "soft_fail"):
         wait.execute({})
 
 

@@ -11,7 +11,7 @@ from airflow_provider_dm.hooks.relay import Behind, CaughtUp, RelayEnded, goal_o
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
 BEHIND = replace(AT_GOAL, relay=Location("mysql-bin.000003", 499))
-ERROR = {"ErrCode": "DM-4010", "Message": "gone"}
+ERROR = {"ErrCode": "DM-4014", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -57,7 +57,7 @@ def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
     found = progress_to(waits, GOAL)
     assert isinstance(found, Behind)
-    assert "resumes automatically after [DM-4010] gone" in found.why
+    assert "resumes automatically after [DM-4014] gone" in found.why
     assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), RelayEnded)
     assert isinstance(progress_to(replace(waits, pid=None), GOAL), RelayEnded)
 

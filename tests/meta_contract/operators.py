@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.cas import LostRace
 from airflow_provider_dm.engine.meta.model import (
     Operator,
@@ -11,7 +12,6 @@ from airflow_provider_dm.engine.meta.model import (
     OperatorState,
     SqlPattern,
 )
-from airflow_provider_dm.engine.meta.operators import OperatorMissing
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.meta_contract.opened import OpenStore
@@ -38,7 +38,7 @@ class OperatorContract(OpenStore):
         assert store.operators("t", "s") == []
         (record,) = store.operators("t", "s", passed=True)
         assert record.state is OperatorState.PASSED
-        with pytest.raises(OperatorMissing, match="operator not exist"):
+        with pytest.raises(InvalidInput, match="operator not exist"):
             store.revert_operator("t", "s", here)
         assert [len(store.operators(*key)) for key in (("T", "s"), ("t", "other"))] == [1, 1]
 

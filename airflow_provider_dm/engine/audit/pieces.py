@@ -18,23 +18,13 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, E
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.errors import DmError, InvalidInput
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 PIECE_BYTES: Final = 16 << 20
-
-
-class RelayEndsTooEarly(DmError):
-    needed: str
-    last: str
-    directory: str
-
-    code = "DM-4042"
-    what = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
-    hint = "Wait for the relay, or ask for an earlier end."
 
 
 @dataclass(frozen=True)
@@ -52,8 +42,8 @@ def audit_pieces(
     """Return the row changes from `start` (default: the first file) to `end` (the last complete transaction), in order.
 
     Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` is between two transactions.
-    Raises InvalidLocation, InvalidInput, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
-    RelayEndsTooEarly, and the errors of the planner.
+    Raises InvalidLocation, InvalidInput, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone, and the errors of
+    the planner.
     """
     directory = RelayDirectory(root)
     lo = _first(directory) if start is None else _located(directory, start)
@@ -110,7 +100,10 @@ def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, 
         match planned:
             case UpToDate(at):
                 if hi is not None and not reached(at, hi):
-                    raise RelayEndsTooEarly(str(hi), str(at), str(root))
+                    raise InvalidInput(
+                        f"the log up to {hi} is needed, but the relay log in {root} ends with {at}.",
+                        "Wait for the relay, or ask for an earlier end.",
+                    )
                 return ranges
             case Epoch():
                 _append(ranges, planned.ranges, passed, piece_bytes)

@@ -21,55 +21,34 @@ from airflow_provider_dm.engine.binlog.gtid_events import Gtid, gtid_text
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
-_MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
+FROM_THE_NEW_SERVER = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
 
-class HistoryGap(DmError):
-    """The new server's log begins after transactions that the old server's log does not contain."""
+class FailoverNotFollowed(DmError):
+    """A new server's log cannot be joined to the old server's: they have different transactions, or no GTIDs."""
 
-    missing: str
-    here: str
-    older: str
-    newer: str
-    directory: str
-
-    code = "DM-4044"
-    scope = Scope.UPSTREAM
-    what = (
-        "the relay log in {directory} continues with {newer}, before which the transactions {missing} were committed; "
-        "{older} does not contain them (it is read up to {here})."
-    )
-    hint = (
-        "They were written to the new server only, or purged there. If it still has the files with them, remove the "
-        "newer sub-directory and start the relay again; otherwise: " + _MIGRATE_AGAIN
-    )
-
-
-class HistoryDiverged(DmError):
-    """Two servers of one source were written to independently."""
-
-    at: str
-    gtid: str
-    left: str
+    found: str
+    way_out: str
 
     code = "DM-4045"
     scope = Scope.UPSTREAM
-    what = "the transaction {gtid} at {at} was committed by a server that lacked applied transactions ({left})."
-    hint = (
+    what = "{found}"
+    hint = "{way_out}"
+
+
+def history_diverged(at: str, gtid: str, left: str) -> FailoverNotFollowed:
+    return FailoverNotFollowed(
+        f"the transaction {gtid} at {at} was committed by a server that lacked applied transactions ({left}).",
         "The old and the new server were written to independently, so their changes have no common order. "
-        + _MIGRATE_AGAIN
+        + FROM_THE_NEW_SERVER,
     )
 
 
-class NotNumbered(DmError):
-    """A transaction without a GTID: after a failover, only the GTID shows whether it is applied already."""
-
-    at: str
-
-    code = "DM-4046"
-    scope = Scope.UPSTREAM
-    what = "after a failover every transaction needs a GTID, but {at} has none."
-    hint = "Both servers must have had gtid_mode=ON since before the failover. " + _MIGRATE_AGAIN
+def not_numbered(at: str) -> FailoverNotFollowed:
+    return FailoverNotFollowed(
+        f"after a failover every transaction needs a GTID, but {at} has none.",
+        f"Both servers must have had gtid_mode=ON since before the failover. {FROM_THE_NEW_SERVER}",
+    )
 
 
 class Left(ABC):
@@ -100,7 +79,7 @@ class Left(ABC):
     def repeats(self, gtid: Gtid, at: str) -> bool:
         """Take the next transaction of the log, which ends at `at`; return True if it is applied.
 
-        Raises HistoryDiverged.
+        Raises FailoverNotFollowed.
         """
 
 
@@ -127,7 +106,7 @@ class _MysqlLeft(Left):
         if self._take(uuid, tag, number):
             return True
         if uuid not in self._origins:
-            raise HistoryDiverged(at, gtid_text(gtid), str(self))
+            raise history_diverged(at, gtid_text(gtid), str(self))
         return False
 
     def _take(self, uuid: bytes, tag: str, number: int) -> bool:
@@ -171,7 +150,7 @@ class _MariadbLeft(Left):
             or not self._reached.get(domain, 0) < sequence <= last.sequence
             or (sequence == last.sequence and server != last.server_id)
         ):
-            raise HistoryDiverged(at, gtid_text(gtid), str(self))
+            raise history_diverged(at, gtid_text(gtid), str(self))
         if sequence == last.sequence:
             del self._last[domain]
         self._reached[domain] = sequence

@@ -157,7 +157,7 @@ def scan(
     first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the last
     seam. `hop`: use the compiled fast path if it is ready; the relay scans with `apply=False` and does not load it.
     `notes_xa`: record XA transactions; None: if `apply`.
-    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, EventTooLarge or ChecksumMismatch at the
+    Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
     state = BEGUN if inside else OUTSIDE

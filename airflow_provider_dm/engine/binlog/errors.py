@@ -36,30 +36,23 @@ class ChecksumMismatch(DmError):
     hint = _PULL_AGAIN
 
 
-class StatementDml(DmError):
-    """A row change logged as text; only the source could determine the rows. `statement`: its beginning."""
+class ChangeNotInLog(DmError):
+    """A change whose rows are not in the log: logged as text, rolled back in part, or prepared before it begins."""
 
-    at: str
-    statement: str
+    found: str
+    way_out: str
 
     code = "DM-3004"
     scope = Scope.UPSTREAM
-    what = "the change at {at} is logged as a statement, not as rows: {statement}."
-    hint = (
-        "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, make it by "
-        f"hand, and {CONTINUE_AFTER}."
+    what = "{found}"
+    hint = "{way_out}"
+
+
+def mixed_engine_rollback(at: str) -> ChangeNotInLog:
+    return ChangeNotInLog(
+        f"the transaction at {at} was rolled back after it changed a table that cannot roll back.",
+        f"Compare its tables by hand, then {CONTINUE_AFTER}; use transactional engines only.",
     )
-
-
-class MixedEngineRollback(DmError):
-    """A rollback after rows in the log: which rows were kept depends on each table's engine."""
-
-    at: str
-
-    code = "DM-3005"
-    scope = Scope.UPSTREAM
-    what = "the transaction at {at} was rolled back after it changed a table that cannot roll back."
-    hint = f"Compare its tables by hand, then {CONTINUE_AFTER}; use transactional engines only."
 
 
 class UnsupportedFormat(DmError):

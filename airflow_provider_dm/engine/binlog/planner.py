@@ -61,8 +61,8 @@ def plan_epoch(
     files of prepared transactions that are not in `files`. `bounds_only`: rows of prepared transactions are not needed.
     `until_time`: end the epoch with the first transaction committed at or after this time, in seconds since 1970.
     `open_places`: locations to be passed in their own log.
-    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
-    XaNotSeen, OldLogNotHeld, and the errors of `boundary.scan` if they are the first thing found.
+    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, FailoverNotFollowed, XaRowsGone,
+    ChangeNotInLog, OldLogNotHeld, and the errors of `boundary.scan` if they are the first thing found.
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)

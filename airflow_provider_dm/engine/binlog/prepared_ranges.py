@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider_dm.engine.binlog.boundary import list_xa, opened
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, Seam, Stretch
-from airflow_provider_dm.engine.binlog.xa import Prepared, XaNotSeen, XaRowsGone, Xid, file_of
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.binlog.xa import Prepared, XaRowsGone, Xid, file_of
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER, MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class PreparedRanges:
                 logger.warning("the log before %s could not be searched for %s: %s", commit, xid, error)
                 looked_up = None
             if looked_up is None or (known is not None and looked_up[0].prepared_at < known.prepared_at):
-                why = XaNotSeen(str(commit), str(xid)) if known is None else _gone(commit, known)
+                why = _not_seen(xid, commit) if known is None else _gone(commit, known)
                 raise NoRows(position, why)
             known, its_file = looked_up
             logger.info("the XA transaction %s, committed at %s, was prepared at %s", xid, commit, known.at)
@@ -112,6 +113,16 @@ class PreparedRanges:
         yield from self._files
         if self._held is not None:
             yield from self._held()
+
+
+def _not_seen(xid: Xid, commit: Location) -> ChangeNotInLog:
+    return ChangeNotInLog(
+        f"the XA transaction {xid} is committed at {commit}, but was prepared before the beginning of the existing "
+        "log, so its rows are unknown.",
+        "It was prepared before the task began. Begin again while the source has no prepared transaction (`XA RECOVER` "
+        f"shows them; XA COMMIT or XA ROLLBACK ends them): {MIGRATE_AGAIN}. Or, since everything before it is applied, "
+        f"make its changes by hand and {CONTINUE_AFTER}.",
+    )
 
 
 def _gone(commit: Location, known: Prepared) -> XaRowsGone:

@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.applied import HistoryDiverged, HistoryGap, Left, NotNumbered
+from airflow_provider_dm.engine.binlog.applied import (
+    FROM_THE_NEW_SERVER,
+    FailoverNotFollowed,
+    Left,
+    history_diverged,
+    not_numbered,
+)
 from airflow_provider_dm.engine.binlog.boundary import OpenLog, list_transactions, opened, scan
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
@@ -57,7 +63,7 @@ class Repetitions:
 
         It ends at `here` if nothing complete follows. None: nothing is repeated.
         `goal`: do not go beyond the first boundary at or after it.
-        Raises HistoryDiverged, NotNumbered, LocationNotInLog, MalformedEvent.
+        Raises FailoverNotFollowed, LocationNotInLog, MalformedEvent.
         """
         if file.suffix == 1 or not here.gtid_set or self._is_ordinary(here):
             return None
@@ -111,9 +117,9 @@ class _Sorter:
                 return
             try:
                 if gtid is None:
-                    raise NotNumbered(f"the transaction that ends at {log.name}:{behind}")
+                    raise not_numbered(f"the transaction that ends at {log.name}:{behind}")
                 repeated = self.left.repeats(gtid, f"{log.name}:{behind}")
-            except (HistoryDiverged, NotNumbered):
+            except FailoverNotFollowed:
                 if self._end == start:
                     raise
                 return
@@ -132,7 +138,7 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
     """Return the beginning of the next sub-directory; None if its first file does not contain the earlier set yet.
 
     `here`: the end of the older sub-directory, whose newest file is `file` (None: it no longer exists).
-    Raises HistoryGap, HistoryDiverged, NotNumbered, LocationNotInLog, UnsupportedFormat, MalformedEvent.
+    Raises FailoverNotFollowed, LocationNotInLog, UnsupportedFormat, MalformedEvent.
     """
     before = named_before(following)
     if before is None:
@@ -143,11 +149,16 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
     missing = before.minus(known)
     if missing:
         older = str(file) if file is not None else f"sub-directory {here.suffix:06d}, which is gone"
-        raise HistoryGap(str(missing), str(here), older, str(following), str(Path(following.path).parent.parent))
+        raise FailoverNotFollowed(
+            f"the relay log in {Path(following.path).parent.parent} continues with {following}, before which "
+            f"the transactions {missing} were committed; {older} does not contain them (it is read up to {here}).",
+            "They were written to the new server only, or purged there. If it still has the files with them, "
+            f"remove the newer sub-directory and start the relay again; otherwise: {FROM_THE_NEW_SERVER}",
+        )
     if isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
         for gtid in before.last.values():
             if (mine := known.last[gtid.domain]).sequence == gtid.sequence and mine != gtid:
-                raise HistoryDiverged(f"{following}:{BINLOG_HEADER_SIZE}", str(gtid), str(mine))
+                raise history_diverged(f"{following}:{BINLOG_HEADER_SIZE}", str(gtid), str(mine))
     return Location(following.name, BINLOG_HEADER_SIZE, str(known), following.suffix, following.server_uuid)
 
 
@@ -166,7 +177,7 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
     """Return everything committed before this boundary according to this server's log, by reading the file up to it.
 
     `numbered`: a transaction without an id is an error, because the result lacks it.
-    Raises LocationNotInLog if it is not a boundary, NotNumbered, MalformedEvent.
+    Raises LocationNotInLog if it is not a boundary, FailoverNotFollowed, MalformedEvent.
     """
     before, flavour = _named_before(log), log.format.flavour
     if position <= BINLOG_HEADER_SIZE:
@@ -181,7 +192,7 @@ def held_before(log: OpenLog, position: int, *, numbered: bool = False) -> GtidS
         own = held if before is None else held.minus(before)
         assert isinstance(own, MysqlGtidSet)
         if sum(interval.last - interval.first + 1 for _, interval in own.flat()) < found.transactions:
-            raise NotNumbered(f"a transaction in {log.name}, before {position},")
+            raise not_numbered(f"a transaction in {log.name}, before {position},")
     return held
 
 
@@ -192,7 +203,7 @@ def _scanned(log: OpenLog, start: int, cut: int) -> Stretch:
 def named_before(file: LogFile) -> GtidSet | None:
     """Return the set that the head of a file states as committed before it; None while the head is incomplete.
 
-    Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered if the file does not contain the set.
+    Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; FailoverNotFollowed if the file does not have the set.
     """
     with opened(file.path, file.size, file.name) as log:
         return None if log is None else _named_before(log, must=True)
@@ -214,7 +225,7 @@ def _named_before(log: OpenLog, *, must: bool = False) -> GtidSet | None:
             return named(body, f"{name}:{position}")
         if code not in _BEFORE_NAMES or size < HEADER_SIZE:
             if must:
-                raise NotNumbered(f"what was committed before {name}")
+                raise not_numbered(f"what was committed before {name}")
             return None
         position += size
     return None

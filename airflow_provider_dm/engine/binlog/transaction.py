@@ -30,11 +30,7 @@ from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import uncompressed_query
-from airflow_provider_dm.engine.binlog.errors import (
-    MalformedEvent,
-    MixedEngineRollback,
-    StatementDml,
-)
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog, MalformedEvent, mixed_engine_rollback
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.gtid_events import (
     Gtid,
@@ -52,6 +48,7 @@ from airflow_provider_dm.engine.ddl.first_words import (
     kind_of,
     xa_verb,
 )
+from airflow_provider_dm.engine.errors import CONTINUE_AFTER
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
@@ -285,18 +282,23 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
             walk.close(behind, timestamp)
         case StatementKind.ROLLBACK:
             if walk.apply and walk.rows and walk.state == BEGUN:
-                raise MixedEngineRollback(walk.at(walk.opened_at))
+                raise mixed_engine_rollback(walk.at(walk.opened_at))
             walk.close(behind, timestamp)
         case StatementKind.ROLLBACK_TO:
             if walk.apply and walk.rows:
-                raise MixedEngineRollback(walk.at(walk.opened_at))
+                raise mixed_engine_rollback(walk.at(walk.opened_at))
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.XA:
             _xa(walk, position, behind, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
             if walk.apply:
-                raise StatementDml(walk.at(position), head_of_row_change(query.sql))
+                raise ChangeNotInLog(
+                    f"the change at {walk.at(position)} is logged as a statement, not as rows: "
+                    f"{head_of_row_change(query.sql)}.",
+                    "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, "
+                    f"make it by hand, and {CONTINUE_AFTER}.",
+                )
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.DDL:
             _ddl(walk, position, behind, timestamp, query)

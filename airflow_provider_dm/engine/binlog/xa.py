@@ -53,25 +53,6 @@ class XaRowsGone(DmError):
     )
 
 
-class XaNotSeen(DmError):
-    """The commit of a transaction that was prepared before the beginning of the readable log."""
-
-    at: str
-    xid: str
-
-    code = "DM-3013"
-    scope = Scope.UPSTREAM
-    what = (
-        "the XA transaction {xid} is committed at {at}, but was prepared before the beginning of the existing log, so "
-        "its rows are unknown."
-    )
-    hint = (
-        "It was prepared before the task began. Begin again while the source has no prepared transaction (`XA RECOVER` "
-        "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, since everything before it is "
-        f"applied, make its changes by hand and {CONTINUE_AFTER}."
-    )
-
-
 class Xid(NamedTuple):
     """The name of an XA transaction. Its parts may contain any bytes.
 

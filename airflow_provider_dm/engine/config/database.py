@@ -16,17 +16,14 @@ from pydantic import Field, SecretStr
 from airflow_provider_dm.engine.config.base import DmModel, Names
 from airflow_provider_dm.engine.config.dm_encryption import CannotDecrypt, decrypted, looks_encrypted
 from airflow_provider_dm.engine.config.secrets import taken
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.errors import InvalidInput, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
-class PasswordUnreadable(DmError):
-    reference: str
-    reason: str
-
-    code = "DM-1302"
-    what = "the password cannot be read from {reference}: {reason}."
-    hint = "Set it, or use an Airflow connection."
+def _password_unreadable(reference: str, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"the password cannot be read from {reference}: {reason}.", "Set it, or use an Airflow connection."
+    )
 
 
 class Security(DmModel):
@@ -88,10 +85,10 @@ class DatabaseConfig(DmModel):
     """TLS; without it, TLS is used where the server offers it."""
 
     def secret(self) -> Secret:
-        """Return the password; empty if none is given. Raises PasswordUnreadable."""
+        """Return the password; empty if none is given. Raises InvalidInput."""
         if self.password_env:
             if (found := taken(self.password_env)) is None:
-                raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
+                raise _password_unreadable(f"the environment variable {self.password_env}", "it is not set")
             return Secret(found)
         if self.password_file:
             return _read_password(self.password_file)
@@ -100,7 +97,7 @@ class DatabaseConfig(DmModel):
             try:
                 plain = decrypted(plain, os.environ)
             except CannotDecrypt as error:
-                raise PasswordUnreadable(f"the encrypted form of {self.user}@{self.host}", str(error)) from None
+                raise _password_unreadable(f"the encrypted form of {self.user}@{self.host}", str(error)) from None
         return Secret(plain)
 
     def endpoint(self, name: str) -> Endpoint:
@@ -138,4 +135,4 @@ def _read_password(path: str) -> Secret:
     try:
         return Secret(Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r"))
     except (OSError, UnicodeDecodeError) as error:
-        raise PasswordUnreadable(f"the file {path}", type(error).__name__) from None
+        raise _password_unreadable(f"the file {path}", type(error).__name__) from None

@@ -24,7 +24,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.xa import oldest_place
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
-from airflow_provider_dm.engine.copy.design import TargetTableGone, design
+from airflow_provider_dm.engine.copy.design import design, target_table_gone
 from airflow_provider_dm.engine.copy.loading import Loading, Source
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
@@ -41,7 +41,6 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     load_table_schemas,
     save_table_schemas,
 )
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_if_shown
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -49,6 +48,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
+from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
@@ -63,45 +63,11 @@ RELAY_LOOK_SECONDS: Final = 0.5
 SURVEY_ATTEMPTS: Final = 10
 
 
-class RelayNotRunning(DmError):
-    """No relay keeps the binlog from F0 on."""
-
-    source: str
-    directory: str
-    waited_seconds: float
-
-    code = "DM-7014"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: no relay log of this server began in {directory} within {waited_seconds:.0f} s."
-    hint = "Start the relay of this source first: the log of the copy's duration has to be kept."
-
-
-class SourceMoved(DmError):
-    """The source's address led to another server while the load was starting."""
-
-    source: str
-    before: str
-    now: str
-
-    code = "DM-7020"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: the address led to server {before} first, then to server {now}; nothing was started."
-    hint = "Give the source an address that leads to one server, and start again."
-
-
-class SurveyOutdated(DmError):
-    """Tables were altered at every attempt to read them."""
-
-    source: str
-    table: str
-
-    code = "DM-7025"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: nothing was started, as {table} was created or altered at every attempt."
-    hint = "Start again; if it fails again, pause DDL for a moment."
+def source_moved(source: str, before: str, now: str) -> NotBegunYet:
+    return NotBegunYet(
+        f"{source}: the address led to server {before} first, then to server {now}; nothing was started.",
+        "Give the source an address that leads to one server, and start again.",
+    )
 
 
 Begun = Callable[[str, Location], None]
@@ -180,7 +146,7 @@ def log_needed(target: Endpoint, source: Source) -> Location:
 def _resume(source: Source, start: Location, target: Endpoint, begun: Begun) -> Loading:
     """Check that the rules and the target's tables are still those by which rows were copied.
 
-    Raises SchemaChangedDuringCopy, RouteChanged, TargetTableGone.
+    Raises SchemaChangedDuringCopy, RulesChanged, NoTargetTable.
     """
     _announce(target, source, log_needed(target, source), begun)
     connection, ref = target_connection(target), source.fence.ref
@@ -194,7 +160,7 @@ def _resume(source: Source, start: Location, target: Endpoint, begun: Begun) -> 
     there = existing(connection, {one.target for one in schemas})
     for schema in schemas:
         if schema.target not in there:
-            raise TargetTableGone(str(schema.target), f"{source.id}:{schema.table.name}")
+            raise target_table_gone(str(schema.target), f"{source.id}:{schema.table.name}")
     log.info("%s: the load continues; it began at %s", source.id, start)
     return Loading(source, start, resumed=True)
 
@@ -212,7 +178,7 @@ class _Surveyed:
 
 
 def _survey(source: Source, target: Endpoint, begun: Begun) -> _Surveyed:
-    """Return the source as of a location of its log. Raises SurveyOutdated, SourceMoved, RelayNotRunning, …"""
+    """Return the source as of a location of its log. Raises NotBegunYet, …"""
     outdated = ""
     for _ in range(SURVEY_ATTEMPTS):
         before, beside = settled_births(source.endpoint, source.rules.block_allow), _beside(source)
@@ -230,7 +196,10 @@ def _survey(source: Source, target: Endpoint, begun: Begun) -> _Surveyed:
             return _Surveyed(survey, start, *beside)
         outdated = str(altered[0]) if altered else "a schema, a view or a ghost of an online DDL"
         log.info("%s: %s was altered, reading again", source.id, outdated)
-    raise SurveyOutdated(source.id, outdated)
+    raise NotBegunYet(
+        f"{source.id}: nothing was started, as {outdated} was created or altered at every attempt.",
+        "Start again; if it fails again, pause DDL for a moment.",
+    )
 
 
 def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], OnlineDdls]:
@@ -242,7 +211,7 @@ def _beside(source: Source) -> tuple[Mapping[str, str], frozenset[TableName], On
 
 
 def _start(source: Source, server_uuid: str, target: Endpoint, begun: Begun) -> Location:
-    """Return the current end of the source's log, recorded as needed. Raises SourceMoved, RelayNotRunning."""
+    """Return the current end of the source's log, recorded as needed. Raises NotBegunYet."""
     suffix = 1
     if source.reads_log:
         newest = wait_for_relay(source, server_uuid)
@@ -252,7 +221,7 @@ def _start(source: Source, server_uuid: str, target: Endpoint, begun: Begun) -> 
         here = current_location(connection) if source.reads_log else location_if_shown(connection)
         start = replace(here, suffix=suffix)
     if start.server_uuid != server_uuid:
-        raise SourceMoved(source.id, server_uuid, start.server_uuid)
+        raise source_moved(source.id, server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
     return start
 
@@ -285,7 +254,7 @@ def wait_for_relay(
     seconds: float = RELAY_WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Location:
-    """Return the beginning of the file that this server's relay is writing. Raises RelayNotRunning.
+    """Return the beginning of the file that this server's relay is writing. Raises NotBegunYet.
 
     A relay begins at the start of the server's current file, or earlier; so a location that is taken afterwards is
     after it.
@@ -296,5 +265,8 @@ def wait_for_relay(
         if newest is not None and newest.server_uuid == server_uuid:  # otherwise it is another server's
             return newest
         if time.monotonic() >= deadline:
-            raise RelayNotRunning(source.id, source.spec.relay_dir, seconds)
+            raise NotBegunYet(
+                f"{source.id}: no relay log of this server began in {source.spec.relay_dir} within {seconds:.0f} s.",
+                "Start the relay of this source first: the log of the copy's duration has to be kept.",
+            )
         sleep(RELAY_LOOK_SECONDS)

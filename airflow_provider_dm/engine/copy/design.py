@@ -15,6 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -47,16 +48,11 @@ class TargetNotEmpty(DmError):
     )
 
 
-class TargetTableGone(DmError):
-    """A table that a copy has begun to fill no longer exists."""
-
-    target: str
-    source: str
-
-    code = "DM-7015"
-    scope = Scope.DOWNSTREAM
-    what = "the target table {target}, into which {source} has begun to write, no longer exists."
-    hint = f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}."
+def target_table_gone(target: str, source: str) -> NoTargetTable:
+    return NoTargetTable(
+        f"the target table {target}, into which {source} has begun to write, no longer exists.",
+        f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}.",
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ def design(
     task has copied before.
 
     Raises the first reason for a refusal: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
-    ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet.
+    ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, NoTargetTable, NotSupportedYet.
     Nothing is changed in this case.
     """
     creations = _creations(surveys, subtasks, target, fresh)
@@ -117,7 +113,7 @@ def _creations(
             if one.target in target.tables:
                 continue
             if survey.source_id not in fresh:
-                raise TargetTableGone(str(one.target), _feeder(survey.source_id, one.table.name))
+                raise target_table_gone(str(one.target), _feeder(survey.source_id, one.table.name))
             if one.target in made:
                 continue
             rules = SubtaskRules.of(subtasks[survey.source_id])

@@ -15,41 +15,35 @@ from airflow_provider_dm.engine.copy.loading import Source
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import begun_subtasks
 from airflow_provider_dm.engine.downstream.table_schema import load_table_schemas
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.survey import survey_source, survey_target
 from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables
 
 log = logging.getLogger(__name__)
 
 
-class TableNotCopied(DmError):
-    """A table that is missing in the task's complete load: its rules were extended, or the table was created since."""
-
-    source: str
-    table: str
-
-    code = "DM-7018"
-    what = "{source}: {table} is selected by the rules, but the task's full load was completed without it."
-    hint = (
-        "If it was created since, the sync creates it by the log. Otherwise leave it out by block-allow-list, or "
-        "migrate it with another task (another name)."
+def table_not_copied(source: str, table: str) -> RulesChanged:
+    return RulesChanged(
+        f"{source}: {table} is selected by the rules, but the task's full load was completed without it.",
+        "If it was created since, the sync creates it by the log. Otherwise leave it out by "
+        "block-allow-list, or migrate it with another task (another name).",
     )
 
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
     """Check for tables that the rules select and that are missing in the complete load of this source.
 
-    Raises TableNotCopied if no log is read; otherwise the log may create them, and a warning is logged.
+    Raises RulesChanged if no log is read; otherwise the log may create them, and a warning is logged.
     """
     copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, source.fence.ref))}
     with connected(source.endpoint) as connection:
         selected = set(select(list_tables(connection), source.rules.block_allow))
     for name in sorted(selected - copied):
-        error = TableNotCopied(source.id, str(name))
+        error = table_not_copied(source.id, str(name))
         if source.subtask.mode is TaskMode.FULL:
             raise error
         log.warning("%s", error)

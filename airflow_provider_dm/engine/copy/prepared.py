@@ -16,10 +16,10 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
+from airflow_provider_dm.engine.reading.errors import NotBegunYet
 
 log = logging.getLogger(__name__)
 
@@ -28,34 +28,22 @@ LOOK_SECONDS: Final = 0.5
 _NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # MySQL's error without XA_RECOVER_ADMIN
 
 
-class PreparedAtStart(DmError):
-    """A transaction was prepared before the copy began, and has not ended."""
-
-    source: str
-    xids: tuple[str, ...]
-
-    code = "DM-7022"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = (
-        "{source}: nothing was started, as XA transactions are prepared, whose rows no read shows, and do not "
-        "end: {xids}."
-    )
-    hint = "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again."
-
-
 def wait_for_prepared(
     endpoint: Endpoint,
     *,
     seconds: float = WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until all transactions that are prepared now have ended. Raises PreparedAtStart (retry)."""
+    """Wait until all transactions that are prepared now have ended. Raises NotBegunYet (retry)."""
     with connected(endpoint) as connection:
         waited_for, deadline = prepared_now(connection), time.monotonic() + seconds
         while waited_for:
             if time.monotonic() > deadline:
-                raise PreparedAtStart(endpoint.name, tuple(sorted(waited_for)))
+                raise NotBegunYet(
+                    f"{endpoint.name}: nothing was started, as XA transactions are prepared, whose rows no read shows, "
+                    f"and do not end: {', '.join(sorted(waited_for))}.",
+                    "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again.",
+                )
             sleep(LOOK_SECONDS)
             waited_for &= prepared_now(connection)
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
-from airflow_provider_dm.engine.copy.begin import SourceMoved
+from airflow_provider_dm.engine.copy.begin import source_moved
 from airflow_provider_dm.engine.copy.gather import Gathered, Gathering, NotGathered, gathering
 from airflow_provider_dm.engine.copy.job import ReaderResult
 from airflow_provider_dm.engine.copy.keyless import remove_leftovers
@@ -339,7 +339,7 @@ class SourceLoad:
         with connected(source.endpoint) as connection:
             now = server_info(connection).server_uuid
             if now != location.server_uuid:
-                raise SourceMoved(source.id, location.server_uuid, now)
+                raise source_moved(source.id, location.server_uuid, now)
             return in_relay(location, connection, source.spec, otherwise=self.loading.start.suffix)
 
     # Tables and chunks

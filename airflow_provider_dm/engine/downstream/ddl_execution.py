@@ -47,7 +47,14 @@ from airflow_provider_dm.engine.downstream.ddl_journal import (
     note_intent,
     read_entries,
 )
-from airflow_provider_dm.engine.downstream.errors import NOT_THERE, message_of, number_of, redacted, translate
+from airflow_provider_dm.engine.downstream.errors import (
+    NOT_THERE,
+    TargetDdlUnderWay,
+    message_of,
+    number_of,
+    redacted,
+    translate,
+)
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.keyless import check_keyless
 from airflow_provider_dm.engine.downstream.meta_rows import name_of
@@ -106,39 +113,11 @@ class DdlRefused(DmError):
     )
 
 
-class DdlLocked(DmError):
-    """Another connection to the target holds the lock for this subtask's DDL and does not end."""
-
-    task: str
-    source: str
-    connection: int
-
-    code = "DM-6034"
-    scope = Scope.DOWNSTREAM
-    reaction = Reaction.RETRY
-    what = (
-        "task {task}, source {source}: connection {connection} of an earlier run is still altering a table in the "
-        "target."
-    )
-    hint = "Nothing is lost, and it is retried; KILL that connection if it hangs."
-
-
-class DdlUnderWay(DmError):
-    """The target still executes a DDL statement of an earlier run, as a job."""
-
-    table: str
-    job: int
-    kind: str
-    state: str
-    rows: int
-
-    code = "DM-6039"
-    scope = Scope.DOWNSTREAM
-    reaction = Reaction.RETRY
-    what = "the target still executes {kind} on {table} of an earlier run: job {job} is {state}, {rows} rows done."
-    hint = (
-        "Nothing is lost, and the task waits; see `ADMIN SHOW DDL JOBS` in the target. If it is paused there, resume "
-        "it (`ADMIN RESUME DDL JOBS {job}`)."
+def _ddl_locked(task: str, source: str, connection: int) -> TargetDdlUnderWay:
+    return TargetDdlUnderWay(
+        f"task {task}, source {source}: connection {connection} of an earlier run is still altering a table "
+        "in the target.",
+        "Nothing is lost, and it is retried; KILL that connection if it hangs.",
     )
 
 
@@ -193,8 +172,9 @@ def execute_ddl(
     """Execute the rest of these statements of the DDL at `position`. Return how many were executed now.
 
     `session`: the session variables for them. `first`: the journal number of the first. Entries of executed statements
-    are kept until the frontier moves past the DDL. Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and
-    errors of connecting.
+    are kept until the frontier moves past the DDL.
+
+    Raises DdlRefused, TargetDdlUnderWay (retry), Fenced, TargetWentBack, and errors of connecting.
     """
     if not statements:
         return 0
@@ -214,7 +194,7 @@ def execute_ddl(
 def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
     """Wait until no DDL of an earlier run of this subtask is running; later ones are fenced.
 
-    Raises DdlLocked (retry), Fenced, TargetWentBack, and errors of connecting.
+    Raises TargetDdlUnderWay (retry), Fenced, TargetWentBack, and errors of connecting.
     """
     try:
         with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
@@ -376,7 +356,7 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
     """Hold the lock of this subtask's DDL. Another holder belongs to a run that was replaced, and is killed.
 
     It could also be this run that was replaced, so the generation is checked before a connection is killed.
-    Raises DdlLocked, Fenced, TargetWentBack.
+    Raises TargetDdlUnderWay, Fenced, TargetWentBack.
     """
     ref = fence.ref
     name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
@@ -397,19 +377,24 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
             with contextlib.suppress(pymysql.err.MySQLError):  # it may have ended, or belong to another account
                 query(connection, server.kill.format(one))
         if time.monotonic() > deadline:
-            raise DdlLocked(*ref.key, (*holders, 0)[0])
+            raise _ddl_locked(*ref.key, (*holders, 0)[0])
     yield  # the lock ends with the connection
 
 
 def _wait_for_jobs(connection: Connection, tables: Collection[TableName]) -> None:
-    """Wait until the server executes no DDL of these tables, of any session. Raises DdlUnderWay."""
+    """Wait until the server executes no DDL of these tables, of any session. Raises TargetDdlUnderWay."""
     asked = server_info(connection).capabilities.ddl_jobs
     if asked is None:
         return
     deadline = time.monotonic() + LOCK_SECONDS
     while jobs := [one for one in query(connection, asked) if name_of(one[0], one[1]) in tables]:
         schema, table, job, kind, state, rows = jobs[0]
-        under_way = DdlUnderWay(str(name_of(schema, table)), int(job), text(kind), text(state), int(rows or 0))
+        under_way = TargetDdlUnderWay(
+            f"the target still executes {text(kind)} on {name_of(schema, table)} of an earlier run: job "
+            f"{int(job)} is {text(state)}, {int(rows or 0)} rows done.",
+            "Nothing is lost, and the task waits; see `ADMIN SHOW DDL JOBS` in the target. If it is paused "
+            f"there, resume it (`ADMIN RESUME DDL JOBS {int(job)}`).",
+        )
         if time.monotonic() > deadline:
             raise under_way
         log.warning("%s", under_way)

@@ -180,17 +180,41 @@ class RowTooLarge(RowStatementError):
     )
 
 
-class WarningsHidden(DmError):
-    """The target has more warnings than it shows, and any of them may be about a changed value."""
+class NoTargetTable(DmError):
+    """A table that the task writes does not exist in the target."""
 
-    table: str
-    warned: int
-    shown: int
+    found: str
+    way_out: str
+
+    code = "DM-6031"
+    scope = Scope.DOWNSTREAM
+    what = "{found}"
+    hint = "{way_out}"
+
+
+class TargetLimit(DmError):
+    """A limit of the target that a setting of it raises."""
+
+    found: str
+    way_out: str
 
     code = "DM-6008"
     scope = Scope.DOWNSTREAM
-    what = "the target has {warned} warnings for a statement on {table}, but shows only {shown} of them."
-    hint = "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it."
+    what = "{found}"
+    hint = "{way_out}"
+
+
+class TargetDdlUnderWay(DmError):
+    """An earlier run still alters or creates tables in the target."""
+
+    found: str
+    way_out: str
+
+    code = "DM-6034"
+    scope = Scope.DOWNSTREAM
+    reaction = Reaction.RETRY
+    what = "{found}"
+    hint = "{way_out}"
 
 
 def translate(

@@ -31,10 +31,10 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.downstream.errors import translate
+from airflow_provider_dm.engine.downstream.errors import TargetDdlUnderWay, translate
 from airflow_provider_dm.engine.downstream.meta_definitions import OPTIONS, TABLES
 from airflow_provider_dm.engine.downstream.session import fresh_target, target_connection
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.schema.catalogue import has_table
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 15
+VERSION: Final = 16
 """Add 1 with every change of `meta_definitions`."""
 LOCK_SECONDS: Final = 60
 
@@ -63,23 +63,10 @@ class MetaTablesOfAnotherRelease(DmError):
     )
 
 
-class MetaTablesLocked(DmError):
-    """Another run holds the lock for creating the tables."""
-
-    schema: str
-    seconds: int
-
-    code = "DM-6014"
-    scope = Scope.DOWNSTREAM
-    reaction = Reaction.RETRY
-    what = "another run has been creating the tables in the target's schema {schema} for {seconds} s."
-    hint = "Try again later; if it hangs, look for long transactions on these tables."
-
-
 def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
     """Create the tables if they do not exist; safe at any time and concurrently. To be called before a claim.
 
-    Raises MetaTablesOfAnotherRelease, MetaTablesLocked, TargetDenied, TargetRefused, and errors of connecting.
+    Raises MetaTablesOfAnotherRelease, TargetDdlUnderWay, TargetDenied, TargetRefused, and errors of connecting.
     """
     try:
         if _exist(target_connection(endpoint), meta_schema):
@@ -122,10 +109,13 @@ def _create(connection: Connection, meta_schema: str) -> None:
 
 
 def _lock(connection: Connection, meta_schema: str) -> None:
-    """Take a lock of the server that ends with the connection. Raises MetaTablesLocked.
+    """Take a lock of the server that ends with the connection. Raises TargetDdlUnderWay.
 
     If the connection is lost, two runs may create the same tables at once, which is harmless.
     """
     name = "dm_meta_tables:" + hashlib.sha256(meta_schema.encode()).hexdigest()[:32]  # at most 64 characters
     if query(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:
-        raise MetaTablesLocked(meta_schema, LOCK_SECONDS)
+        raise TargetDdlUnderWay(
+            f"another run has been creating the tables in the target's schema {meta_schema} for {LOCK_SECONDS} s.",
+            "Try again later; if it hangs, look for long transactions on these tables.",
+        )

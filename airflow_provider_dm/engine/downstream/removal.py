@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.downstream.dm_checkpoint import columns_there, f
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
 from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_NEW, known_subtasks, list_subtasks
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.tables import metadata
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
@@ -28,22 +28,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 
 _KEPT: Final = "dm_subtask"
 """The table with the generation."""
-
-
-class SharedProgress(DmError):
-    """Sources of a task that share state with a source whose state is to be removed."""
-
-    task: str
-    sources: tuple[str, ...]
-    others: tuple[str, ...]
-
-    code = "DM-6084"
-    scope = Scope.DOWNSTREAM
-    what = (
-        "task {task}: the state of {sources} cannot be removed alone, as merged tables take rows of {others} as well, "
-        "which would continue."
-    )
-    hint = "Remove -s, so that all sources of the task start from the beginning."
 
 
 def remove_progress(
@@ -59,7 +43,7 @@ def remove_progress(
     """Remove the state of these sources of a task, all or none. Return those that had any.
 
     `withdraw`: withdraws a source's reports to DDL locks, which would otherwise never be resolved. Raises LeaseHeld
-    while a run is working, SharedProgress, Fenced, and the errors of a claim.
+    while a run is working, InvalidInput, Fenced, and the errors of a claim.
     """
     refs = [SubtaskRef(meta_schema, task, source) for source in sources]
     connection = target_connection(target)
@@ -85,7 +69,7 @@ def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
 
 
 def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
-    """Check that no merged table has other sources that have started. Raises SharedProgress."""
+    """Check that no merged table has other sources that have started. Raises InvalidInput."""
     one, mine = refs[0], {ref.source for ref in refs}
     rows = query_whole(
         connection,
@@ -96,7 +80,11 @@ def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
     fed = {(text(schema), text(name)) for source, schema, name in rows if text(source) in mine}
     others = sorted({text(source) for source, *name in rows if tuple(map(text, name)) in fed} - mine)
     if others:
-        raise SharedProgress(one.task, tuple(sorted(mine)), tuple(others))
+        raise InvalidInput(
+            f"task {one.task}: the state of {', '.join(tuple(sorted(mine)))} cannot be removed alone, as merged "
+            f"tables take rows of {', '.join(tuple(others))} as well, which would continue.",
+            "Remove -s, so that all sources of the task start from the beginning.",
+        )
 
 
 def _remove_all(connection: Connection, fences: Sequence[Fence]) -> None:

@@ -31,9 +31,9 @@ from airflow_provider_dm.engine.downstream.errors import (
     ComputedDiffers,
     RowTooLarge,
     TargetBusy,
+    TargetLimit,
     TargetUnreachable,
     TargetWarned,
-    WarningsHidden,
     clips_computed,
     is_clipping,
     redacted,
@@ -149,7 +149,7 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
 def execute(connection: Connection, statement: Statement) -> int:
     """Execute the statement. Return the rows affected, as the server counts them under FOUND_ROWS.
 
-    Raises the errors of `translate`, TargetWarned, WarningsHidden, RowTooLarge, ComputedDiffers.
+    Raises the errors of `translate`, TargetWarned, TargetLimit, RowTooLarge, ComputedDiffers.
     """
     table, computing = str(statement.table), statement.computing
     try:
@@ -209,7 +209,7 @@ def count(connection: Connection, statement: Statement) -> int:
 def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
     """Return True if a warning is about a generated column.
 
-    Raises TargetWarned for other warnings, except harmless ones and those that the statement expects; WarningsHidden.
+    Raises TargetWarned for other warnings, except harmless ones and those that the statement expects; TargetLimit.
     """
     table = str(statement.table)
     computed = statement.computing.columns if statement.computing else ()
@@ -226,7 +226,10 @@ def _check_warnings(connection: Connection, statement: Statement, warned: int) -
         elif int(number) not in _IGNORED_WARNINGS:
             raise TargetWarned(table, int(number), redacted(int(number), text), statement=str(statement))
     if len(found) < warned:
-        raise WarningsHidden(table, warned, len(found))
+        raise TargetLimit(
+            f"the target has {warned} warnings for a statement on {table}, but shows only {len(found)} of them.",
+            "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it.",
+        )
     if met != statement.invalid:
         reason = "an ENUM's index 0 was written without the expected warning"
         raise TargetWarned(table, WARN_DATA_TRUNCATED, reason, statement=str(statement))

@@ -15,26 +15,10 @@ from airflow_provider_dm.engine.downstream.copy_progress import rename_chunks
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import OF_TABLE, MetaRows, name_of
 from airflow_provider_dm.engine.downstream.table_definitions import delete_definitions
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.schema.model import Table
-
-
-class RouteChanged(DmError):
-    """The rows of a table would be routed to another target table than before."""
-
-    table: str
-    began: str
-    now: str
-
-    code = "DM-6045"
-    what = "the rows of {table} were routed to {began} so far, and the routes now name {now}."
-    hint = (
-        "Change the routes back, or migrate in full with another task (another name): rows in two places would both be "
-        "incomplete."
-    )
-
 
 _ROWS: Final = MetaRows("dm_table_schema")
 
@@ -49,9 +33,13 @@ class TableSchema:
     skip_until: str = ""
 
     def check_route(self, now: TableName) -> None:
-        """Check that `now` is the table to which the rows have been routed so far. Raises RouteChanged."""
+        """Check that `now` is the table to which the rows have been routed so far. Raises RulesChanged."""
         if now != self.target:
-            raise RouteChanged(str(self.table.name), str(self.target), str(now))
+            raise RulesChanged(
+                f"the rows of {self.table.name} were routed to {self.target} so far, and the routes now name {now}.",
+                "Change the routes back, or migrate in full with another task (another name): rows in two places "
+                "would both be incomplete.",
+            )
 
 
 @dataclass(frozen=True)

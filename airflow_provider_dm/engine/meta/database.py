@@ -26,7 +26,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.pool import NullPool
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.errors import DmError, NotInstalled, Reaction
 from airflow_provider_dm.engine.meta.url import shown
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY
@@ -77,14 +77,6 @@ class MetaRefused(DmError):
     hint = "Grant its account all privileges on its tables; if a value does not fit, please report it."
 
 
-class MetaDriverMissing(DmError):
-    driver: str
-
-    code = "DM-8003"
-    what = "the driver {driver} is not installed."
-    hint = "For PostgreSQL: pip install 'psycopg[binary]'."
-
-
 @dataclass
 class _Away:
     """The state in which all calls fail: a thread of this process polls the DB until `over` is set."""
@@ -104,13 +96,13 @@ class Database:
         self._away: _Away | None = None
 
     def read(self, body: Callable[[Connection], T]) -> T:
-        """Run the body in a read-only transaction. Raises MetaUnreachable, MetaRefused, MetaDriverMissing."""
+        """Run the body in a read-only transaction. Raises MetaUnreachable, MetaRefused, NotInstalled."""
         return self._run(body, write=False)
 
     def write(self, body: Callable[[Connection], T]) -> T:
         """Run the body and commit; repeat it after a deadlock or if another writer inserted the same key first.
 
-        Raises MetaUnreachable, MetaRefused, MetaDriverMissing; errors of the body pass through after a rollback."""
+        Raises MetaUnreachable, MetaRefused, NotInstalled; errors of the body pass through after a rollback."""
         return self._run(body, write=True)
 
     def close(self) -> None:
@@ -211,7 +203,10 @@ def _engine(url: URL) -> Engine:
             case _:
                 return _mysql_engine(url)
     except ModuleNotFoundError as error:
-        raise MetaDriverMissing(error.name or url.get_driver_name()) from None
+        raise NotInstalled(
+            f"the driver {error.name or url.get_driver_name()} is not installed.",
+            "For PostgreSQL: pip install 'psycopg[binary]'.",
+        ) from None
 
 
 def _postgres_engine(url: URL) -> Engine:

@@ -47,7 +47,7 @@ class NoWayBack(DmError):
 def migrate(url: Secret | str) -> None:
     """Migrate the DB to the newest schema. May be called again, and concurrently.
 
-    Raises InvalidInput, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
+    Raises InvalidInput, MetaUnreachable, NotInstalled, MetaSchemaDiffers."""
     database = Database(parse_url(url))
     try:
         with database.connection() as connection:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import (
     LostRace,
@@ -36,16 +36,6 @@ from airflow_provider_dm.engine.meta.model import (
     place_key,
 )
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
-
-
-class OperatorMissing(DmError):
-    task: str
-    source: str
-    place: str
-
-    code = "DM-8014"
-    what = "operator not exist: task {task!r} on source {source!r} has none for {place}."
-    hint = "`dmctl binlog list TASK --all` shows the waiting operators and those that the task has passed."
 
 
 class BinlogOperators(StorePart):
@@ -109,13 +99,16 @@ class BinlogOperators(StorePart):
         return self._database.write(body)
 
     def revert_operator(self, task: str, source: str, place: Place) -> Operator:
-        """Remove the operator of a place and return it. Raises OperatorMissing, also if it has been passed."""
+        """Remove the operator of a place and return it. Raises InvalidInput, also if it has been passed."""
 
         def body(tx: Connection) -> Operator:
             key = _key(task, source, place)
             found = read_for_update(tx, tables.binlog_operator, key)
             if found is None or found.state == OperatorState.PASSED:
-                raise OperatorMissing(task, source, str(place))
+                raise InvalidInput(
+                    f"operator not exist: task {task!r} on source {source!r} has none for {place}.",
+                    "`dmctl binlog list TASK --all` shows the waiting operators and those that the task has passed.",
+                )
             tx.execute(delete(tables.binlog_operator).where(matching(tables.binlog_operator, key)))
             return _operator(found)
 

@@ -24,7 +24,7 @@ class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, Relays):
 
     @classmethod
     def open(cls, url: Secret | str) -> Self:
-        """Open the metadata DB. Raises InvalidInput, MetaUnreachable, MetaDriverMissing, MetaSchemaDiffers."""
+        """Open the metadata DB. Raises InvalidInput, MetaUnreachable, NotInstalled, MetaSchemaDiffers."""
         store = cls(Database(parse_url(url)))
         try:
             store.check_schema()

@@ -63,7 +63,7 @@ class AccessDenied(DmError):
 
 
 def login(endpoint: Endpoint) -> dict[str, Any]:
-    """Return the options of every connection to a server. Raises TlsFilesUnusable."""
+    """Return the options of every connection to a server. Raises TlsRefused."""
     return {
         "tls_configured": endpoint.tls is not None,
         "host": endpoint.host,
@@ -88,7 +88,7 @@ def connect(
     """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds. `loads`: the server is
     told that this client can send a file (`GuardedConnection.load`).
 
-    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, InvalidInput or
+    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsRefused, InvalidInput or
     SessionRefused (stop).
     """
     try:

@@ -26,24 +26,8 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 
-class TlsFilesUnusable(DmError):
-    """The files of a TLS configuration are missing or unusable. No connection was tried."""
-
-    server: str
-    files: tuple[str, ...]
-    reason: str
-
-    code = "DM-2003"
-    scope = Scope.UPSTREAM
-    what = "TLS to {server} cannot be set up from {files}: {reason}."
-    hint = (
-        "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
-        "and a certificate file may contain both."
-    )
-
-
 class TlsRefused(DmError):
-    """The server is reachable, but TLS is not available or its certificate is not trusted. No password was sent."""
+    """TLS cannot be set up from its files, is not available, or the server's certificate is not trusted."""
 
     server: str
     reason: str
@@ -56,7 +40,7 @@ class TlsRefused(DmError):
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """Return the context for a connection; None if no TLS is configured. Raises TlsFilesUnusable.
+    """Return the context for a connection; None if no TLS is configured. Raises TlsRefused.
 
     Connecting with it raises TlsRefused if the certificate is for another host.
     """
@@ -66,7 +50,9 @@ def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
         return _HostCheckingContext.of(endpoint.tls, str(endpoint))
     except OSError as error:  # ssl.SSLError is one
         files = tuple(filter(None, (endpoint.tls.ca, endpoint.tls.cert, endpoint.tls.key)))
-        raise TlsFilesUnusable(str(endpoint), files, error.strerror or str(error)) from error
+        raise TlsRefused(
+            str(endpoint), f"it cannot be set up from {', '.join(files)}: {error.strerror or error}", _NO_FILES
+        ) from error
 
 
 def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused | None:
@@ -95,6 +81,10 @@ def _is_lost(error: ssl.SSLError) -> bool:
     return gave_up or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
+_NO_FILES: Final = (
+    "Give PEM files that this machine (a worker, an executor) can read at that path; a certificate needs its key, "
+    "and a certificate file may contain both."
+)
 _NOT_OFFERED: Final = (
     "Configure a certificate on the server (ssl_cert, ssl_key), or remove `security` from its login: what is sent can "
     "then be read on the network."

@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead, parse
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import Statement
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 log = logging.getLogger(__name__)
@@ -31,19 +31,6 @@ Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
 """Plans the next part of the log after a location, given the XA transactions that are prepared there."""
 
 
-class LogNotSeen(DmError):
-    """The sync was stopped while it searched the log between its start and the present for DDL."""
-
-    source: str
-    until: str
-
-    code = "DM-6038"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "{source}: the sync has not begun, because the log has not reached {until} yet."
-    hint = "Run it again; if it waits again, check the relay of the source (`dmctl query-status`)."
-
-
 def statements_between(
     plans: Plans,
     idle: Callable[[Location, float], None],
@@ -54,7 +41,7 @@ def statements_between(
     source: str,
     bounded: bool,
 ) -> Iterator[DdlStatement]:
-    """Yield the DDL of the log between two locations; wait until the log has reached `hi`. Raises LogNotSeen.
+    """Yield the DDL of the log between two locations; wait until the log has reached `hi`. Raises NotBegunYet.
 
     `idle`: called while nothing arrives, to check why. `bounded`: the log may end before `hi`; stop at its end then.
     """
@@ -74,7 +61,10 @@ def statements_between(
                     log.warning("%s: the log is searched for DDL up to %s only, the end of its private log", source, at)
                     return
                 if stop.wait(LOOK_SECONDS):
-                    raise LogNotSeen(source, str(hi))
+                    raise NotBegunYet(
+                        f"{source}: the sync has not begun, because the log has not reached {hi} yet.",
+                        "Run it again; if it waits again, check the relay of the source (`dmctl query-status`).",
+                    )
                 idle(at, time.monotonic() - since)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -34,18 +34,6 @@ from airflow_provider_dm.engine.schema.model import Table
 
 TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
 _BATCH: Final = 500
-
-
-class NoTablesSelected(DmError):
-    """The block-allow-list selects no existing schema, or no table of the schemas it selects."""
-
-    source: str
-    present: int
-
-    code = "DM-7011"
-    scope = Scope.UPSTREAM
-    what = "the block-allow-list selects none of the {present} tables that {source} shows to this account."
-    hint = "Check do-dbs and do-tables, and the SELECT privilege. A schema that has no table yet is enough to begin."
 
 
 class EngineNotTransactional(DmError):
@@ -101,13 +89,18 @@ class TargetSurvey:
 def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
     """Read the tables of a source that belong to the task.
 
-    Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and the errors of `connected`.
+    Raises InvalidInput, EngineNotTransactional, and the errors of `connected`.
     """
     with connected(endpoint) as connection:
         present = list_tables(connection)
         names = select(present, rules.block_allow)
         if not names and not _are_empty_schemas(connection, present, rules):
-            raise NoTablesSelected(endpoint.name, len(present))
+            raise InvalidInput(
+                f"the block-allow-list selects none of the {len(present)} tables that {endpoint.name} shows to this "
+                "account.",
+                "Check do-dbs and do-tables, and the SELECT privilege. A schema that has no table yet is enough to "
+                "begin.",
+            )
         return _surveyed(connection, endpoint, names, rules)
 
 

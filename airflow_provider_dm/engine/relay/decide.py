@@ -19,24 +19,18 @@ from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import PacketsBroken
 
 
-class BinlogNameRefused(DmError):
-    name: str
-
-    code = "DM-4012"
-    scope = Scope.UPSTREAM
-    what = "the upstream names its next binlog {name!r}."
-    hint = "That is not the name of a binlog file: check which program answers at this address."
+def _binlog_name_refused(name: str) -> PacketsBroken:
+    return PacketsBroken(
+        f"the upstream names its next binlog {name!r}",
+        "That is not the name of a binlog file: check which program answers at this address.",
+    )
 
 
-class StreamHasHole(DmError):
-    file: str
-    position: int
-    found: int
-
-    code = "DM-4013"
-    scope = Scope.UPSTREAM
-    what = "{file} continues at {found} where {position} was expected: the upstream has omitted events."
-    hint = "Check that nothing filters the binlog between upstream and relay."
+def _stream_has_hole(file: str, position: int, found: int) -> PacketsBroken:
+    return PacketsBroken(
+        f"{file} continues at {found} where {position} was expected: the upstream has omitted events",
+        "Check that nothing filters the binlog between upstream and relay.",
+    )
 
 
 class FileSequenceBroken(DmError):
@@ -91,7 +85,7 @@ Decision = Step | Turn
 def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     """Decide on an event. `body`: its bytes after the header, without checksum; only needed for rotate events.
 
-    Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.
+    Raises PacketsBroken, FileSequenceBroken.
     """
     if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
         return _turn(body, at)
@@ -102,19 +96,19 @@ def decide(header: EventHeader, body: bytes, at: StreamPosition) -> Decision:
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or at.cursor != BINLOG_HEADER_SIZE):
         return Step.DROP  # the dump began later in the file; the event describes the format of the following ones
     if header.log_position and header.log_position != (at.cursor + header.size) & 0xFFFF_FFFF:
-        raise StreamHasHole(str(at.file), at.cursor, header.log_position - header.size)
+        raise _stream_has_hole(str(at.file), at.cursor, header.log_position - header.size)
     if at.cursor < at.size:
         return Step.COMPARE
     if at.size == 0:
         return _first(header, at)
     if at.cursor > at.size:
-        raise StreamHasHole(str(at.file), at.size, at.cursor)
+        raise _stream_has_hole(str(at.file), at.size, at.cursor)
     return Step.APPEND
 
 
 def _first(header: EventHeader, at: StreamPosition) -> Decision:
     if header.code != FORMAT_DESCRIPTION or at.cursor != BINLOG_HEADER_SIZE:
-        raise StreamHasHole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
+        raise _stream_has_hole(str(at.file), BINLOG_HEADER_SIZE, at.cursor)
     return Step.CREATE
 
 
@@ -126,13 +120,13 @@ def _turn(body: bytes, at: StreamPosition) -> Turn:
 
 
 def named_by(body: bytes) -> tuple[BinlogFile, int]:
-    """Parse the file and position in the body of a rotate. Raises BinlogNameRefused."""
+    """Parse the file and position in the body of a rotate. Raises PacketsBroken."""
     name = body[8:].decode("ascii", "replace")
     try:
         (position,) = struct.unpack_from("<Q", body)
         file = BinlogFile.parse(name)
     except (InvalidLocation, struct.error):
-        raise BinlogNameRefused(name[:200]) from None
+        raise _binlog_name_refused(name[:200]) from None
     if str(file) != name or name.startswith("."):
-        raise BinlogNameRefused(name[:200])
+        raise _binlog_name_refused(name[:200])
     return file, position

@@ -30,27 +30,23 @@ PLAIN, GTID, SPECIAL = 0, 1, 2
 """The pull loop's action by kind of event: only bytes; bytes whose head is kept; handled by the slow path."""
 
 
-class EventTooLarge(DmError):
-    """An event beyond the server's own limits: a rogue or broken upstream."""
-
-    size: int
-    limit: int
-
-    code = "DM-4010"
-    scope = Scope.UPSTREAM
-    what = "the upstream sends a binlog event of {size} bytes; the limit is {limit}."
-    hint = "No MySQL or MariaDB writes such an event: check which program answers at this address."
-
-
 class PacketsBroken(DmError):
-    """The packets of the stream are not a valid sequence."""
+    """The packets of the stream are not a valid sequence of events, or no server writes such events."""
 
-    reason: str
+    found: str
+    way_out: str = "Check proxies and networks between the relay and its upstream."
 
     code = "DM-4011"
     scope = Scope.UPSTREAM
-    what = "the dump stream is broken: {reason}."
-    hint = "Check proxies and networks between the relay and its upstream."
+    what = "the dump stream is broken: {found}."
+    hint = "{way_out}"
+
+
+def _event_too_large(size: int, limit: int) -> PacketsBroken:
+    return PacketsBroken(
+        f"the upstream sends a binlog event of {size} bytes; the limit is {limit}",
+        "No MySQL or MariaDB writes such an event: check which program answers at this address.",
+    )
 
 
 class PacketRun(NamedTuple):
@@ -106,7 +102,7 @@ class ReceiveBuffer:
     def whole_packet(self) -> memoryview | None:
         """Take the next payload, status byte first, fragments joined; None if more bytes must be received.
 
-        Raises EventTooLarge or PacketsBroken.
+        Raises PacketsBroken.
         """
         at, length, fragments = self.start, _FULL, 0
         while length == _FULL:
@@ -139,7 +135,7 @@ class ReceiveBuffer:
             )
         size = int.from_bytes(self.view[payload + 10 : payload + 14], "little")
         if size > self.event_limit:
-            raise EventTooLarge(size, self.event_limit)
+            raise _event_too_large(size, self.event_limit)
         if announced > 1 + size or (last and announced < 1 + size):
             raise PacketsBroken(f"the size of an event is {size}, but its fragments have {announced - 1} bytes")
 
@@ -147,7 +143,7 @@ class ReceiveBuffer:
         """Make room for everything up to offset `until`, and for the next packet's header."""
         wanted = until - self.start
         if wanted > self.event_limit + self.event_limit // 64 + self.capacity:
-            raise EventTooLarge(wanted, self.event_limit)
+            raise _event_too_large(wanted, self.event_limit)
         if until + 4 > len(self.view):
             # Doubling: a packet of many fragments is moved a few times, not once for each fragment.
             self._move(max(len(self.view), self.capacity, min(2 * wanted, wanted + (64 << 20)) + 4))

@@ -193,7 +193,7 @@ def _moment(connection: Connection, time: str) -> int:
 def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
     """Return the file in which the stream for a GTID set alone begins. The connection cannot be used afterwards.
 
-    Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken, BinlogNameRefused.
+    Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken.
     """
     stream = open_dump(connection, flavour, request)
     try:

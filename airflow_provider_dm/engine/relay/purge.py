@@ -41,16 +41,22 @@ class NeedUnknown(DmError):
     hint = "Run it until it syncs; or, if that is not planned, release what it needs by `dmctl stop-task`."
 
 
-class NeedUnrelated(DmError):
-    """A task needs a location in another log than the one in the relay directory."""
+class PurgeRefused(DmError):
+    """A request names what the relay log does not have, or the need of a task cannot be compared with it."""
 
-    task: str
-    needed: str
-    held: str
+    found: str
+    way_out: str
 
-    code = "DM-4053"
-    what = "nothing is purged: task {task} needs {needed}, which cannot be compared with {held} of the relay log."
-    hint = "The task belongs to another log of the source: finish it, or release what it needs by `dmctl stop-task`."
+    code = "DM-4050"
+    what = "nothing is purged: {found}"
+    hint = "{way_out}"
+
+
+def _need_unrelated(task: str, needed: str, held: str) -> PurgeRefused:
+    return PurgeRefused(
+        f"task {task} needs {needed}, which cannot be compared with {held} of the relay log.",
+        "The task belongs to another log of the source: finish it, or release what it needs by `dmctl stop-task`.",
+    )
 
 
 class Need(NamedTuple):
@@ -87,7 +93,7 @@ def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None)
 def check_related(needs: Sequence[Need], held: Iterable[tuple[SubDir, BinlogFile]]) -> None:
     """Check that the needs belong to this log. `held`: sub-directory and file, oldest first.
 
-    Raises NeedUnrelated for a need in another server's log, with another base name, or in a sub-directory that does not
+    Raises PurgeRefused for a need in another server's log, with another base name, or in a sub-directory that does not
     exist yet: then the task has read another relay directory.
     """
     places = {
@@ -97,10 +103,10 @@ def check_related(needs: Sequence[Need], held: Iterable[tuple[SubDir, BinlogFile
     newest = max(places, default=None)
     for need in needs:
         if newest is not None and need.at.suffix > newest:
-            raise NeedUnrelated(need.task, f"sub-directory {need.at.suffix:06d}", f"sub-directory {newest:06d}")
+            raise _need_unrelated(need.task, f"sub-directory {need.at.suffix:06d}", f"sub-directory {newest:06d}")
         place = places.setdefault(need.at.suffix, need.at)
         if not same_log(need.at, place):
-            raise NeedUnrelated(need.task, _whose(need.at), _whose(place))
+            raise _need_unrelated(need.task, _whose(need.at), _whose(place))
 
 
 def _whose(place: Location) -> str:
@@ -111,25 +117,6 @@ def _whose(place: Location) -> str:
 
 GIGABYTE: Final = 1 << 30
 HOUR: Final = 3600.0
-
-
-class NoSuchRelayFile(DmError):
-    name: str
-    sub_dir: str
-    held: str
-
-    code = "DM-4050"
-    what = "nothing is purged: {name!r} is not a file of {sub_dir}, which contains {held}."
-    hint = "Name an existing binlog file, without a path: everything before it is purged."
-
-
-class NoSuchRelaySubDir(DmError):
-    name: str
-    known: tuple[str, ...]
-
-    code = "DM-4051"
-    what = "nothing is purged: {name!r} is not a sub-directory of the relay log, which has: {known}."
-    hint = "Write it as in server-uuid.index, or omit it for the newest one."
 
 
 class HeldFile(NamedTuple):
@@ -261,7 +248,7 @@ class PurgeReport:
 
 
 def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
-    """Plan the removal for all of `requests`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
+    """Plan the removal for all of `requests`. Raises PurgeRefused."""
     wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
     kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
@@ -269,7 +256,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) ->
 
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
-    """Return the index of the first file that must be kept. Raises NeedUnrelated."""
+    """Return the index of the first file that must be kept. Raises PurgeRefused."""
     check_related(needs, ((one.sub_dir, one.file) for one in files))
     oldest = min((need.order for need in needs), default=None)
     droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
@@ -301,9 +288,15 @@ def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> 
     known = tuple(dict.fromkeys(str(one.sub_dir) for one in files))
     where = sub_dir if sub_dir is not None else (known[-1] if known else "")
     if where not in known:
-        raise NoSuchRelaySubDir(where, known or ("nothing",))
+        raise PurgeRefused(
+            f"{where!r} is not a sub-directory of the relay log, which has: {', '.join(known or ('nothing',))}.",
+            "Write it as in server-uuid.index, or omit it for the newest one.",
+        )
     for index, one in enumerate(files):
         if (str(one.sub_dir), str(one.file)) == (where, filename):
             return index
     here = [str(one.file) for one in files if str(one.sub_dir) == where]
-    raise NoSuchRelayFile(filename, where, f"{here[0]} to {here[-1]}")
+    raise PurgeRefused(
+        f"{filename!r} is not a file of {where}, which contains {here[0]} to {here[-1]}.",
+        "Name an existing binlog file, without a path: everything before it is purged.",
+    )

@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
     Need,
+    PurgeRefused,
     PurgeReport,
     PurgeRequest,
     RelayLog,
@@ -74,17 +75,12 @@ class PurgeFailed(DmError):
     hint = "Check the disk and the owner of the files, then purge again."
 
 
-class RelayNotReported(DmError):
-    source: str
-    directory: str
-    reported: str
-
-    code = "DM-4058"
-    what = (
-        "nothing is purged: the relay log of {source} in {directory} has not been reported to this metadata DB, "
-        "whose last report is of {reported}."
+def _relay_not_reported(source: str, directory: str, reported: str) -> PurgeRefused:
+    return PurgeRefused(
+        f"the relay log of {source} in {directory} has not been reported to this metadata DB, whose last "
+        f"report is of {reported}.",
+        "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta).",
     )
-    hint = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
 @contextmanager
@@ -239,11 +235,11 @@ def _only_ours(folder: Path) -> bool:
 
 
 def check_reported(log: RelayLog, status: RelayStatus | None) -> None:
-    """Raise RelayNotReported unless the last report of the relay names a sub-directory of this log."""
+    """Raise PurgeRefused unless the last report of the relay names a sub-directory of this log."""
     if status is None:
-        raise RelayNotReported(log.source, str(log.root), "no relay of this source")
+        raise _relay_not_reported(log.source, str(log.root), "no relay of this source")
     if status.sub_dir and status.sub_dir not in {str(file.sub_dir) for file in log.files}:
-        raise RelayNotReported(log.source, str(log.root), f"sub-directory {status.sub_dir}")
+        raise _relay_not_reported(log.source, str(log.root), f"sub-directory {status.sub_dir}")
 
 
 # The directory's contents, including files that a purge has hidden and not deleted

@@ -16,18 +16,8 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.pattern import TableMatcher
 from airflow_provider_dm.engine.config.rule_models import RouteRule
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-
-
-class AmbiguousRoute(DmError):
-    name: str
-    rules: tuple[str, ...]
-
-    code = "DM-5201"
-    scope = Scope.INTERNAL
-    what = "{name} is matched by more than one route: {rules}."
-    hint = "Narrow the patterns, or drop rules from this source's route-rules."
 
 
 @dataclass(frozen=True)
@@ -88,7 +78,7 @@ class Router:
         )
 
     def route(self, name: TableName) -> TableName:
-        """Return the target table. Raises AmbiguousRoute."""
+        """Return the target table. Raises InvalidInput."""
         route = self._route(name)
         if route is None:
             return name
@@ -107,7 +97,7 @@ class Router:
         return any(one.target_schema == target.schema and one.target_table in ("", target.table) for one in routes)
 
     def extracted(self, name: TableName) -> dict[str, str]:
-        """Return the columns that routing adds to the table's own, with their values. Raises AmbiguousRoute."""
+        """Return the columns that routing adds to the table's own, with their values. Raises InvalidInput."""
         route = self._route(name)
         names = {"table": name.table, "schema": name.schema, "source": self.source_id}
         return {one.column: one.value(names[one.what]) for one in route.extracts} if route else {}
@@ -119,5 +109,8 @@ class Router:
 def _only(name: TableName, routes: Iterable[Route]) -> Route | None:
     matching = [route for route in routes if route.tables.matches(name)]
     if len(matching) > 1:
-        raise AmbiguousRoute(str(name), tuple(str(route) for route in matching))
+        raise InvalidInput(
+            f"{name} is matched by more than one route: {', '.join(map(str, matching))}.",
+            "Narrow the patterns, or drop rules from this source's route-rules.",
+        )
     return matching[0] if matching else None

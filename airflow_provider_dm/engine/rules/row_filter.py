@@ -19,10 +19,11 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.event_filter import EventFilter, RowEvent, Verdict
 from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
 from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
@@ -36,19 +37,6 @@ log = logging.getLogger(__name__)
 
 _NO_SUCH_COLLATION: Final = frozenset({1253, 1273})
 """The server lacks a collation, or the collation does not belong to the charset."""
-
-
-class RowsRefused(DmError):
-    table: str
-    event: str
-
-    code = "DM-6055"
-    scope = Scope.UPSTREAM
-    what = "the log has a change of {table} for which the task's filters say Error: {event}."
-    hint = (
-        "Nothing of this part of the log was written. Change the rule's action to Ignore or Do (`filters` of the task "
-        "or of its source), or leave the table out by block-allow-list, and start the task again."
-    )
 
 
 class Loss(IntEnum):
@@ -93,7 +81,7 @@ class RowFilter:
         return frozenset(column for text in texts for column in compiled(text, self.table, self.session).columns)
 
     def keeper(self) -> Callable[[Row | None, Row | None], bool]:
-        """Return a function that is True if a change is replicated; it raises RowsRefused and ExpressionOutOfRange."""
+        """Return a function that is True if a change is replicated. It raises StoppedByFilter, ExpressionOutOfRange."""
         verdicts = dict(self.verdicts)
         inserts, deletes = (list(map(self._test, texts)) for texts in (self.inserts, self.deletes))
         updates = [(self._test(old), self._test(new)) for old, new in self.updates]
@@ -102,7 +90,12 @@ class RowFilter:
             event: RowEvent = "insert" if before is None else "delete" if after is None else "update"
             verdict = verdicts.get(event)
             if verdict is Verdict.ERROR:
-                raise RowsRefused(str(self.table.name), event)
+                raise StoppedByFilter(
+                    f"the log has a change of {self.table.name} for which the task's filters say Error: {event}.",
+                    "Nothing of this part of the log was written. Change the rule's action to Ignore or Do (`filters` "
+                    "of the task or of its source), or leave the table out by block-allow-list, and start the task "
+                    "again.",
+                )
             if verdict is Verdict.IGNORE:
                 return False
             if before is None:

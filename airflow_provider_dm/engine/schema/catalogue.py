@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -63,18 +63,6 @@ class TableNotFound(DmError):
     hint = "Check its name and the SELECT privilege; views and sequences are not replicated."
 
 
-class NamesAreOne(DmError):
-    """Two names that differ in case only, on a server that compares names case-insensitively."""
-
-    one: str
-    other: str
-
-    code = "DM-5003"
-    scope = Scope.DOWNSTREAM
-    what = "{one} and {other} are the same table for the server (lower_case_table_names is not 0)."
-    hint = "Route one of the source tables to another name, or leave it out by block-allow-list."
-
-
 def list_tables(connection: Connection) -> list[TableName]:
     """Return all base tables outside of the system schemas, sorted. Raises AnswerCut.
 
@@ -92,7 +80,7 @@ def list_views(connection: Connection, schemas: Callable[[str], bool]) -> frozen
 def existing(connection: Connection, names: Collection[TableName]) -> set[TableName]:
     """Return the names that are base tables, compared as the server compares names.
 
-    Raises NamesAreOne, AnswerCut.
+    Raises InvalidInput, AnswerCut.
     """
     there = set(list_tables(connection))
     return {name for name, stored in stored_names(connection, names).items() if stored in there}
@@ -101,14 +89,17 @@ def existing(connection: Connection, names: Collection[TableName]) -> set[TableN
 def stored_names(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableName]:
     """Return the server's spelling of each name, which may differ if the server compares names case-insensitively.
 
-    Raises NamesAreOne, AnswerCut.
+    Raises InvalidInput, AnswerCut.
     """
     fold = names_fold(connection)
     wanted = {name: fold(name) for name in names}
     folded: dict[TableName, TableName] = {}
     for name, one in wanted.items():
         if (other := folded.setdefault(one, name)) != name:
-            raise NamesAreOne(str(other), str(name))
+            raise InvalidInput(
+                f"{other} and {name} are the same table for the server (lower_case_table_names is not 0).",
+                "Route one of the source tables to another name, or leave it out by block-allow-list.",
+            )
     if all(name == one for name, one in wanted.items()):
         return wanted
     there = {fold(name): name for name in list_tables(connection)}
@@ -145,7 +136,7 @@ def has_table(connection: Connection, name: TableName) -> bool:
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
     """Return the definitions of `names`, in their order and spelling, even if the server's spelling differs in case.
 
-    Raises TableNotFound, NamesAreOne, AnswerCut, and NotSupportedYet for a system-versioned table.
+    Raises TableNotFound, InvalidInput, AnswerCut, and NotSupportedYet for a system-versioned table.
     """
     stored = stored_names(connection, dict.fromkeys(names))
     found: dict[TableName, Table] = {}

@@ -22,11 +22,12 @@ from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.subtask import note_plan
-from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Operator, Stage
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
+from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
 from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
@@ -35,13 +36,7 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     NeedsAgreement,
     RefusedByFilter,
 )
-from airflow_provider_dm.engine.sync.ddl.verdict import (
-    NOT_UNDERSTOOD,
-    Concerns,
-    DdlRefusedByFilter,
-    InjectionRefused,
-    stop_error,
-)
+from airflow_provider_dm.engine.sync.ddl.verdict import NOT_UNDERSTOOD, Concerns, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
@@ -337,7 +332,12 @@ class Loop:
                 raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
-            raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
+            raise StoppedByFilter(
+                f"a filter with the action Error matches DDL at {ddl.at} ({first_words(ddl.sql)} …): {error}.",
+                "Decide about it: `dmctl binlog skip TASK -s SOURCE` continues without it, `dmctl binlog replace "
+                'TASK -s SOURCE "…"` executes another statement in its place. Or set the rule\'s action to Do or '
+                "Ignore, and start the task again.",
+            ) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}", error.way_out) from None
         self.progress.followed_ddl()
@@ -362,7 +362,10 @@ class Loop:
         try:
             self.standing = self.following.inject(operator, here, self.standing)
         except CannotFollow as error:
-            raise InjectionRefused(str(here), str(error)) from None
+            raise InvalidInput(
+                f"the statements to be injected at {here} cannot be executed: {error}.",
+                "Remove them by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or replace them.",
+            ) from None
         self._adopt()
         self._take_plan()
 

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
-from airflow_provider_dm.engine.binlog.errors import StatementDml
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -217,5 +217,5 @@ def test_a_compressed_statement_that_changes_rows_stops(mariadb_source: Server, 
         run(connection, name, "SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, 'compressed')")
     hi = here(connection)
     assert "MARIADB_QUERY_COMPRESSED" in {one.name for one in events_between(mariadb_source, lo, hi)}
-    with pytest.raises(StatementDml, match="INSERT INTO t"):
+    with pytest.raises(ChangeNotInLog, match="INSERT INTO t"):
         list(plans(mariadb_source, lo, hi))

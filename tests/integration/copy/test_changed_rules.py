@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy.preconditions import TableNotCopied, check_beforehand
-from airflow_provider_dm.engine.downstream.table_schema import RouteChanged
+from airflow_provider_dm.engine.copy.preconditions import check_beforehand
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -26,7 +26,7 @@ def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
     source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
     routed(source, target, schema, f"{schema}_a").go(stop=lambda: True)
 
-    with pytest.raises(RouteChanged, match=rf"{schema}_a.t so far, and the routes now name {schema}_b.t"):
+    with pytest.raises(RulesChanged, match=rf"{schema}_a.t so far, and the routes now name {schema}_b.t"):
         routed(source, target, schema, f"{schema}_b").go()
 
 
@@ -40,7 +40,7 @@ def test_a_table_that_a_finished_load_did_not_have_is_told(
 
     grown = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
 
-    with pytest.raises(TableNotCopied, match=f"{schema}.later"):
+    with pytest.raises(RulesChanged, match=f"{schema}.later"):
         grown.go()
 
 

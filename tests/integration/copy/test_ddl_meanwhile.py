@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.copy.rounds import TablesWait
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.session import run_transaction
 from airflow_provider_dm.engine.downstream.table_definitions import Definition, save_definitions
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -19,7 +20,6 @@ from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.sync.ddl.definitions import DefinitionUnusable
 from airflow_provider_dm.engine.sync.following import Following
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -200,7 +200,7 @@ def test_a_definition_by_hand_with_another_key_waits_for_its_ddl(one_kit: Kit) -
         before = give()
         one_kit.write((*WRITES, KEY, "INSERT INTO a VALUES (4, 'n')"))
         take(give())
-        with pytest.raises(DefinitionUnusable, match="by another key"):
+        with pytest.raises(InvalidInput, match="by another key"):
             one_kit.migration.go()
         take(before)
 

@@ -3,12 +3,14 @@
 import pytest
 
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
+from airflow_provider_dm.engine.copy.begin import wait_for_relay
 from airflow_provider_dm.engine.copy.design import TargetNotEmpty
 from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.merge.collision import RowsCollide
-from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
+from airflow_provider_dm.engine.reading.errors import NotBegunYet
+from airflow_provider_dm.engine.reading.survey import EngineNotTransactional
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from testbed import Server
@@ -333,12 +335,12 @@ def test_nothing_selected_and_no_relay_are_told(
 ) -> None:
     schema = fresh_schema(mysql_source)
     migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [f"{schema}_misspelt"]}, f"{schema}_meta")
-    with pytest.raises(NoTablesSelected):
+    with pytest.raises(InvalidInput, match="the block-allow-list selects none of the"):
         migration.go()
     migration.schemas = {"one": [schema]}
 
     mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     migration.task = {"task-mode": "all"}
     monkeypatch.setattr(wait_for_relay, "__kwdefaults__", {"seconds": 0.0, "sleep": None})
-    with pytest.raises(RelayNotRunning):
+    with pytest.raises(NotBegunYet, match="no relay log of this server began"):
         migration.go()

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.copy import page
-from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.gather import Gathering
 from airflow_provider_dm.engine.copy.migration import Stopped
 from airflow_provider_dm.engine.copy.read_round import ReadRound
 from airflow_provider_dm.engine.copy.reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import load_chunks
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.downstream.identity import Fenced
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -204,7 +204,7 @@ def test_a_target_table_that_is_gone_stops_a_load_that_goes_on(
     assert isinstance(migration.go(stop=lambda: True), Stopped)
 
     mariadb_target.sql("RENAME TABLE t TO elsewhere", database=schema)
-    with pytest.raises(TargetTableGone):
+    with pytest.raises(NoTargetTable, match="no longer exists"):
         migration.go()
     mariadb_target.sql("RENAME TABLE elsewhere TO t", database=schema)
     migration.finish()

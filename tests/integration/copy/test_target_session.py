@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.errors import TargetRefused, WarningsHidden
+from airflow_provider_dm.engine.downstream.errors import TargetLimit, TargetRefused
 from airflow_provider_dm.engine.errors import InvalidInput
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -66,7 +66,7 @@ def test_warnings_that_are_not_shown_stop(source: Server, mysql_target: Server, 
     migration = Migration(there, {"one": source}, {"one": [schema]}, f"{schema}_meta")
     mysql_target.sql("SET GLOBAL max_error_count = 0")
     try:
-        with pytest.raises(WarningsHidden, match="shows only 0 of them"):
+        with pytest.raises(TargetLimit, match="shows only 0 of them"):
             migration.go()
         replace(migration, target=mysql_target).finish()
     finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.downstream.removal import SharedProgress, remove_progress
-from airflow_provider_dm.engine.sync.start.opening import ShardLeftOut
+from airflow_provider_dm.engine.downstream.removal import remove_progress
+from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import Shops
@@ -23,7 +24,7 @@ def test_rules_that_leave_a_shard_out_wait_for_the_end_of_its_ddl(one_source: Sh
     without = {"do-dbs": [shops.schema], "ignore-tables": [{"db-name": shops.schema, "tbl-name": "o_1"}]}
     changed = {**PESSIMISTIC, "block-allow-list": {source: without}}
     shops.task = changed
-    with pytest.raises(ShardLeftOut, match="Change the rules back"):
+    with pytest.raises(RulesChanged, match="Change the rules back"):
         shops.sync()
     shops.task = PESSIMISTIC
     shops.write(source, "ALTER TABLE o_2 ADD COLUMN c int")
@@ -45,7 +46,7 @@ def test_sources_of_a_merged_table_are_forgotten_together(one_pair: Shops) -> No
         target = endpoint("target", shops.target)
         return remove_progress(shops.store, target, shops.meta, "test", sources, who="test", withdraw=withdraw)
 
-    with pytest.raises(SharedProgress, match="Remove -s"):
+    with pytest.raises(InvalidInput, match="Remove -s"):
         forget("a")
     assert forget("a", "b") == ["a", "b"]
     shops.target.sql("DELETE FROM o", database=shops.schema)

@@ -133,7 +133,7 @@ def sends(*events: bytes) -> Callable[[Session], None]:
     ],
 )
 def test_a_binlog_that_is_no_file_name(kit: RelayKit, name: bytes) -> None:
-    assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4012"
+    assert "names its next binlog" in refusal(kit, Rogue(sends(rotate(name)))).message
 
 
 @pytest.mark.parametrize("name", [b"x" * 300 + b".000001", b"other.000001", b"mysql-bin.000007"])
@@ -159,7 +159,7 @@ def test_an_event_of_two_gigabytes(kit: RelayKit) -> None:
         session.sock.sendall(b"\xff\xff\xff\x01\0" + head + bytes(1000))
         time.sleep(5)
 
-    assert refusal(kit, Rogue(dump)).code == "DM-4010"
+    assert "the limit is" in refusal(kit, Rogue(dump)).message
 
 
 def test_endless_fragments_of_a_small_event(kit: RelayKit) -> None:
@@ -261,14 +261,14 @@ def test_a_rotate_that_goes_backwards(kit: RelayKit, name: str) -> None:
 
 
 def test_a_jump_to_another_position(kit: RelayKit) -> None:
-    assert refusal(kit, Rogue(after_start(*EVENTS[4:8]))).code == "DM-4013"
+    assert "has omitted events" in refusal(kit, Rogue(after_start(*EVENTS[4:8]))).message
 
 
 @pytest.mark.parametrize("position", [120, 1 << 40, (1 << 64) - 1])
 def test_a_rotate_to_another_position_of_the_same_file(kit: RelayKit, position: int) -> None:
     """Said by a made-up rotate, after which the stream goes on as if nothing were missing."""
     rogue = Rogue(after_start(rotate(FIRST_NAME.encode(), position), *EVENTS[2:6]))
-    assert refusal(kit, rogue).code in ("DM-4013", "DM-4023")
+    assert refusal(kit, rogue).code in ("DM-4011", "DM-4023")
 
 
 @pytest.mark.parametrize("answer", [OK, b"\xff\x00\x00#HY000what?"], ids=["no rows", "an error without a number"])

@@ -74,7 +74,7 @@ def test_a_place_that_is_none_is_refused_and_a_corrected_one_is_taken(kit: SyncK
 def test_nobody_guesses_where_to_begin(kit: SyncKit) -> None:
     kit.create("plain")
     error = refused(kit, None)
-    assert error.code == "DM-6047"
+    assert "needs a start" in str(error)
     assert str(kit.upstream()) in error.message()
     assert "binlog-name" in error.message()
 

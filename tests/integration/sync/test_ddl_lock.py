@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_dm.engine.downstream import ddl_execution
 from airflow_provider_dm.engine.downstream.claim import claim_generation
-from airflow_provider_dm.engine.downstream.ddl_execution import DdlUnderWay, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.downstream.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.downstream.ddl_journal import note_intent
+from airflow_provider_dm.engine.downstream.errors import TargetDdlUnderWay
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.downstream.session import close_target, fresh_target, run_transaction, target_dialect
@@ -123,9 +124,9 @@ def test_a_job_of_the_servers_own_is_waited_for_and_not_begun_again(
         sent.start()
         later = alter.claimed(2)
         alter.wait_for_a_job()
-        with pytest.raises(DdlUnderWay) as raised:
+        with pytest.raises(TargetDdlUnderWay) as raised:
             alter.execute(later)
-        assert raised.value.table == f"{alter.schema}.t"
+        assert f" on {alter.schema}.t of an earlier run" in str(raised.value)
         cursor.execute("COMMIT")
     sent.join()
     assert alter.execute(later) == 0, "it has taken effect"

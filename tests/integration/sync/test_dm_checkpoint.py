@@ -315,4 +315,4 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(
     assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
     assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
     assert kit.store.list_subtasks(task=kit.task) == []
-    assert refusal(kit).code == "DM-6047", "the task begins from nothing"
+    assert "needs a start" in str(refusal(kit)), "the task begins from nothing"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
-from airflow_provider_dm.engine.rules.row_filter import RowsRefused
 from airflow_provider_dm.engine.sync import following
-from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported, DdlRefusedByFilter
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 
@@ -178,7 +178,7 @@ def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
     assert rows(kit, "uniq")[2] == (3, 30, "c", 6, 7)
 
     kit.write("INSERT INTO plain VALUES (1, 'a')", "ALTER TABLE plain ADD COLUMN n int, DROP COLUMN v")
-    with pytest.raises(DdlRefusedByFilter, match=r"drop column of .*plain"):
+    with pytest.raises(StoppedByFilter, match=r"drop column of .*plain"):
         kit.sync()
     kit.target.sql(f"ALTER TABLE `{kit.schema}`.plain ADD COLUMN n int")
     skip = Operator("test", SOURCE_ID, OperatorKind.SKIP, SqlPattern("DROP COLUMN v"), ())
@@ -188,7 +188,7 @@ def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
     assert rows(kit, "plain") == [(1, "a", None), (2, None, 2)]
 
     kit.write("DELETE FROM plain WHERE id = 1")
-    with pytest.raises(RowsRefused, match="delete"):
+    with pytest.raises(StoppedByFilter, match="delete"):
         kit.sync()
 
 

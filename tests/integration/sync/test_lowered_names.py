@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.downstream.schema_by_hand import definition_at
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.result import State
-from airflow_provider_dm.engine.schema.catalogue import NamesAreOne
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, differences
@@ -69,7 +69,7 @@ def test_two_names_that_are_one_there(mysql_source: Server, lowering: Server, so
     mysql_source.sql("CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE A (id INT PRIMARY KEY)", database=source_schema)
 
     report = check(mysql_source, lowering, [source_schema])
-    with pytest.raises(NamesAreOne, match=r"LowerShop\.[aA] and LowerShop\.[aA] are the same table"):
+    with pytest.raises(InvalidInput, match=r"LowerShop\.[aA] and LowerShop\.[aA] are the same table"):
         Migration(lowering, {"one": mysql_source}, {"one": [source_schema]}, "lowermeta").go()
 
     assert "are the same table for the server" in result(report, "table_columns", "target", State.FAIL).message

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.meta.model import OperatorKind, OperatorState, SqlPattern
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
-from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing
-from airflow_provider_dm.engine.sync.start.past import PastUnknown
+from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded
 from tests.integration.sync.conftest import SyncKit, rows_of
 from tests.integration.sync.test_by_hand import given, states, wanted
 from tests.integration.sync.test_follows_ddl import check_equal
@@ -93,7 +93,7 @@ def test_tables_that_were_renamed_since(kit: SyncKit) -> None:
 def test_a_definition_that_neither_server_shows(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["ALTER TABLE a ADD w int, MODIFY v varchar(30)"])
     one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.a DROP COLUMN v")
-    with pytest.raises(PastUnknown, match=f"{one_kit.schema}.a was altered since .* the target has no column v"):
+    with pytest.raises(DefinitionNeeded, match=f"{one_kit.schema}.a was altered since .* the target has no column v"):
         one_kit.sync(start=start)
 
 
@@ -119,7 +119,7 @@ def test_a_start_in_front_of_all_tables(kit: SyncKit) -> None:
 def test_a_target_table_that_is_missing_is_created_by_hand(one_kit: SyncKit) -> None:
     start = lived(one_kit, ["INSERT INTO a VALUES (1, 'one')"])
     one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.a")
-    with pytest.raises(TargetTableMissing, match=rf"{one_kit.schema}\.a"):
+    with pytest.raises(NoTargetTable, match=rf"{one_kit.schema}\.a"):
         one_kit.sync(start=start)
     one_kit.target.sql(TABLES[0], database=one_kit.schema)
     one_kit.sync(start=start)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
+from airflow_provider_dm.engine.binlog.errors import ChangeNotInLog
+from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared, read_prepared
 from airflow_provider_dm.engine.downstream.session import target_connection
 from airflow_provider_dm.engine.relay.purge import Inactive
@@ -168,7 +169,7 @@ def test_one_that_was_prepared_before_the_task_began(kit: SyncKit, held: bool) -
         kit.sync()
         assert kit.differences() == []
         return
-    with pytest.raises(XaNotSeen, match="X'78',X'',1"):
+    with pytest.raises(ChangeNotInLog, match="X'78',X'',1"):
         kit.sync()
     assert [row[0] for row in kit.target.sql(f"SELECT id FROM `{kit.schema}`.plain")] == [2]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent, StatementDml
+from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, ChangeNotInLog, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
@@ -201,7 +201,7 @@ def test_an_error_waits_until_everything_before_it_is_planned(tmp_path: Path) ->
     files = [first.file(tmp_path, last=False), second.file(tmp_path)]
     planned = epoch(plan(files, Location(first.name, 4)))
     assert planned.hi.file == second.name
-    with pytest.raises(StatementDml):
+    with pytest.raises(ChangeNotInLog, match="logged as a statement"):
         plan(files, planned.hi)
 
 

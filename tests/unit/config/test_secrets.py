@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from airflow_provider_dm.engine.config import secrets
-from airflow_provider_dm.engine.config.database import DatabaseConfig, PasswordUnreadable, TargetDatabase
+from airflow_provider_dm.engine.config.database import DatabaseConfig, TargetDatabase
 from airflow_provider_dm.engine.config.job import (
     EndpointSpec,
     HolderSpec,
@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task
+from airflow_provider_dm.engine.errors import InvalidInput
 
 CANARY = "hunter2-canary"
 
@@ -122,9 +123,9 @@ def test_a_password_by_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_reference_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_received", {})
-    with pytest.raises(PasswordUnreadable, match="the environment variable DM_PASSWORD: it is not set"):
+    with pytest.raises(InvalidInput, match="the environment variable DM_PASSWORD: it is not set"):
         DatabaseConfig(host="h", password_env="DM_PASSWORD").secret()
-    with pytest.raises(PasswordUnreadable, match="/nowhere: FileNotFoundError"):
+    with pytest.raises(InvalidInput, match="/nowhere: FileNotFoundError"):
         DatabaseConfig(host="h", password_file="/nowhere").secret()
 
 
@@ -152,10 +153,10 @@ def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_pa
         (dms_form("a long password", "0f" * 32), {}, "DM_SECRET_KEY_FILE may name"),
         (dms_form("x", "0f" * 32), {"DM_SECRET_KEY_FILE": "/nowhere"}, r"/nowhere.*FileNotFoundError"),
     ):
-        with pytest.raises(PasswordUnreadable, match=why):
+        with pytest.raises(InvalidInput, match=why):
             secret_of(password, environ)
     path.write_text("no key")
-    with pytest.raises(PasswordUnreadable, match="64 hexadecimal digits"):
+    with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
         secret_of(dms_form("x", "0f" * 32), own)
 
 

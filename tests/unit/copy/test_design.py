@@ -9,14 +9,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
-from airflow_provider_dm.engine.copy.design import (
-    MOST_ROWS,
-    MOST_SCANNED,
-    Design,
-    TargetNotEmpty,
-    TargetTableGone,
-    design,
-)
+from airflow_provider_dm.engine.copy.design import MOST_ROWS, MOST_SCANNED, Design, TargetNotEmpty, design
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -169,10 +163,10 @@ def test_only_who_has_not_begun_is_told_to_have_the_table_created_anew(*, fresh:
 
 def test_a_table_that_was_begun_and_is_gone_is_not_made_again() -> None:
     """Its rows were in it: chunks that are done would not be copied again."""
-    with pytest.raises(TargetTableGone) as gone:
+    with pytest.raises(NoTargetTable) as gone:
         designed(ONE, target=there(), fresh=[])
 
-    assert (gone.value.target, gone.value.source) == ("all.orders", "one:shop.orders")
+    assert "the target table all.orders, into which one:shop.orders has begun to write" in str(gone.value)
 
 
 def test_rows_that_nobody_of_this_task_copied_are_not_mixed_with_a_copy() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.errors import NotInstalled
 from airflow_provider_dm.launch import spark_command
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.spark_command import (
     LOCAL_JAVA_OPTIONS,
     Command,
-    SparkAppMissing,
     SparkSettings,
     app_script,
     engine_archive,
@@ -206,5 +206,5 @@ def test_only_a_driver_that_runs_its_own_tasks_is_local(master: str, local: bool
 
 
 def test_an_app_that_is_not_there_is_named() -> None:
-    with pytest.raises(SparkAppMissing, match="time_travel"):
+    with pytest.raises(NotInstalled, match="time_travel"):
         app_script("time_travel")

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.errors import NotInstalled, ReportedError
 from airflow_provider_dm.engine.meta.model import Holder, Run, Stage
 from airflow_provider_dm.launch.job import Job
-from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
 from airflow_provider_dm.launch.submit import (
     Outcome,
-    ResultUnknown,
+    RunGone,
     SparkApp,
     SparkAppDied,
     SparkAppFailed,
@@ -249,7 +248,7 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
         failed.outcome(no_run)  # the error could not be stored: the log has it
 
     finished = launch("")
-    with pytest.raises(ResultUnknown, match="Run it again"):
+    with pytest.raises(RunGone, match="neither the metadata DB nor its log has one"):
         finished.outcome(lambda _: replace(ROW, result=None))
 
     fenced = launch("import sys; sys.exit(3)")
@@ -258,7 +257,7 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
 
 
 def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:
-    with pytest.raises(JavaMissing):
+    with pytest.raises(NotInstalled, match="Java 17"):
         SparkApp.start(job, run_dir=tmp_path, environ={"PATH": "/nowhere"})
 
     assert not (tmp_path / "job.json").exists()

@@ -8,14 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.launch.workdir import (
-    TaskDir,
-    TaskRunsAlready,
-    WorkDirNotPrivate,
-    open_run_log,
-    private_directory,
-    work_root,
-)
+from airflow_provider_dm.engine.errors import InvalidInput
+from airflow_provider_dm.launch.workdir import TaskDir, TaskRunsAlready, open_run_log, private_directory, work_root
 
 
 def test_the_root_is_the_given_one_then_the_environments_then_xdgs(tmp_path: Path) -> None:
@@ -47,7 +41,7 @@ def test_a_link_is_no_work_directory(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(WorkDirNotPrivate, match="is a link"):
+    with pytest.raises(InvalidInput, match="is a link"):
         private_directory(tmp_path / "link")
 
 

@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
-from airflow_provider_dm.engine.mysql.tls import TlsFilesUnusable
+from airflow_provider_dm.engine.mysql.tls import TlsRefused
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -25,7 +25,7 @@ def test_a_file_that_is_no_certificate_or_not_there(tmp_path: Path, role: str, e
     tls = Tls(ca=str(path) if role == "ca" else None, cert=str(path) if role == "cert" else None, key=None)
     endpoint = Endpoint("replica", "127.0.0.1", 1, "dm", Secret("c4nary"), tls, ())
 
-    with pytest.raises(TlsFilesUnusable, match=r"wrong\.pem") as caught:
+    with pytest.raises(TlsRefused, match=r"wrong\.pem") as caught:
         connect(endpoint)
 
     assert "c4nary" not in str(caught.value)
@@ -40,5 +40,5 @@ def test_nobody_is_asked_for_a_pass_phrase(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
     tls = Tls(None, str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
 
-    with pytest.raises(TlsFilesUnusable, match="the key is encrypted"):
+    with pytest.raises(TlsRefused, match="the key is encrypted"):
         connect(Endpoint("replica", "127.0.0.1", 1, "dm", Secret(""), tls))

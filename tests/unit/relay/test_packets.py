@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
-from airflow_provider_dm.engine.relay.packets import EventTooLarge, PacketsBroken, ReceiveBuffer
+from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffer
 from airflow_provider_dm.engine.relay.runs import compiled_take, take_plainly
 from tests.unit.relay.events import begin, commit, filler, packets, streamed
 
@@ -109,7 +109,7 @@ def test_a_run_leaves_a_packet_of_full_length_alone(*, compiled: bool) -> None:
 def test_an_event_beyond_the_limit_is_refused_before_it_is_received() -> None:
     buffer = ReceiveBuffer(event_limit=17_000_000)
     fed(buffer, streamed(filler(20_000_000, 4)))
-    with pytest.raises(EventTooLarge):
+    with pytest.raises(PacketsBroken, match="the limit is"):
         buffer.whole_packet()
 
 

@@ -20,10 +20,8 @@ from airflow_provider_dm.engine.relay.purge import (
     Inactive,
     Need,
     NeedUnknown,
-    NeedUnrelated,
-    NoSuchRelayFile,
-    NoSuchRelaySubDir,
     PurgePlan,
+    PurgeRefused,
     PurgeRequest,
     RelayLog,
     first_kept,
@@ -31,7 +29,7 @@ from airflow_provider_dm.engine.relay.purge import (
     plan_purge,
     requests_of,
 )
-from airflow_provider_dm.engine.relay.purge_files import RelayNotReported, check_reported
+from airflow_provider_dm.engine.relay.purge_files import check_reported
 
 FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
 SEED = (
@@ -81,7 +79,7 @@ def test_seed_two_everything_before_a_file_of_the_newest_sub_directory() -> None
 
 @pytest.mark.parametrize("sub_dir", ["../..", "/etc", "", ".", f"{FIRST}.000009", f"{FIRST}.000001/", "*"])
 def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> None:
-    with pytest.raises(NoSuchRelaySubDir) as refused:
+    with pytest.raises(PurgeRefused) as refused:
         plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", sub_dir))
 
     assert "nothing is purged" in str(refused.value)
@@ -90,7 +88,7 @@ def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> No
 
 @pytest.mark.parametrize("name", ["mysql-bin.000009", "../mysql-bin.000001", "/etc/passwd", "relay.meta", "", "1"])
 def test_what_is_no_file_there_purges_nothing_and_says_so(name: str) -> None:
-    with pytest.raises(NoSuchRelayFile, match=r"nothing is purged: .* contains mysql-bin\.000001 to mysql-bin\.000003"):
+    with pytest.raises(PurgeRefused, match=r"nothing is purged: .* contains mysql-bin\.000001 to mysql-bin\.000003"):
         plan_purge(log_of(*map(held, SEED)), (), BeforeFile(name, f"{FIRST}.000001"))
 
 
@@ -192,7 +190,7 @@ def test_in_a_private_directory_only_its_task_counts() -> None:
     ids=["another name", "a sub-directory to come", "two names", "another server"],
 )
 def test_a_need_of_another_log_stops_every_purge(needs: tuple[Need, ...]) -> None:
-    with pytest.raises(NeedUnrelated, match="nothing is purged"):
+    with pytest.raises(PurgeRefused, match="cannot be compared with"):
         plan_purge(numbered(5), needs, Inactive())
 
 
@@ -215,7 +213,7 @@ def test_a_need_older_than_the_log_holds_everything() -> None:
 def test_a_metadata_db_of_somebody_else_is_refused(sub_dir: str | None) -> None:
     status = RelayStatus("mysql-replica-01", Stage.RUNNING, sub_dir=sub_dir) if sub_dir else None
 
-    with pytest.raises(RelayNotReported, match="nothing is purged"):
+    with pytest.raises(PurgeRefused, match="has not been reported to this metadata DB"):
         check_reported(log_of(*map(held, SEED)), status)
 
 

@@ -10,13 +10,7 @@ from airflow_provider_dm.engine.downstream.subtask import Subtask
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 from airflow_provider_dm.engine.relay.directory import INDEX
 from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
-from airflow_provider_dm.engine.sync.log.locations import (
-    GtidsUnknown,
-    RelayMadeAnew,
-    check_numbers,
-    location_at,
-    numbered,
-)
+from airflow_provider_dm.engine.sync.log.locations import EarlierLogMissing, check_numbers, location_at, numbered
 from tests.unit.binlog.failovers import A, B, T, World, set_of
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
@@ -143,10 +137,10 @@ def test_nobody_guesses_behind_a_failover(failed_over: World, flavour: str, tmp_
     reader, lo = RelayReader(tmp_path), Location(failed_over.files[2].name, failed_over.files[2].size, suffix=2)
     noted = Location(failed_over.files[0].name, failed_over.files[0].size, set_of(OLD[:3], flavour))
     remove(failed_over, 0, 1)
-    with pytest.raises(GtidsUnknown, match=r"DM-4047"):
+    with pytest.raises(EarlierLogMissing, match="is unknown, because"):
         numbered(lo, subtask(replace(noted, gtid_set=set_of(OLD[:2], flavour)), failed_over.first), reader, seconds=0)
     old = replace(failed_over.first, position=noted.position - 1)
-    with pytest.raises(GtidsUnknown):
+    with pytest.raises(EarlierLogMissing, match="is unknown, because"):
         numbered(old, subtask(noted, failed_over.first), reader, seconds=0)
     yet_to_begin = RelayReader(tmp_path / "none")
     assert numbered(old, subtask(noted, failed_over.first), yet_to_begin, seconds=0) == old
@@ -209,5 +203,5 @@ def test_a_relay_log_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: P
     here = Location("mysql-bin.000001", 4, suffix=2)
     for newest in (None, 2, 3):
         check_numbers(here, reader, newest)
-    with pytest.raises(RelayMadeAnew, match="sub-directory 2"):
+    with pytest.raises(EarlierLogMissing, match="sub-directory 2"):
         check_numbers(here, reader, 1)

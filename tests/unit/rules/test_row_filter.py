@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter, FilterRule
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
-from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, Loss, RowFilter, RowsRefused, row_filter
+from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, Loss, RowFilter, row_filter
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 T5 = Table(
@@ -98,7 +99,7 @@ def test_an_error_stops_at_the_row() -> None:
     found = row_filter(events({"schema-pattern": "*", "events": ["delete"], "action": "Error"}), expressions(), T5)
     assert found is not None
     assert found.loss is Loss.NOTHING
-    with pytest.raises(RowsRefused, match="delete"):
+    with pytest.raises(StoppedByFilter, match="delete"):
         found.keeper()(ONE, None)
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import (
     BrokenFileChain,
+    ChangeNotInLog,
     ChecksumMismatch,
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
-    StatementDml,
 )
-from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
+from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
@@ -41,9 +41,8 @@ FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
         (BrokenFileChain("bin.000003", "bin.000004", "bin.000005"), Fault.LOG),
         (LocationNotInLog("bin.000003:4", "the files are none"), Fault.LOG),
         (XaRowsGone("bin.000003:4", "X'78',X'',1", "bin.000002:4"), Fault.LOG),
-        (XaNotSeen("bin.000003:4", "X'78',X'',1"), Fault.OTHER),
         (EventTooLarge("bin.000003:4", 1 << 31), Fault.SUSPECT),
-        (StatementDml("bin.000003:4", "UPDATE t"), Fault.OTHER),
+        (ChangeNotInLog("bin.000003:4", "UPDATE t"), Fault.OTHER),
         (DmError(), Fault.OTHER),
     ],
 )

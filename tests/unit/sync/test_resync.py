@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.downstream.frontier import begin_frontier
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.sync.log.fallback import RelaySilent
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane
-from airflow_provider_dm.engine.sync.start.opening import PlanChanged
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
 from tests.unit.sync.sqlite_target import META
@@ -130,7 +130,7 @@ def test_it_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> 
     lane = Lane(monkeypatch)
     with pytest.raises(TargetDenied):
         lane.run(PLAN, DIES)
-    with pytest.raises(PlanChanged):
+    with pytest.raises(RulesChanged, match="is half written"):
         lane.run(OTHER)
     assert lane.run(PLAN)
 

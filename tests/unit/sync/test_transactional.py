@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.downstream.errors import TargetRefused
+from airflow_provider_dm.engine.downstream.errors import TargetLimit, TargetRefused
 from airflow_provider_dm.engine.downstream.frontier import FrontierRow, Step, common_position
 from airflow_provider_dm.engine.downstream.identity import Fence, Fenced, SubtaskRef, TargetWentBack
 from airflow_provider_dm.engine.downstream.subtask import BUCKETS, UNIT_SYNC, begin_subtask
@@ -27,7 +27,6 @@ from airflow_provider_dm.engine.sync.write.transactional import (
     CutOtherwise,
     Logged,
     TransactionalWriter,
-    TransactionTooLarge,
     Unit,
     units_of,
 )
@@ -177,7 +176,7 @@ def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:
     def refuse(body: object) -> None:
         raise TargetRefused("shop.plain", 1197, "TRANS_CACHE_FULL")
 
-    with pytest.raises(TransactionTooLarge) as refused:
+    with pytest.raises(TargetLimit) as refused:
         World(refuse).write()
 
     assert "max_binlog_cache_size" in str(refused.value)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.design import TargetTableGone
-from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
+from airflow_provider_dm.engine.copy.design import target_table_gone
+from airflow_provider_dm.engine.copy.preconditions import table_not_copied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.downstream.keyless import KeyDemanded, check_keyless
 from airflow_provider_dm.engine.errors import DmError
@@ -155,7 +155,7 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Findings:
                 yield State.WARN, f"{what}: the load executes its DDL", ""
     known = {schema.table.name for schema in begun.schemas}
     for name in sorted(now.keys() - known):
-        yield State.WARN, *message_and_remedy(TableNotCopied(source.id, str(name)))
+        yield State.WARN, *message_and_remedy(table_not_copied(source.id, str(name)))
 
 
 def check_creation(facts: TargetFacts) -> Findings:
@@ -195,7 +195,7 @@ def _creation(
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
         return
     if source.id in facts.begun:
-        yield State.FAIL, *message_and_remedy(TargetTableGone(str(target), f"{source.id}:{table.name}"))
+        yield State.FAIL, *message_and_remedy(target_table_gone(str(target), f"{source.id}:{table.name}"))
         return
     if not source.copies and source.begins_in_past:
         what = f"{target} does not exist: the sync creates it if {table.name} was created since the start (`meta`)"

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
     save_definitions,
 )
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, load_table_schemas, put_table_schemas
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
@@ -35,17 +35,11 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 log = logging.getLogger(__name__)
 
 
-class DefinitionUnusable(DmError):
-    """A table definition of a user that cannot be parsed or that does not fit the table's state."""
-
-    table: str
-    why: str
-
-    code = "DM-6035"
-    what = "the definition of {table} that was set with `dmctl binlog-schema update` cannot be used: {why}."
-    hint = (
-        "Set the definition that the table had at the checkpoint, as SHOW CREATE TABLE of the source prints it, with "
-        "`dmctl binlog-schema update`."
+def _definition_unusable(table: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the definition of {table} that was set with `dmctl binlog-schema update` cannot be used: {why}.",
+        "Set the definition that the table had at the checkpoint, as SHOW CREATE TABLE of the source "
+        "prints it, with `dmctl binlog-schema update`.",
     )
 
 
@@ -96,7 +90,7 @@ def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Trac
 
 
 def take_definitions_by_hand(source: SyncSource) -> None:
-    """Decode rows with the definitions that users have set since the last run. Raises DefinitionUnusable, Fenced."""
+    """Decode rows with the definitions that users have set since the last run. Raises InvalidInput, Fenced."""
     connection, ref = target_connection(source.target), source.fence.ref
     known = load_definitions(connection, ref)
     written = {name: one for name, one in known.items() if one.by_hand}
@@ -112,7 +106,7 @@ def take_definitions_by_hand(source: SyncSource) -> None:
         in_part = isinstance(covered.get(name), Part) and name in schemas
         if in_part and copied_by(one.table) != copied_by(schemas[name].table):
             why = "the table is copied in part by another key, whose DDL is not reached yet"
-            raise DefinitionUnusable(str(name), why)
+            raise _definition_unusable(str(name), why)
 
     def body(tx: Connection) -> None:
         source.fence.check(tx)
@@ -129,7 +123,7 @@ def _read_by(
     try:
         table = tracker.with_table(name, explicit_sql(definition)).table(name)
     except CannotTrack as error:
-        raise DefinitionUnusable(str(name), str(error)) from None
+        raise _definition_unusable(str(name), str(error)) from None
     if schema is None:
         return TableSchema(table, source.rules.router.route(name))
     return replace(schema, table=table)

@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     Views,
 )
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
@@ -78,34 +78,6 @@ class DdlNotSupported(NotSupportedYet):
 
     code = "DM-6032"
     scope = Scope.UPSTREAM
-
-
-class DdlRefusedByFilter(DmError):
-    """DDL that matches a rule of the binlog event filter with the action Error."""
-
-    ddl: str
-    at: str
-    what_it_does: str
-
-    code = "DM-6056"
-    scope = Scope.UPSTREAM
-    what = "a filter with the action Error matches DDL at {at} ({ddl} …): {what_it_does}."
-    hint = (
-        "Decide about it: `dmctl binlog skip TASK -s SOURCE` continues without it, `dmctl binlog replace TASK -s "
-        'SOURCE "…"` executes another statement in its place. Or set the rule\'s action to Do or Ignore, and start the '
-        "task again."
-    )
-
-
-class InjectionRefused(DmError):
-    """Injected statements that cannot be applied to the task's tables."""
-
-    where: str
-    why: str
-
-    code = "DM-6036"
-    what = "the statements to be injected at {where} cannot be executed: {why}."
-    hint = "Remove them by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or replace them."
 
 
 @dataclass(frozen=True)

@@ -27,22 +27,16 @@ RELAY_SECONDS: Final = 20.0
 RELAY_LOOK_SECONDS: Final = 0.2
 
 
-class GtidsUnknown(DmError):
-    """The set of applied transactions, which is needed after a failover, is not known."""
+class EarlierLogMissing(DmError):
+    """The relay log lacks the part before the checkpoint, which is needed to follow a failover or a new relay log."""
 
-    task: str
-    source: str
-    here: str
-    directory: str
+    found: str
+    way_out: str
 
     code = "DM-4047"
     reaction = Reaction.RETRY
-    what = (
-        "task {task}, source {source}: the set of transactions that are applied at {here} is unknown, because the "
-        "relay log in {directory} does not contain the log before that location. Transactions that a new server's log "
-        "repeats cannot be distinguished from new ones."
-    )
-    hint = f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
+    what = "{found}"
+    hint = "{way_out}"
 
 
 class GoalLost(DmError):
@@ -63,30 +57,15 @@ class GoalLost(DmError):
     )
 
 
-class RelayMadeAnew(DmError):
-    """The newest relay sub-directory has a lower number than the sub-directory of the subtask's checkpoint."""
-
-    here: str
-    suffix: int
-    newest: int
-    directory: str
-
-    code = "DM-4048"
-    reaction = Reaction.RETRY
-    what = (
-        "the checkpoint {here} is in sub-directory {suffix}, but the newest one of {directory} is {newest}: the relay "
-        "log was created again, and the numbers do not identify the server."
-    )
-    hint = (
-        "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then knows what the "
-        "task needs, and continues in a sub-directory with the right number."
-    )
-
-
 def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:
-    """Check that the relay's newest sub-directory, `newest`, is not before that of `here`. Raises RelayMadeAnew."""
+    """Check that the relay's newest sub-directory, `newest`, is not before that of `here`. Raises EarlierLogMissing."""
     if newest is not None and newest < here.suffix:
-        raise RelayMadeAnew(str(here), here.suffix, newest, str(reader.root))
+        raise EarlierLogMissing(
+            f"the checkpoint {here} is in sub-directory {here.suffix}, but the newest one of {reader.root} is "
+            f"{newest}: the relay log was created again, and the numbers do not identify the server.",
+            "Remove the relay directory and start the relay with the same metadata DB (`meta-url`): it then "
+            "knows what the task needs, and continues in a sub-directory with the right number.",
+        )
 
 
 def location_at(
@@ -116,7 +95,7 @@ def numbered(
     seconds: float = RELAY_SECONDS,
     elsewhere: Sequence[RelayReader] = (),
 ) -> Location:
-    """Return `lo` with its GTID set, so that a later failover can be followed. Raises GtidsUnknown.
+    """Return `lo` with its GTID set, so that a later failover can be followed. Raises EarlierLogMissing.
 
     The set is computed from the log after the location noted in the target. At the task's start it is always read from
     the log, because the answer of a busy server may not match the position exactly. In the first sub-directory it may
@@ -132,7 +111,12 @@ def numbered(
         if lo.suffix == 1 and not _goes_on_elsewhere(reader):
             return lo
         if time.monotonic() > deadline:
-            raise GtidsUnknown(subtask.task, subtask.source, str(lo), str(reader.root))
+            raise EarlierLogMissing(
+                f"task {subtask.task}, source {subtask.source}: the set of transactions that are applied at {lo} is "
+                f"unknown, because the relay log in {reader.root} does not contain the log before that location. "
+                "Transactions that a new server's log repeats cannot be distinguished from new ones.",
+                f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}.",
+            )
         time.sleep(RELAY_LOOK_SECONDS)
     return replace(lo, gtid_set=found)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.row_filter import row_filter
@@ -20,17 +20,6 @@ from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, Coverage
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart, target_part
-
-
-class TargetTableMissing(DmError):
-    """The target table of a route does not exist."""
-
-    table: str
-
-    code = "DM-6031"
-    scope = Scope.DOWNSTREAM
-    what = "the target has no table {table}."
-    hint = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
 
 
 def make_plan(
@@ -53,7 +42,7 @@ def make_plan(
     `coverage`: of those that are not covered completely; one of which no key is covered is held. `folds`: of the
     target's collations (`text_collations`); text under others takes no part in hashing.
 
-    Raises TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
+    Raises TargetTableMismatch, InvalidInput, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
     """
     everything = list(schemas)

@@ -72,7 +72,7 @@ def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
 
 def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayReader) -> Location:
     """Return `lo` with its GTID set, which is needed to skip repeated transactions after a failover. `known`: the
-    beginning of the held-back rows. Raises GtidsUnknown."""
+    beginning of the held-back rows. Raises EarlierLogMissing."""
     return numbered(lo, replace(subtask, location=known, start=None), reader)
 
 
@@ -92,7 +92,7 @@ class Resyncing:
     def run(self, group: Group) -> bool:
         """Apply all held-back rows of the group. Return False if a stop was requested before the end.
 
-        Raises GtidsUnknown, PlanChanged, and what reading and applying raise.
+        Raises EarlierLogMissing, RulesChanged, and what reading and applying raise.
         """
         resync = group.resync
         assert resync is not None

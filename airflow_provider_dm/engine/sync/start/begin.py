@@ -42,13 +42,14 @@ from airflow_provider_dm.engine.downstream.table_definitions import (
     load_definitions,
 )
 from airflow_provider_dm.engine.downstream.table_schema import TableSchema, save_table_schemas
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, Scope
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from airflow_provider_dm.engine.reading.logged_ddl import of_what_is_held, statements_between
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.relay.reader import RelayReader
@@ -73,22 +74,13 @@ from airflow_provider_dm.engine.sync.start.past import (
 log = logging.getLogger(__name__)
 
 
-class StartMissing(DmError):
-    """An incremental task has neither a checkpoint nor `meta`."""
-
-    task: str
-    source: str
-    end: str
-
-    code = "DM-6047"
-    what = (
-        "task {task}, source {source}: task-mode incremental needs a start, and there is neither a checkpoint nor "
-        "`meta`. The source's binlog ends at {end} now."
-    )
-    hint = (
-        "Write it into the task file, below the source's mysql-instances entry: `meta: {{binlog-name: FILE, "
-        "binlog-pos: POSITION}}`, with the location that belongs to the target's rows (from SHOW MASTER STATUS or the "
-        "dump)."
+def _start_missing(task: str, source: str, end: str) -> InvalidInput:
+    return InvalidInput(
+        f"task {task}, source {source}: task-mode incremental needs a start, and there is neither a "
+        f"checkpoint nor `meta`. The source's binlog ends at {end} now.",
+        "Write it into the task file, below the source's mysql-instances entry: `meta: {binlog-name: FILE, "
+        "binlog-pos: POSITION}`, with the location that belongs to the target's rows (from SHOW MASTER "
+        "STATUS or the dump).",
     )
 
 
@@ -106,18 +98,11 @@ class StartNotThere(DmError):
     hint = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
 
 
-class StartNotSeen(DmError):
-    """The sync was stopped while it waited for the log to reach its start."""
-
-    task: str
-    source: str
-    start: str
-
-    code = "DM-6049"
-    scope = Scope.UPSTREAM
-    reaction = Reaction.RETRY
-    what = "task {task}, source {source}: nothing was begun, because the log has not reached {start} yet."
-    hint = "Run it again; if it still waits, check the relay of the source (`dmctl query-status`)."
+def _start_not_seen(task: str, source: str, start: str) -> NotBegunYet:
+    return NotBegunYet(
+        f"task {task}, source {source}: nothing was begun, because the log has not reached {start} yet.",
+        "Run it again; if it still waits, check the relay of the source (`dmctl query-status`).",
+    )
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,7 @@ def is_to_begin(
 def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of the sources that have no start yet, or a corrected `meta`.
 
-    Raises StartMissing, StartNotThere, StartNotSeen (retry), Fenced, and what reading the log and the schemas raises.
+    Raises InvalidInput, StartNotThere, NotBegunYet (retry), Fenced, and what reading the log and the schemas raises.
     Then the failed source and the sources after it are unchanged in the target.
     """
     waiting = [one for source in sources for one in _to_begin(source, store)]
@@ -217,7 +202,7 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         return []  # it began at DM's checkpoint, so `meta` does not apply
     if config.start is None:
         with connected(source.spec.endpoint.resolve()) as upstream:
-            raise StartMissing(*ref.key, str(current_location(upstream)))
+            raise _start_missing(*ref.key, str(current_location(upstream)))
     before = subtask.start if subtask is not None else None
     return [_Beginning(source, config.start, before, Announcer(source, store))]
 
@@ -284,7 +269,7 @@ class _Found:
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
         """Return a copy with the tables as they were at the start. If that needs the DDL since the start, wait until
-        the log reaches `today`. Raises PastUnknown, LogNotSeen, and what reading the log raises.
+        the log reaches `today`. Raises DefinitionNeeded, NotBegunYet, and what reading the log raises.
         """
         one, rules = self.beginning, self.beginning.source.rules
         if reached(start, self.today) and one.dm is None:
@@ -336,7 +321,7 @@ class _Found:
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the verified start with its GTID set. Waits until the log reaches it. Raises StartNotThere,
-        StartNotSeen."""
+        NotBegunYet."""
         one = self.beginning
         try:
             found = self._proven(one.configured, stop)
@@ -358,7 +343,7 @@ class _Found:
                 while (gtid_set := tail.gtid_set_at(place)) is None:
                     tail.idle(Cursor(place), time.monotonic() - began)
                     if stop.wait(RELAY_LOOK_SECONDS):
-                        raise StartNotSeen(*self.beginning.source.fence.ref.key, str(place))
+                        raise _start_not_seen(*self.beginning.source.fence.ref.key, str(place))
         except LocationNotInLog as error:
             raise self._refused(place, error.reason) from error
         return replace(place, gtid_set=gtid_set)

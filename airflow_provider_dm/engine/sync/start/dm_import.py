@@ -42,29 +42,9 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.start.before_ddl import Logged
 from airflow_provider_dm.engine.sync.start.dm_points import lies_ahead, place_to_begin, same_suffix
-from airflow_provider_dm.engine.sync.start.past import Known, Today, alike, first_statements
+from airflow_provider_dm.engine.sync.start.past import DefinitionNeeded, Known, Today, alike, first_statements
 
 log = logging.getLogger(__name__)
-
-
-class TableInfoNotRead(DmError):
-    """A table was altered after DM's checkpoint, and DM's definition of it is not understood."""
-
-    source: str
-    table: str
-    where: str
-    why: str
-
-    code = "DM-6081"
-    scope = Scope.UPSTREAM
-    what = (
-        "{source}: {table} was altered after DM's checkpoint, at {where}, and its table_info there cannot be read: "
-        "{why}."
-    )
-    hint = (
-        "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the "
-        "task again; or let DM continue past that statement and stop it there."
-    )
 
 
 class KeylessUncertain(DmError):
@@ -291,7 +271,7 @@ class Given:
 
     def tables_at(self, source: str, today: Today, read_log: Callable[[], Sequence[Logged]]) -> dict[TableName, Known]:
         """Return the tables at DM's points. `read_log`: returns the DDL in the log since then; called only if needed.
-        Raises TableInfoNotRead, PastUnknown.
+        Raises DefinitionNeeded.
         """
         servers = (today.servers[0], today.servers[0])
         found = {}
@@ -309,7 +289,12 @@ class Given:
         statements = first_statements(log_since)
         for name, why in self.refused.items():
             if name in statements and statements[name].there and name not in today.by_hand:
-                raise TableInfoNotRead(source, str(name), str(statements[name].at), why)
+                raise DefinitionNeeded(
+                    f"{source}: {name} was altered after DM's checkpoint, at {statements[name].at}, and its table_info "
+                    f"there cannot be read: {why}.",
+                    "Give its definition at the checkpoint by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and "
+                    "run the task again; or let DM continue past that statement and stop it there.",
+                )
         return found | rest.at_start(source, log_since)
 
 

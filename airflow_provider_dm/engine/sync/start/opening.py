@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.downstream.contested_row import waiting
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.downstream.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.downstream.errors import NoTargetTable
 from airflow_provider_dm.engine.downstream.frontier import FrontierRow, extent, read_whole_frontier
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.prepared_xa import restore_prepared
@@ -49,6 +50,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.errors import RulesChanged
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables
 from airflow_provider_dm.engine.schema.model import Table
@@ -58,7 +60,7 @@ from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_making import TargetTableMissing, make_plan
+from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
@@ -84,55 +86,6 @@ class SourceWentBack(DmError):
     )
 
 
-class PlanChanged(DmError):
-    """The rules, tables or keys have changed since an epoch was half written."""
-
-    task: str
-    source: str
-    lo: str
-    edge: str
-
-    code = "DM-6042"
-    what = (
-        "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
-        "tables of the task or the keys of a target table have changed."
-    )
-    hint = (
-        "Change them back, let the sync pass that location, and change them then. If a unique key that only the "
-        "target has stops it, change the row that violates the key, and drop the key after that location."
-    )
-
-
-class TableLeftOut(DmError):
-    """A table is allowed again, but its changes were skipped while it was excluded."""
-
-    table: str
-
-    code = "DM-6044"
-    what = (
-        "{table} was copied by this task and then left out by the block-allow-list: its changes since were skipped, "
-        "so the task cannot continue with it."
-    )
-    hint = "Leave it out, and migrate it with another task (another name), its target table emptied before."
-
-
-class ShardLeftOut(DmError):
-    """The rules exclude a shard of a merged table while a DDL of its shards is pending."""
-
-    table: str
-    target: str
-
-    code = "DM-6053"
-    what = (
-        "the block-allow-list now leaves out {table}, while a DDL of the shards of {target} is pending and their rows "
-        "are held back."
-    )
-    hint = (
-        "Change the rules back, let the sync continue until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
-        "then."
-    )
-
-
 @dataclass(frozen=True)
 class Opened:
     """A subtask ready to be synced."""
@@ -150,7 +103,7 @@ def open_sync(
     """Read the state of a subtask, and report the location from which the log is needed to the metadata DB.
 
     `loading`: the log is applied between two rounds of a load. `goal`: None for the goal of the job's `until`.
-    Raises SubtaskMissing, InvalidInput, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
+    Raises SubtaskMissing, InvalidInput, SourceWentBack, RulesChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     ref, announcer = source.fence.ref, Announcer(source, store, Unit.LOAD if loading else Unit.SYNC)
@@ -213,14 +166,20 @@ def between(
 
 def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Location | None) -> SyncPlan:
     """Return the plan for the first epoch: if it is half applied, the plan that began it (frontier rule 6), else the
-    new plan. Raises PlanChanged.
+    new plan. Raises RulesChanged.
     """
     if edge is None:
         return plan
     for one in (plan, *plan.in_other_modes()):
         if one.fingerprint() == subtask.plan:
             return one
-    raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
+    raise RulesChanged(
+        f"task {subtask.task}, source {subtask.source}: the epoch from {lo} to {edge} is half written, and "
+        "since then the rules, the tables of the task or the keys of a target table have changed.",
+        "Change them back, let the sync pass that location, and change them then. If a unique key that "
+        "only the target has stops it, change the row that violates the key, and drop the key after that "
+        "location.",
+    )
 
 
 def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
@@ -291,13 +250,18 @@ def check_none_waits(
     unresolved: Collection[TableName],
     known: Sequence[TableSchema],
 ) -> None:
-    """Raise ShardLeftOut if the rules exclude a shard of a merged table with a pending DDL.
+    """Raise RulesChanged if the rules exclude a shard of a merged table with a pending DDL.
 
     `held`: the held shards. `unresolved`: their target tables.
     """
     for one in known:
         if one.table.name in left_out and (one.table.name in held or one.target in unresolved):
-            raise ShardLeftOut(str(one.table.name), str(one.target))
+            raise RulesChanged(
+                f"the block-allow-list now leaves out {one.table.name}, while a DDL of the shards of {one.target} "
+                "is pending and their rows are held back.",
+                "Change the rules back, let the sync continue until `dmctl shard-ddl-lock TASK` shows no lock, and "
+                "change them then.",
+            )
 
 
 def plan_for(
@@ -319,7 +283,7 @@ def plan_for(
     tables that also receive rows of tables which are not in `schemas`. `read`: definitions of target tables that are
     known to be unchanged, to save queries. `chunks`: None: read from the target.
 
-    Raises TargetTableMissing, and what `make_plan` raises.
+    Raises NoTargetTable, and what `make_plan` raises.
     """
     ref, syncer = source.fence.ref, source.config.syncer
     chunks = load_chunks(connection, ref) if chunks is None else chunks
@@ -328,7 +292,10 @@ def plan_for(
     try:
         targets |= read_tables(connection, wanted.difference(under_way, targets))
     except TableNotFound as error:
-        raise TargetTableMissing(error.table) from None
+        raise NoTargetTable(
+            f"the target has no table {error.table}.",
+            f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}.",
+        ) from None
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     shared = shared_targets(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
@@ -367,11 +334,15 @@ def chosen(
 ) -> tuple[list[TableSchema], list[TableName]]:
     """Return the task's tables that the rules allow, and the names of those that they exclude.
 
-    `copied`: the tables with which the task began. Raises TableLeftOut for one that was excluded and is allowed again.
+    `copied`: the tables with which the task began. Raises RulesChanged for one that was excluded and is allowed again.
     """
     names = {schema.table.name for schema in known}
     for table in copied:
         if table not in names and rules.allows(table):
-            raise TableLeftOut(str(table))
+            raise RulesChanged(
+                f"{table} was copied by this task and then left out by the block-allow-list: its changes since were "
+                "skipped, so the task cannot continue with it.",
+                "Leave it out, and migrate it with another task (another name), its target table emptied before.",
+            )
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
     return schemas, [name for name in sorted(names) if not rules.allows(name)]

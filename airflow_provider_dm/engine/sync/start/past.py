@@ -57,24 +57,16 @@ from airflow_provider_dm.engine.sync.start.before_ddl import (
 )
 
 
-class PastUnknown(DmError):
-    """A table was altered since the start, and its definition at the start is not that of either server today."""
+class DefinitionNeeded(DmError):
+    """A table was altered after the location at which a task begins, and its definition there is not known."""
 
-    source: str
-    table: str
-    where: str
-    why: str
+    found: str
+    way_out: str
 
     code = "DM-6037"
     scope = Scope.UPSTREAM
-    what = (
-        "{source}: {table} was altered since the start of the task (`meta`), at {where}, and neither server's table "
-        "shows its definition at the start: {why}."
-    )
-    hint = (
-        "Give its definition at the start by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run the task "
-        "again; or leave the table out by block-allow-list."
-    )
+    what = "{found}"
+    hint = "{way_out}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +195,7 @@ class Today:
         return len({Flavour.MYSQL if one.flavour is Flavour.TIDB else one.flavour for one in self.servers}) == 1
 
     def at_start(self, source: str, log: Sequence[Logged]) -> dict[TableName, Known]:
-        """Return the tables at the start. `log`: the DDL since. Raises PastUnknown."""
+        """Return the tables at the start. `log`: the DDL since. Raises DefinitionNeeded."""
         first = first_statements(log)
         found: dict[TableName, Known] = {}
         for name in sorted({*self.source, *self.target, *filter(self._of_target, first)}):
@@ -226,7 +218,12 @@ class Today:
         except (Undecided, CannotTrack) as error:
             if self.one_family:
                 return self._as_of_source(theirs)
-            raise PastUnknown(source, str(name), str(statement.at), str(error)) from None
+            raise DefinitionNeeded(
+                f"{source}: {name} was altered since the start of the task (`meta`), at {statement.at}, and neither "
+                f"server's table shows its definition at the start: {error}.",
+                "Give its definition at the start by `dmctl binlog-schema update TASK SCHEMA TABLE FILE`, and run "
+                "the task again; or leave the table out by block-allow-list.",
+            ) from None
 
     def _of_target(self, name: TableName) -> Known | None:
         """Return the target's table with this name, by the case sensitivity of the target."""

@@ -27,9 +27,9 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetRefused
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
 from airflow_provider_dm.engine.downstream.frontier import common_position, read_frontier, whole_transaction
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
@@ -49,23 +49,6 @@ SMALL_CHANGE_BYTES: Final = 16
 UNIT_BYTES: Final = 50_000
 """The size of a range if `batch` is not configured."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
-
-
-class TransactionTooLarge(DmError):
-    """The target does not accept a transaction of the source as one transaction."""
-
-    lo: str
-    hi: str
-    number: int
-    reason: str
-
-    code = "DM-6024"
-    scope = Scope.DOWNSTREAM
-    what = "the target does not accept the transactions from {lo} to {hi} as one: {number} {reason}."
-    hint = (
-        "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
-        "the sync pass that location with `apply: concurrent`."
-    )
 
 
 class CutOtherwise(DmError):
@@ -154,7 +137,7 @@ class TransactionalWriter:
     writer: WaveWriter
 
     def write(self, units: Sequence[Unit]) -> Applied:
-        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
+        """Write the units that are not written yet. Raises Fenced, TargetWentBack, TargetLimit, CutOtherwise,
         and what decoding and writing raises."""
         applied, here = Applied(), self.writer.step.lo
         while left := [unit for unit in units if unit.hi > here]:
@@ -232,7 +215,12 @@ class TransactionalWriter:
             return whole_transaction(writer.target.transactions, step, range(writer.plan.buckets), body)
         except TargetRefused as error:
             if error.number in _TOO_LARGE:
-                raise TransactionTooLarge(here, group.hi, error.number, error.reason) from error
+                raise TargetLimit(
+                    f"the target does not accept the transactions from {here} to {group.hi} as one: {error.number} "
+                    f"{error.reason}.",
+                    "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then "
+                    "resume; or let the sync pass that location with `apply: concurrent`.",
+                ) from error
             raise
 
     def _waves(self, changes: Sequence[Logged]) -> Waves:
