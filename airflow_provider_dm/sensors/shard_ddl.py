@@ -87,15 +87,15 @@ class ShardDdlLockSensor(MetadataSensor):
         from airflow_provider_dm.launch.ddl_state import Differs, Resolved
 
         with translated():
-            standing = self._standing(context)
-        match standing:
+            state = self._ddl_state(context)
+        match state:
             case Resolved():
                 return PokeReturnValue(is_done=True)
             case Differs(why, locks) if self.fail_on_conflict:
                 _push(context, locks)
                 raise ShardDdlDiffers(why)
             case _:
-                self.log.info("%s", standing.why)
+                self.log.info("%s", state.why)
                 return PokeReturnValue(is_done=False)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
@@ -104,7 +104,7 @@ class ShardDdlLockSensor(MetadataSensor):
             _push(context, event.get("locks", ()))
         return super().execute_complete(context, event)
 
-    def _standing(self, context: Context) -> DdlState:
+    def _ddl_state(self, context: Context) -> DdlState:
         from airflow_provider_dm.engine.errors import TransientErrorsLogged
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_state import Waits, ddl_state_in

@@ -87,11 +87,11 @@ from airflow_provider_dm.engine.sync.ddl.subtask_tables import (
     ValuesDiffer,
 )
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns, is_left_out, judge_ddl
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import to_begin
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import plan_for, written_by
 
 log = logging.getLogger(__name__)
@@ -118,13 +118,13 @@ class Following:
     """The groups of merged tables."""
     _collation_names: Mapping[int, str] = field(default_factory=dict, init=False)
 
-    def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
         """Return the meaning of a statement for the task. Changes nothing."""
-        parsed, memory = read_ddl(ddl), standing.online_ddl
+        parsed, memory = read_ddl(ddl), state.online_ddl
         if memory is None:
             memory = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
             memory = memory.known_to(self.source.rules.block_allow)
-        behind, found = self._meaning(parsed, ddl, standing.plan, memory)
+        behind, found = self._meaning(parsed, ddl, state.plan, memory)
         not_understood = isinstance(found, Concerns) and found.statement is None
         if not_understood and is_left_out(parsed, ddl, self.source.rules.events):
             log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
@@ -158,20 +158,20 @@ class Following:
             case _:
                 assert_never(outcome)
 
-    def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
+    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
         """Save the state of online DDL after a skipped statement, and move the frontier past it if it has no rows.
 
         Raises Fenced, TargetWentBack.
         """
         ddl = meaning.ddl
         if meaning.behind == meaning.before:
-            return replace(standing, online_ddl=meaning.before)
+            return replace(state, online_ddl=meaning.before)
 
         def body(connection: Connection) -> None:
             save_online_ddls(connection, self.source.fence.ref, meaning.behind)
 
-        self._write(ddl, standing, body)
-        became = replace(standing, online_ddl=meaning.behind)
+        self._write(ddl, state, body)
+        became = replace(state, online_ddl=meaning.behind)
         return became.at(ddl.end) if ddl.rows is None else became
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
@@ -180,8 +180,8 @@ class Following:
         return read_entries(connection, self.source.fence.ref, ddl.end.sort_key).keys()
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
-    ) -> Standing:
+        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+    ) -> LoopState:
         """Execute the effect of a statement in the target; return the state with the plan that is valid after it.
 
         The rows of the statement's transaction, if any, are not applied yet. Without rows, the frontier has moved to
@@ -193,20 +193,20 @@ class Following:
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing of the statement was
         executed), and what executing and planning raise.
         """
-        ddl, fence, plan = meaning.ddl, self.source.fence, standing.plan
+        ddl, fence, plan = meaning.ddl, self.source.fence, state.plan
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
         entries = read_entries(connection, fence.ref, position)
         if ddl.rows is not None and COMMITTED in entries:
-            return standing
-        tables = standing.tables or load_tables(self.source)
+            return state
+        tables = state.tables or load_tables(self.source)
         around = self._surroundings(ddl, statement, tables)
         change = self._change(statement, operator, tables, around)
         session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        needs = oldest_place(ddl.at, standing.prepared)
+        needs = oldest_place(ddl.at, state.prepared)
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         if change.agreed is not None and ddl.rows is not None:
             raise CannotFollow("it alters a merged table, and its transaction has rows as well")
@@ -232,10 +232,10 @@ class Following:
         )
         # A new connection: the first one may have been lost while the statements were executed.
         became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
-        self._commit(meaning, tables, change, replace(standing, plan=became), groups, chunks)
+        self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)
         self.shards.take(groups)
         log.info("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
-        return replace(standing, plan=became, tables=change.tables, online_ddl=meaning.behind)
+        return replace(state, plan=became, tables=change.tables, online_ddl=meaning.behind)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         """Return the plan that is valid once the group's held-back rows are applied. `plan`: the current plan.
@@ -250,22 +250,22 @@ class Following:
         became = plan_for(connection, self.source, schemas, plan.buckets, held=held)
         return written_by(connection, self.source, became, overwrites=plan.safe)
 
-    def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
+    def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`; return the state with the plan that is
         valid after them. Raises what `follow` raises.
         """
-        fence, plan = self.source.fence, standing.plan
-        tables = standing.tables or load_tables(self.source)
+        fence, plan = self.source.fence, state.plan
+        tables = state.tables or load_tables(self.source)
         # One byte after `here`, because a table definition that was copied at `here` does not have the change yet.
         nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
         change = change_by_hand(None, statements_of(operator), tables, self._surroundings(nothing, None, tables))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
-            return replace(standing, tables=tables)
+            return replace(state, tables=tables)
         connection = target_connection(self.source.target)
         became = plan_for(connection, self.source, tables.schemas, plan.buckets, held=self.shards.held)
         became = written_by(connection, self.source, became, overwrites=plan.safe)
         run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
-        return replace(standing, plan=became, tables=tables)
+        return replace(state, plan=became, tables=tables)
 
     def _change(
         self,
@@ -290,11 +290,11 @@ class Following:
         meaning: Meaning,
         before: SubtaskTables,
         change: SchemaChange,
-        standing: Standing,
+        state: LoopState,
         groups: Sequence[Group],
         chunks: ChunksBehind,
     ) -> None:
-        """Save the subtask's state after the statement. `standing`: the state before it, with the plan after it."""
+        """Save the subtask's state after the statement. `state`: the state before it, with the plan after it."""
         fence = self.source.fence
 
         def write(connection: Connection) -> None:
@@ -318,14 +318,14 @@ class Following:
             save_views(connection, ref, change.tables.tracker.views())
             save_online_ddls(connection, ref, meaning.behind)
             self.shards.save(connection, groups)
-            note_plan(connection, fence, standing.plan.fingerprint())
+            note_plan(connection, fence, state.plan.fingerprint())
 
-        self._write(meaning.ddl, standing, write)
+        self._write(meaning.ddl, state, write)
 
-    def _write(self, ddl: DdlStatement, standing: Standing, body: Callable[[Connection], None]) -> None:
+    def _write(self, ddl: DdlStatement, state: LoopState, body: Callable[[Connection], None]) -> None:
         """Run `body` in the transaction that moves the frontier past the statement or, if the statement has rows, in a
         transaction before them."""
-        step = standing.step(ddl.end)
+        step = state.step(ddl.end)
 
         def behind(connection: Connection, _buckets: object) -> None:
             body(connection)
@@ -337,7 +337,7 @@ class Following:
 
         if ddl.rows is None:
             everywhere = partial(run_transaction, self.source.target)
-            fenced_transaction(everywhere, step, Act.ADVANCE, range(standing.plan.buckets), behind)
+            fenced_transaction(everywhere, step, Act.ADVANCE, range(state.plan.buckets), behind)
         else:
             run_transaction(self.source.target, in_front)
 

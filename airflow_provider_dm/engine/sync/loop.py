@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.sync.ddl.verdict import NOT_UNDERSTOOD, Concerns
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
@@ -51,7 +52,6 @@ from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied, CutOtherwise
@@ -69,10 +69,10 @@ RETRIES: Final = 5
 
 @dataclass
 class Loop:
-    """The loop of one source. `standing`: its current state; each step replaces it."""
+    """The loop of one source. `state`: its current state; each step replaces it."""
 
     source: SyncSource
-    standing: Standing
+    state: LoopState
     writes: Target
     """Used for what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: SharedTables
@@ -100,14 +100,14 @@ class Loop:
             return self._run()
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # a fenced run leaves the report to the run that replaced it
-                self.notes.elsewhere(self.standing, Stage.PAUSED)
-                self.notes.exit_point(self.standing)
+                self.notes.elsewhere(self.state, Stage.PAUSED)
+                self.notes.exit_point(self.state)
             raise
 
     def _run(self) -> bool:
-        self.progress.begins(self.standing.applied, self.standing.goal)
+        self.progress.begins(self.state.applied, self.state.goal)
         self._leave_past()
-        self._show_safe_mode(exit_point=self.standing.edge)
+        self._show_safe_mode(exit_point=self.state.edge)
         try:
             self.note(Stage.RUNNING, now=True)
         finally:
@@ -115,19 +115,19 @@ class Loop:
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
-            while not self.standing.at_goal and not self.stop.is_set():
+            while not self.state.at_goal and not self.stop.is_set():
                 self.by_hand.refresh()
-                if self.standing.edge is None and self._shards():
+                if self.state.edge is None and self._shards():
                     continue
-                planned = self.planning.next(ahead, self.standing, self.size)
+                planned = self.planning.next(ahead, self.state, self.size)
                 ahead = None
                 self._note_log_time(planned)
                 match planned:
                     case Epoch(lo=lo, size=size):
-                        if self.standing.edge is None:
+                        if self.state.edge is None:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # plan the next epoch while this one is applied
-                            ahead = planner.submit(self.planning.behind, self.standing.behind(planned), self.size)
+                            ahead = planner.submit(self.planning.after, self.state.after(planned), self.size)
                         self._epoch(planned)
                     case DdlStatement():
                         self._leave_file(planned)
@@ -142,41 +142,41 @@ class Loop:
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
         self._finish_shards()
-        if self.standing.at_goal and self.sharing.rows:
+        if self.state.at_goal and self.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # syncs that wait for rows of this log read its end from this report
             self._finish_shared()
             self._finish_shards()  # a shard DDL may have waited for the contested rows
         # Stopped, not Finished: the next run continues from here and needs the log from here.
         self.note(Stage.STOPPED, now=True)
-        return self.standing.at_goal
+        return self.state.at_goal
 
     # The steps
 
     def _note_log_time(self, planned: Planned) -> None:
-        before = self.standing.safe_mode
+        before = self.state.safe_mode
         became = note_seen(self.writes.transactions, self.source.fence, before, planned)
-        self.standing = replace(self.standing, safe_mode=became)
+        self.state = replace(self.state, safe_mode=became)
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.looked(caught_up=False)
-        if self.standing.edge is None:
+        if self.state.edge is None:
             self._take_plan()
         self._write_over()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
-        note_xa(self.writes.transactions, self.standing, epoch)
+        note_xa(self.writes.transactions, self.state, epoch)
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
             if not self._has_become_shared(error):
                 # Raises the error, unless the same range can be read from another log.
-                self.tail.distrust(error, epoch, replace(self.planning.cursor(self.standing), place=epoch.lo))
-            self.standing = self.standing.half_through(epoch)
+                self.tail.distrust(error, epoch, replace(self.planning.cursor(self.state), place=epoch.lo))
+            self.state = self.state.half_applied(epoch)
             return
         seconds = time.monotonic() - began
-        before, self.standing = self.standing, self.standing.behind(epoch)
+        before, self.state = self.state, self.state.after(epoch)
         self._has_moved()
         forget_xa(self.writes.transactions, before, epoch)
         self._take_plan()
@@ -194,7 +194,7 @@ class Loop:
     def _begins(self, end: Location) -> None:
         """Record that the log up to `end` may be applied in part from now on."""
         self.notes.begins()
-        self.standing = replace(self.standing, furthest=end)
+        self.state = replace(self.state, furthest=end)
 
     def _count(self, applied: Applied) -> None:
         self.progress.wrote(applied.changes, applied.rows)
@@ -203,11 +203,11 @@ class Loop:
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
         tasks = self.size.tasks(epoch.size, self.runner.slots)
         job = EpochJob(
-            self._share(self.standing.written_by),
+            self._share(self.state.written_by),
             self.source.upstream,
             self.source.target,
-            self.standing.step(epoch.hi),
-            Writing.of(self.source.config.syncer, self.standing.written_by, tasks=tasks),
+            self.state.step(epoch.hi),
+            Writing.of(self.source.config.syncer, self.state.written_by, tasks=tasks),
             log_bytes=epoch.size,
         )
         for attempt in range(RETRIES):
@@ -229,10 +229,10 @@ class Loop:
 
     def _write_over(self) -> None:
         """In safe mode, write the contested rows over the rows in their places: later changes do not check for them."""
-        due = self.sharing.rows or not self.standing.written_over
-        if due and self.standing.written_by.safe:
-            self._met(self.sharing.write_over(self.standing.plan))
-            self.standing = replace(self.standing, written_over=True)
+        due = self.sharing.rows or not self.state.written_over
+        if due and self.state.written_by.safe:
+            self._met(self.sharing.write_over(self.state.plan))
+            self.state = replace(self.state, written_over=True)
             self._show_shared()
 
     def _met(self, collisions: Iterable[Collision]) -> None:
@@ -245,46 +245,46 @@ class Loop:
     def _has_become_shared(self, error: DmError) -> bool:
         """Return True if the error is a collision with a row of another source that now feeds the same table.
 
-        Then the standing has the plan that treats this table as shared.
+        Then `state` has the plan that treats this table as shared.
         """
-        writes_by = self.standing.written_by
-        if writes_by.mode != self.standing.plan.mode:
+        writes_by = self.state.written_by
+        if writes_by.mode != self.state.plan.mode:
             return False  # the epoch is half written in another mode
         if not isinstance(error, (DuplicateInTarget, MissingRow) if writes_by.safe else DuplicateInTarget):
             return False
-        self.standing = replace(self.standing, plan=self.sharing.noticed(self.standing.plan))
+        self.state = replace(self.state, plan=self.sharing.noticed(self.state.plan))
         self._take_plan()
         # The sharing may have been noticed earlier, while an epoch was half applied: so compare with the first plan.
-        return self.standing.written_by is not writes_by
+        return self.state.written_by is not writes_by
 
     def _take_plan(self) -> None:
         """Write the next epoch by the current plan: after a half-applied epoch, after tables have become shared, and
         where safe mode begins or ends."""
-        before, self.standing = self.standing.written_by, self.standing.overwriting()
-        plan = self.standing.plan
+        before, self.state = self.state.written_by, self.state.overwriting()
+        plan = self.state.plan
         if plan is before:
             return
         noted = plan.fingerprint()
         if noted != before.fingerprint():
             # Before the first write by this plan: after a crash, a half-applied epoch must be repeated in its own mode.
             self.writes.transactions(lambda connection: note_plan(connection, self.source.fence, noted))
-        self.standing = replace(self.standing, written_by=plan)
+        self.state = replace(self.state, written_by=plan)
         if plan.contended:
             self.size = self.size.keeping()
 
     def _look_at_shared(self, *, now: bool = False) -> None:
         """Check the shared tables. `now`: check all contested rows, while an epoch or a re-sync is in progress."""
         try:
-            self.standing = replace(self.standing, plan=self.sharing.look(self.standing.plan, now=now))
+            self.state = replace(self.state, plan=self.sharing.look(self.state.plan, now=now))
         finally:
             self._show_shared()
-        if not now and self.standing.edge is None:
+        if not now and self.state.edge is None:
             self._take_plan()
             self._write_over()
 
     def _finish_shared(self) -> None:
         try:
-            self.sharing.finish(self.standing.plan, self.stop.wait)
+            self.sharing.finish(self.state.plan, self.stop.wait)
         finally:
             self._show_shared()
 
@@ -295,13 +295,13 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(ddl.end)
         # An operator's decision is ignored once rows of this transaction were written according to the log.
-        too_late = self.standing.edge is not None and COMMITTED not in self.following.noted(ddl)
+        too_late = self.state.edge is not None and COMMITTED not in self.following.noted(ddl)
         operator = None if too_late else self.by_hand.at(ddl)
-        meaning = self.following.meaning(ddl, self.standing)
+        meaning = self.following.meaning(ddl, self.state)
         match meaning.outcome:
             case PassOver(why) if operator is None:
                 log.info("skipped the DDL at %s: %s", ddl.at, why)
-                self.standing = self.following.pass_over(meaning, self.standing)
+                self.state = self.following.pass_over(meaning, self.state)
                 self._has_moved()
             case PassOver(why):
                 self._follow(meaning, PassedOver(why), why, operator)
@@ -312,10 +312,10 @@ class Loop:
         rows = ddl.rows_epoch()
         if rows is not None:
             self._epoch(rows)  # the rows of its transaction are applied even if the statement is skipped
-        elif compare(self.standing.applied, ddl.end) is not Order.SAME:
+        elif compare(self.state.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
         self.progress.passed_ddl(ddl.timestamp)
-        self.by_hand.passed(self.standing.applied)
+        self.by_hand.passed(self.state.applied)
 
     def _follow(
         self, meaning: Meaning, statement: Statement | Apply | None, why: str, operator: Operator | None
@@ -325,7 +325,7 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why, NOT_UNDERSTOOD)
         try:
-            self.standing = self.following.follow(meaning, statement, self.standing, operator)
+            self.state = self.following.follow(meaning, statement, self.state, operator)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 words, why = first_words(ddl.sql), str(error)
@@ -343,7 +343,7 @@ class Loop:
         self.progress.followed_ddl()
         self._adopt()
         self._show_shards()
-        if self.standing.edge is None:  # else its rows are half written, by the plan of that time
+        if self.state.edge is None:  # else its rows are half written, by the plan of that time
             self._take_plan()
         self.notes.tables_changed()
         if ddl.rows is None:
@@ -352,7 +352,7 @@ class Loop:
     def _adopt(self) -> None:
         """Use the tables as a statement has left them."""
         self.sharing.forget_mappings()
-        self.shards.adopt(self.standing.plan)
+        self.shards.adopt(self.state.plan)
 
     def _inject(self, here: Location) -> None:
         """Execute the statements that an operator has injected before the rows at `here`."""
@@ -360,7 +360,7 @@ class Loop:
         if operator is None:
             return
         try:
-            self.standing = self.following.inject(operator, here, self.standing)
+            self.state = self.following.inject(operator, here, self.state)
         except CannotFollow as error:
             raise InvalidInput(
                 f"the statements to be injected at {here} cannot be executed: {error}.",
@@ -372,8 +372,8 @@ class Loop:
     def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
         """Execute what an operator has injected here if the log continues in another file: this location does not come
         again, and the execution may have begun. A DDL that has begun executes its own injected statements."""
-        here, at = self.standing.here, planned.at
-        if self.standing.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
+        here, at = self.state.here, planned.at
+        if self.state.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
             return
         if not (isinstance(planned, DdlStatement) and self.following.noted(planned)):
             self._inject(here)
@@ -381,43 +381,43 @@ class Loop:
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`: the log in between has no changes."""
         self.shards.check_no_resync()
-        writer = WaveWriter(self.standing.plan, self.writes, self.standing.step(hi))
-        writer.advance({}, range(self.standing.plan.buckets))
+        writer = WaveWriter(self.state.plan, self.writes, self.state.step(hi))
+        writer.advance({}, range(self.state.plan.buckets))
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:
-        self.standing = self.standing.at(hi)
+        self.state = self.state.at(hi)
         self._has_moved()
 
     def _has_moved(self) -> None:
-        self.progress.moved(self.standing.applied)
+        self.progress.moved(self.state.applied)
         self._leave_past()
 
     def _leave_past(self) -> None:
         """Drop the end of the inexact part of the log once it is passed: after a failover, the log of another server
         could not show that it was. It is kept while rows from before it are held back."""
-        keep = self.standing.safe_mode.until is None or self.standing.uncertain is not None or self.shards.unresolved
+        keep = self.state.safe_mode.until is None or self.state.uncertain is not None or self.shards.unresolved
         if not keep:
-            self.standing = self.standing.behind_past()
+            self.state = self.state.without_past()
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
-        self.progress.looked(caught_up=self.standing.edge is None and not self.tail.waiting)
-        if self.standing.edge is None:
-            self.standing = replace(self.standing, here=at)
-            applied = self.standing.applied
-            if (at.suffix, at.file) != (applied.suffix, applied.file) or self.standing.at_goal:
+        self.progress.looked(caught_up=self.state.edge is None and not self.tail.waiting)
+        if self.state.edge is None:
+            self.state = replace(self.state, here=at)
+            applied = self.state.applied
+            if (at.suffix, at.file) != (applied.suffix, applied.file) or self.state.at_goal:
                 self._advance(at)  # otherwise a file without changes could never be purged
-        if self.standing.at_goal:
+        if self.state.at_goal:
             return
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
         self.stop.wait(wait)
-        self.tail.idle(self.planning.cursor(self.standing), time.monotonic() - idle_since)
+        self.tail.idle(self.planning.cursor(self.state), time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
         """Check the goal after `seconds` without events. Raises GoalLost if the log is now of another server, which
         lacks transactions before the goal."""
-        goal, here = self.standing.goal, self.standing.here
+        goal, here = self.state.goal, self.state.here
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
             missing = str(missing_at(here, goal)) if known else "transactions before it (unknown without GTID sets)"
@@ -430,19 +430,19 @@ class Loop:
         the last check was recent."""
         if not self.shards.unresolved:
             return False
-        group = self.shards.look(self.standing.applied, self.standing.plan.buckets, now=now)
+        group = self.shards.look(self.state.applied, self.state.plan.buckets, now=now)
         self._show_shards()
         if group is None:
             return False
         self.sharing.forget_mappings()  # the definition of the target's table has changed
         self._look_at_shared(now=True)
         self._write_over()
-        if not self.resync(group, self.standing, self.size, self._count):
+        if not self.resync(group, self.state, self.size, self._count):
             return True  # stopped in the middle of the re-sync: nothing else may be applied before its rest
-        plan = self.following.plan_without(group, self.standing.plan)
+        plan = self.following.plan_without(group, self.state.plan)
         self.shards.finish(group, plan)
         self.notes.tables_changed()
-        self.standing = replace(self.standing, plan=plan)
+        self.state = replace(self.state, plan=plan)
         self._adopt()
         self._take_plan()
         self._show_shards()
@@ -450,22 +450,22 @@ class Loop:
         return True
 
     def _finish_shards(self) -> None:
-        while self.standing.at_goal and not self.stop.is_set() and self._shards(now=True):
+        while self.state.at_goal and not self.stop.is_set() and self._shards(now=True):
             pass
 
     def _show_shards(self) -> None:
         self.progress.holds(self.shards.to_json())
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
-        state = self.standing.safe_mode.at(self.standing.applied)
+        state = self.state.safe_mode.at(self.state.applied)
         self.progress.in_safe_mode(self.collisions.to_json(state, exit_point))
 
     def note(self, stage: Stage, *, now: bool = False) -> None:
         """Report the state of the sync and read requests, if that is due or `now`."""
         if not (now or self.notes.due):
             return
-        self.notes.in_target(self.standing, stage)
+        self.notes.in_target(self.state, stage)
         self._look_at_shared()
-        self.by_hand.passed(self.standing.applied)
-        self.tail.look(self.standing.here, self.standing.goal, held=self.shards.needs)
-        self.notes.elsewhere(self.standing, stage)
+        self.by_hand.passed(self.state.applied)
+        self.tail.look(self.state.here, self.state.goal, held=self.shards.needs)
+        self.notes.elsewhere(self.state, stage)

@@ -14,8 +14,8 @@ from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Points
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
-from airflow_provider_dm.engine.sync.standing import Standing
 
 log = logging.getLogger(__name__)
 
@@ -49,35 +49,35 @@ class Notes:
         if self.points is not None:
             self.points.tables_changed()
 
-    def in_target(self, standing: Standing, stage: Stage) -> None:
+    def in_target(self, state: LoopState, stage: Stage) -> None:
         """Write the GTID set next to the frontier, and DM's checkpoint if that is due or the sync ends.
 
         Raises Fenced, TargetWentBack.
         """
-        fence, at, exact = standing.fence, standing.applied, standing.safe_mode.until is None
+        fence, at, exact = state.fence, state.applied, state.safe_mode.until is None
         self.transactions(lambda connection: note_location(connection, fence, at, exact=exact))
         ends = stage is Stage.STOPPED
         if self.points is not None and (ends or self.points.is_due()):
-            self.points.write(self._points(standing), (standing.edge or at) if ends else None)
+            self.points.write(self._points(state), (state.edge or at) if ends else None)
 
-    def exit_point(self, standing: Standing) -> None:
+    def exit_point(self, state: LoopState) -> None:
         """Write the end of the log that may be applied into DM's checkpoint, for a sync that ends by an error.
 
         An error of the target is logged only.
         """
         if self.points is None:
             return
-        furthest = standing.furthest or standing.edge or standing.applied
+        furthest = state.furthest or state.edge or state.applied
         try:
-            self.points.write(self._points(standing), furthest)
+            self.points.write(self._points(state), furthest)
         except DmError as error:
             log.info("DM's checkpoint is not written at the end of the sync: %s", error)
 
-    def elsewhere(self, standing: Standing, stage: Stage) -> None:
+    def elsewhere(self, state: LoopState, stage: Stage) -> None:
         """Report the stage, the position and the oldest log location that is still needed to the metadata DB."""
-        ref, applied = standing.fence.ref, standing.applied
+        ref, applied = state.fence.ref, state.applied
         self.shards.locks.report_pending()
-        needed = needed_with(standing.needed, self.shards.groups.values())
+        needed = needed_with(state.needed, self.shards.groups.values())
         try:
             reported = applied if self.unit is Unit.SYNC else None
             if self.unit is Unit.LOAD and stage is Stage.STOPPED:
@@ -87,6 +87,6 @@ class Notes:
             log.warning("the position %s was not reported to the metadata DB: %s", applied, error)
         self._noted_at = time.monotonic()
 
-    def _points(self, standing: Standing) -> Points:
-        at, groups = standing.applied, self.shards.groups.values()
-        return Points.of(at, standing.needed, groups, uncertain=standing.uncertain)
+    def _points(self, state: LoopState) -> Points:
+        at, groups = state.applied, self.shards.groups.values()
+        return Points.of(at, state.needed, groups, uncertain=state.uncertain)

@@ -16,9 +16,9 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.standing import Standing
 
 
 @dataclass(frozen=True)
@@ -30,39 +30,39 @@ class Planning:
     open_places: tuple[OpenPlace, ...]
     runner: Runner
 
-    def next(self, ahead: Future[Planned] | None, standing: Standing, size: EpochSize) -> Planned:
+    def next(self, ahead: Future[Planned] | None, state: LoopState, size: EpochSize) -> Planned:
         """Return the next piece. `ahead`: the piece that was planned during the last epoch. Raises what `Tail.plan`
         raises, and InvariantBroken."""
-        edge = standing.edge
+        edge = state.edge
         if edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
                 return ahead.result()  # an UpToDate may be outdated by now
-            return self.behind(standing, size)
+            return self.after(state, size)
         if ahead is not None:
             ahead.exception()  # wait for it, and ignore its result: the half-applied epoch must be repeated first
-        planned = self.tail.plan(self.cursor(standing), goal=edge, limit=None, range_bytes=size.range_bytes(1))
-        return _ending_at(planned, standing.here, edge)
+        planned = self.tail.plan(self.cursor(state), goal=edge, limit=None, range_bytes=size.range_bytes(1))
+        return _ending_at(planned, state.here, edge)
 
-    def behind(self, standing: Standing, size: EpochSize) -> Planned:
+    def after(self, state: LoopState, size: EpochSize) -> Planned:
         """Return the next piece when no epoch is half applied. Raises what `Tail.plan` raises."""
         return self.tail.plan(
-            self.cursor(standing),
-            goal=self.bound(standing),
+            self.cursor(state),
+            goal=self.bound(state),
             limit=size.limit,
             range_bytes=size.range_bytes(self.runner.slots),
-            until_time=standing.safe_mode.until_time,
+            until_time=state.safe_mode.until_time,
         )
 
-    def cursor(self, standing: Standing) -> Cursor:
+    def cursor(self, state: LoopState) -> Cursor:
         """Return the cursor at which reading continues."""
-        edge = standing.edge
-        half = () if edge is None else (half_epoch(standing.fence.ref.source, edge),)
-        return Cursor(standing.here, standing.prepared, (*half, *self.open_places))
+        edge = state.edge
+        half = () if edge is None else (half_epoch(state.fence.ref.source, edge),)
+        return Cursor(state.here, state.prepared, (*half, *self.open_places))
 
-    def bound(self, standing: Standing) -> Location | None:
+    def bound(self, state: LoopState) -> Location | None:
         """Return the location that the next piece must not cross; None: no limit."""
-        lo = standing.here
-        ends = (standing.goal, *standing.safe_mode.ends, self.by_hand.next_place(lo))
+        lo = state.here
+        ends = (state.goal, *state.safe_mode.ends, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
 

@@ -19,9 +19,9 @@ from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Meaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.transactional import Applied
 
 
@@ -61,7 +61,7 @@ class SourceLog(Protocol):
 class Follower(Protocol):
     """The follower of one source's DDL (`Following`)."""
 
-    def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
         """Return the meaning of a statement for the task."""
         ...
 
@@ -69,17 +69,17 @@ class Follower(Protocol):
         """Return the numbers of the statement's entries in the DDL journal."""
         ...
 
-    def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
+    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
         """Save the state of online DDL after a skipped statement."""
         ...
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
-    ) -> Standing:
+        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+    ) -> LoopState:
         """Execute the effect of a statement in the target, except the rows of its transaction."""
         ...
 
-    def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
+    def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         """Execute an operator's statements before the rows that begin at `here`."""
         ...
 
@@ -126,5 +126,5 @@ class SharedTables(Protocol):
         ...
 
 
-Resync: TypeAlias = Callable[[Group, Standing, EpochSize, Callable[[Applied], None]], bool]
+Resync: TypeAlias = Callable[[Group, LoopState, EpochSize, Callable[[Applied], None]], bool]
 """Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""

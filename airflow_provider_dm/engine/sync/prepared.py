@@ -5,29 +5,29 @@ from __future__ import annotations
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.prepared_xa import forget_ended, note_prepared
-from airflow_provider_dm.engine.sync.standing import Standing, after
+from airflow_provider_dm.engine.sync.loop_state import LoopState, prepared_after
 
 
-def note_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> None:
+def note_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
     """Record in the target which XA transactions the epoch prepares and ends, before any of its rows are applied.
 
     Raises Fenced, TargetWentBack.
     """
-    behind = after(standing.prepared, epoch)
-    began = [one for one in behind if one not in standing.prepared]
-    ended = [one for one in standing.prepared if one not in behind]
+    behind = prepared_after(state.prepared, epoch)
+    began = [one for one in behind if one not in state.prepared]
+    ended = [one for one in state.prepared if one not in behind]
     if began or ended:
         hi = epoch.hi.sort_key
-        transactions(lambda connection: note_prepared(connection, standing.fence, began=began, ended=ended, hi=hi))
+        transactions(lambda connection: note_prepared(connection, state.fence, began=began, ended=ended, hi=hi))
 
 
-def forget_xa(transactions: Transactions, standing: Standing, epoch: Epoch) -> None:
+def forget_xa(transactions: Transactions, state: LoopState, epoch: Epoch) -> None:
     """Delete the records of XA transactions that the epoch has ended, once all buckets have applied it.
 
-    `standing`: the state before the epoch.
+    `state`: the state before the epoch.
 
     Raises Fenced, TargetWentBack.
     """
-    behind = after(standing.prepared, epoch)
-    if any(one not in behind for one in standing.prepared):
-        transactions(lambda connection: forget_ended(connection, standing.fence, epoch.hi.sort_key))
+    behind = prepared_after(state.prepared, epoch)
+    if any(one not in behind for one in state.prepared):
+        transactions(lambda connection: forget_ended(connection, state.fence, epoch.hi.sort_key))

@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
@@ -28,7 +29,6 @@ from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.write.apply import Target
 from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, UNIT_BYTES, Applied
@@ -55,18 +55,18 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop, loading=loading, goal=goal)
-        standing = opened.standing
-        shards = Shards.load(source, store, standing.plan)
+        state = opened.state
+        shards = Shards.load(source, store, state.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, loaded=opened.loaded)
         by_hand = ByHand(store, *source.fence.ref.key)
 
-        def resync(group: Group, at: Standing, size: EpochSize, on_applied: Callable[[Applied], None]) -> bool:
+        def resync(group: Group, at: LoopState, size: EpochSize, on_applied: Callable[[Applied], None]) -> bool:
             return Resyncing(source, runner, store, stop, at, size, on_applied).run(group)
 
         points, unit = (None, Unit.LOAD) if loading else (DmPoints(source, writes.transactions), Unit.SYNC)
         loop = Loop(
             source=source,
-            standing=standing,
+            state=state,
             writes=writes,
             sharing=sharing,
             following=Following(source, shards=shards),
@@ -79,12 +79,12 @@ def run_sync(
             tail=tail,
             planning=Planning(tail, by_hand, opened.open_places, runner),
             notes=Notes(writes.transactions, store, shards, points, unit),
-            size=sized(size, source, standing.plan),
+            size=sized(size, source, state.plan),
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
-        loop.standing.applied,
+        loop.state.applied,
         finished,
         shown.epochs,
         shown.transactions,

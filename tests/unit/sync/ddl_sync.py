@@ -30,13 +30,13 @@ from airflow_provider_dm.engine.sync.ddl.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.ddl.verdict import Concerns
 from airflow_provider_dm.engine.sync.following import Following, Meaning
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import Collisions, SafeMode, note_seen
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import UntilLocation
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.write.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
@@ -238,10 +238,10 @@ class Sync:
         ddl = _logged(at, item)
         self._seen(ddl)
         operator, moved = self.by_hand.at(ddl), False
-        meaning = self.following.meaning(ddl, self._standing())
+        meaning = self.following.meaning(ddl, self._state())
         match meaning.outcome:
             case PassOver() if operator is None:
-                became = self.following.pass_over(meaning, self._standing())
+                became = self.following.pass_over(meaning, self._state())
                 self.online_ddl, moved = became.online_ddl, became.applied == ddl.end
             case PassOver(why):
                 moved = self._follow(meaning, PassedOver(why), operator)
@@ -256,29 +256,29 @@ class Sync:
 
     def _follow(self, meaning: Meaning, statement: Statement | Apply | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
-        self._adopt(self.following.follow(meaning, statement, self._standing(), operator))
+        self._adopt(self.following.follow(meaning, statement, self._state(), operator))
         return meaning.ddl.rows is None
 
     def _inject(self) -> None:
         operator = self.by_hand.before_rows(place_of(self.at))
         if operator is not None:
-            self._adopt(self.following.inject(operator, place_of(self.at), self._standing()))
+            self._adopt(self.following.inject(operator, place_of(self.at), self._state()))
 
-    def _standing(self) -> Standing:
+    def _state(self) -> LoopState:
         fence, here, plan = self.source.fence, place_of(self.at), self.plan
-        standing = Standing(fence, here, here, None, None, plan, plan, self.safe_mode)
-        return replace(standing, tables=self.tables, online_ddl=self.online_ddl)
+        state = LoopState(fence, here, here, None, None, plan, plan, self.safe_mode)
+        return replace(state, tables=self.tables, online_ddl=self.online_ddl)
 
-    def _adopt(self, became: Standing) -> None:
+    def _adopt(self, became: LoopState) -> None:
         self.plan, self.tables, self.online_ddl = became.plan, became.tables, became.online_ddl
         self.sharing.servers.forget_mappings()
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at
-        meaning = self.following.meaning(_logged(at, self.log[at]), self._standing())
+        meaning = self.following.meaning(_logged(at, self.log[at]), self._state())
         match meaning.outcome:
             case Concerns(_, statement):
-                became = self.following.follow(meaning, statement, self._standing(), None)
+                became = self.following.follow(meaning, statement, self._state(), None)
                 self.tables, self.online_ddl = became.tables, became.online_ddl
         self.at = before
 

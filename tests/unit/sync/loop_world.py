@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following, Meaning
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
@@ -49,7 +50,6 @@ from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
@@ -146,30 +146,30 @@ class Follows(Follower):
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         return self.numbers
 
-    def meaning(self, ddl: DdlStatement, standing: Standing) -> Meaning:
-        return self.real.meaning(ddl, standing)
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> Meaning:
+        return self.real.meaning(ddl, state)
 
-    def pass_over(self, meaning: Meaning, standing: Standing) -> Standing:
-        return self.real.pass_over(meaning, standing)
+    def pass_over(self, meaning: Meaning, state: LoopState) -> LoopState:
+        return self.real.pass_over(meaning, state)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
         return self.real.plan_without(group, plan)
 
-    def inject(self, operator: Operator, here: Location, standing: Standing) -> Standing:
+    def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         self.world.events.append(f"inject {here.position}")
-        return standing
+        return state
 
     def follow(
-        self, meaning: Meaning, statement: Statement | Apply | None, standing: Standing, operator: Operator | None
-    ) -> Standing:
+        self, meaning: Meaning, statement: Statement | Apply | None, state: LoopState, operator: Operator | None
+    ) -> LoopState:
         ddl = meaning.ddl
         self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
-            WaveWriter(standing.plan, self.world.writes, standing.step(ddl.end)).advance({}, range(BUCKETS))
+            WaveWriter(state.plan, self.world.writes, state.step(ddl.end)).advance({}, range(BUCKETS))
         self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
-        return standing
+        return state
 
 
 class NoExchange(Exception):
@@ -222,7 +222,7 @@ class Notes(MetaStore):
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
         assert (task, source, unit) == (*FENCE.ref.key, Unit.SYNC)
-        expected = oldest_place(applied, self.world.loop.standing.prepared) if applied else None
+        expected = oldest_place(applied, self.world.loop.state.prepared) if applied else None
         assert needed == (self.held or expected)
         self.needed.append(needed)
         self.world.events.append(f"{stage} {applied.position if applied else None}")
@@ -328,8 +328,8 @@ class World:
         self.around = Around(self.database)
         self.writes = Target(self.around.transactions, self.around.access)
         self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
-        standing = Standing(FENCE, LO, LO, edge, goal, plan, written_by or plan, safe_mode or SafeMode())
-        standing = replace(standing, online_ddl=OnlineDdls())
+        state = LoopState(FENCE, LO, LO, edge, goal, plan, written_by or plan, safe_mode or SafeMode())
+        state = replace(state, online_ddl=OnlineDdls())
         contests = Contests(FENCE, self.around, 1000)
         self.sharing = Watched(contests, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
@@ -337,7 +337,7 @@ class World:
         self.follows = Follows(Following(ours, shards), self)
         self.loop = Loop(
             source=ours,
-            standing=standing,
+            state=state,
             writes=self.writes,
             sharing=self.sharing,
             following=self.follows,
@@ -356,7 +356,7 @@ class World:
     def run(self) -> bool:
         return self.loop.run()
 
-    def resync(self, group: Group, _at: Standing, _size: EpochSize, _told: Callable[[Applied], None]) -> bool:
+    def resync(self, group: Group, _at: LoopState, _size: EpochSize, _told: Callable[[Applied], None]) -> bool:
         """Stop in the middle: nothing is read here."""
         self.events.append(f"resync {group.target}")
         self.stop.set()

@@ -127,10 +127,10 @@ def _unchecked(patch: pytest.MonkeyPatch) -> None:
 def _apart(patch: pytest.MonkeyPatch, *, tables_first: bool) -> None:
     real = Following._write
 
-    def apart(self: Following, ddl: Any, standing: Any, body: Any) -> None:
+    def apart(self: Following, ddl: Any, state: Any, body: Any) -> None:
         if tables_first:
             run_transaction(self.source.target, body)
-        real(self, ddl, standing, lambda _connection: None)
+        real(self, ddl, state, lambda _connection: None)
         if not tables_first:
             run_transaction(self.source.target, body)
 

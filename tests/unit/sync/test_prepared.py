@@ -8,8 +8,8 @@ from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
 from airflow_provider_dm.engine.downstream.identity import Fence, Fenced
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared, restore_prepared
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.prepared import forget_xa, note_xa
-from airflow_provider_dm.engine.sync.standing import Standing
 from tests.unit.sync.loop_world import FENCE, LO, World, epoch
 
 
@@ -25,17 +25,17 @@ def epoch_with(lo: int, hi: int, *left: Prepared) -> Epoch:
     return replace(epoch(lo, hi), prepared=left)
 
 
-def here(world: World, *now: Prepared, fence: Fence = FENCE) -> Standing:
-    return replace(world.loop.standing, fence=fence, prepared=now)
+def here(world: World, *now: Prepared, fence: Fence = FENCE) -> LoopState:
+    return replace(world.loop.state, fence=fence, prepared=now)
 
 
-def note(world: World, standing: Standing, epoch: Epoch) -> None:
-    note_xa(world.around.transactions, standing, epoch)
+def note(world: World, state: LoopState, epoch: Epoch) -> None:
+    note_xa(world.around.transactions, state, epoch)
 
 
-def applied(world: World, standing: Standing, epoch: Epoch) -> Standing:
-    forget_xa(world.around.transactions, standing, epoch)
-    return standing.behind(epoch)
+def applied(world: World, state: LoopState, epoch: Epoch) -> LoopState:
+    forget_xa(world.around.transactions, state, epoch)
+    return state.after(epoch)
 
 
 def restored(world: World, position: int) -> list[Prepared]:

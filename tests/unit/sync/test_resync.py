@@ -50,8 +50,8 @@ def test_a_log_that_nobody_pulls_on_is_not_waited_for_in_silence(monkeypatch: py
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
     size = SimpleNamespace(limit=1, range_bytes=lambda slots: 1)
     of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), runner=shared, stop=threading.Event(), size=size)
-    noted, standing = SimpleNamespace(note=lambda _plan: None), replace(World().loop.standing, here=LO, goal=STOP)
-    lane = _Lane(cast(Any, of), cast(Any, Short()), cast(Any, noted), standing)
+    noted, state = SimpleNamespace(note=lambda _plan: None), replace(World().loop.state, here=LO, goal=STOP)
+    lane = _Lane(cast(Any, of), cast(Any, Short()), cast(Any, noted), state)
     with pytest.raises(RelaySilent, match="has ended"):
         lane.run()
 
@@ -101,7 +101,7 @@ class Lane:
             world.tasks,
             world.notes,
             threading.Event(),
-            world.loop.standing,
+            world.loop.state,
             EpochSize.on_one_machine(),
             lambda _applied: None,
         )

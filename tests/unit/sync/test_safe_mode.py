@@ -181,7 +181,7 @@ def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() 
     window = load_window(world.database.connection(), FENCE.ref)
     assert window == Window(150, 350, LO.at(400))
     again = World(epoch(200, 400), epoch(400, 500), safe_mode=SafeMode(window=window), goal=LO.at(500)).loop
-    assert again.planning.bound(again.standing.at(LO.at(200))) == LO.at(400)
+    assert again.planning.bound(again.state.at(LO.at(200))) == LO.at(400)
 
 
 def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() -> None:

@@ -42,12 +42,12 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.log.cursor import Cursor
 from airflow_provider_dm.engine.sync.log.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.log.tail import Tail
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.opening import plan_for, plan_to_begin_with, written_by
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import EpochJob
@@ -84,7 +84,7 @@ class Resyncing:
     runner: Runner
     store: MetaStore
     stop: threading.Event
-    at: Standing
+    at: LoopState
     """The state of the sync, which waits during the re-sync."""
     size: EpochSize
     on_applied: Callable[[Applied], None]
@@ -109,13 +109,13 @@ class Resyncing:
                 plan = self._plan(pieces, group, lo)
                 first = plan_to_begin_with(plan, begun, lo, edge)
                 lane = _Lane(
-                    self, tail, noted, Standing(self.fence, lo, lo, edge, stop, plan, first, self.at.safe_mode)
+                    self, tail, noted, LoopState(self.fence, lo, lo, edge, stop, plan, first, self.at.safe_mode)
                 )
                 if not pieces:
                     lane.advance(stop)
                 elif not lane.run():
                     return False
-                lo, edge = lane.standing.here, None
+                lo, edge = lane.state.here, None
         return True
 
     @property
@@ -168,24 +168,24 @@ class _Noted:
 
 @dataclass
 class _Lane:
-    """The re-sync of the log up to one stop, which is the goal of `standing`."""
+    """The re-sync of the log up to one stop, which is the goal of `state`."""
 
     of: Resyncing
     tail: SourceLog
     noted: _Noted
-    standing: Standing
+    state: LoopState
     moved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.shared = self.of.runner.share(self.standing.written_by)
+        self.shared = self.of.runner.share(self.state.written_by)
         self._take_plan()
 
     def run(self) -> bool:
         """Apply the log up to the goal; return False if a stop was requested before."""
-        while not self.standing.at_goal:
+        while not self.state.at_goal:
             if self.of.stop.is_set():
                 return False
-            edge, goal, size = self.standing.edge, self.standing.goal, self.of.size
+            edge, goal, size = self.state.edge, self.state.goal, self.of.size
             assert goal is not None
             planned = self.tail.plan(
                 self._cursor(goal),
@@ -202,7 +202,7 @@ class _Lane:
                     rows = planned.rows_epoch()
                     if rows is not None:
                         self._epoch(rows)
-                    elif compare(self.standing.applied, planned.end) is not Order.SAME:
+                    elif compare(self.state.applied, planned.end) is not Order.SAME:
                         self.advance(planned.end)
                 case UpToDate(at) if has_passed(at, goal):
                     self.advance(goal)
@@ -214,9 +214,9 @@ class _Lane:
 
     def _cursor(self, stop: Location) -> Cursor:
         """Return the cursor. Its open places require the log of the same server, as the ends have no GTID sets."""
-        end, edge = end_of_held(self.of.source, stop), self.standing.edge
+        end, edge = end_of_held(self.of.source, stop), self.state.edge
         places = (end,) if edge is None else (half_epoch(end.source, edge), end)
-        return Cursor(self.standing.here, self.standing.prepared, places)
+        return Cursor(self.state.here, self.state.prepared, places)
 
     def _wait(self, stop: Location) -> None:
         """Wait for the log. Raises RelaySilent if no relay pulls it, and RelayFileGone."""
@@ -229,28 +229,28 @@ class _Lane:
             self.shared,
             self.of.source.upstream,
             self.of.source.target,
-            self.standing.step(epoch.hi),
-            Writing.of(self.of.source.config.syncer, self.standing.written_by, tasks=tasks),
+            self.state.step(epoch.hi),
+            Writing.of(self.of.source.config.syncer, self.state.written_by, tasks=tasks),
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
-        self._moved(self.standing.behind(epoch))
+        self._moved(self.state.after(epoch))
         self.of.on_applied(applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`: the log in between has no changes."""
-        plan = self.standing.written_by
-        WaveWriter(plan, Target.at(self.of.source.target), self.standing.step(hi)).advance({}, range(plan.buckets))
-        self._moved(replace(self.standing.at(hi), edge=None))
+        plan = self.state.written_by
+        WaveWriter(plan, Target.at(self.of.source.target), self.state.step(hi)).advance({}, range(plan.buckets))
+        self._moved(replace(self.state.at(hi), edge=None))
 
-    def _moved(self, to: Standing) -> None:
-        self.standing, self.moved_at = to, time.monotonic()
+    def _moved(self, to: LoopState) -> None:
+        self.state, self.moved_at = to, time.monotonic()
         self._take_plan()
 
     def _take_plan(self) -> None:
         """Write the next epoch by the current plan, unless an epoch is half applied by another plan."""
-        plan = self.standing.plan
-        if self.standing.edge is not None:
+        plan = self.state.plan
+        if self.state.edge is not None:
             return
         self.noted.note(plan)
-        if self.standing.written_by is not plan:
-            self.standing, self.shared = replace(self.standing, written_by=plan), self.of.runner.share(plan)
+        if self.state.written_by is not plan:
+            self.state, self.shared = replace(self.state, written_by=plan), self.of.runner.share(plan)

@@ -59,13 +59,13 @@ from airflow_provider_dm.engine.sync.coverage import coverages
 from airflow_provider_dm.engine.sync.ddl.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.log.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.log.open_places import read_open_places
+from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_one_reach
 from airflow_provider_dm.engine.sync.source import SyncSource
-from airflow_provider_dm.engine.sync.standing import Standing
 from airflow_provider_dm.engine.sync.start.begin import Announcer, begin_incremental
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class SourceWentBack(DmError):
 class Opened:
     """A subtask ready to be synced."""
 
-    standing: Standing
+    state: LoopState
     loaded: bool
     """True if the task has had a load; otherwise the target was filled by other means."""
     open_places: tuple[OpenPlace, ...]
@@ -134,7 +134,7 @@ def open_sync(
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
     return Opened(
-        Standing(
+        LoopState(
             source.fence,
             applied=lo,
             here=lo,
@@ -153,7 +153,7 @@ def open_sync(
 def between(
     frontier: Sequence[FrontierRow], subtask: Subtask, base_of: Callable[[int], str | None]
 ) -> tuple[Location, Location | None]:
-    """Return `applied` and `edge` of the `Standing`. `base_of`: see `location_at`. Raises InvariantBroken."""
+    """Return `applied` and `edge` of the `LoopState`. `base_of`: see `location_at`. Raises InvariantBroken."""
     assert subtask.location is not None
     if len(frontier) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(

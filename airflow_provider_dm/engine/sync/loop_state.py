@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 
 
 @dataclass(frozen=True)
-class Standing:
+class LoopState:
     """The state of one sync.
 
     `applied`: the location that all buckets have reached. `here`: the location at which reading continues; the log
@@ -70,28 +70,28 @@ class Standing:
         """Return the frontier's step from `applied` to `hi`."""
         return Step(self.fence, self.applied.sort_key, hi.sort_key)
 
-    def at(self, hi: Location) -> Standing:
+    def at(self, hi: Location) -> LoopState:
         """Return the state after all buckets have reached `hi`."""
         return replace(self, applied=hi, here=hi)
 
-    def behind(self, epoch: Epoch) -> Standing:
+    def after(self, epoch: Epoch) -> LoopState:
         """Return the state after all buckets have applied the epoch."""
-        return replace(self.at(epoch.hi), edge=None, prepared=after(self.prepared, epoch))
+        return replace(self.at(epoch.hi), edge=None, prepared=prepared_after(self.prepared, epoch))
 
-    def overwriting(self) -> Standing:
+    def overwriting(self) -> LoopState:
         """Return the state with safe mode on or off in its plan, as it applies from here."""
         safe = self.safe_mode.is_lenient(self.applied)
         return self if self.plan.safe == safe else replace(self, plan=replace(self.plan, safe=safe), written_over=False)
 
-    def behind_past(self) -> Standing:
+    def without_past(self) -> LoopState:
         """Return the state without the end of the inexact part of the log."""
         return replace(self, safe_mode=replace(self.safe_mode, until=None))
 
-    def half_through(self, epoch: Epoch) -> Standing:
+    def half_applied(self, epoch: Epoch) -> LoopState:
         """Return the state in which some buckets may have applied the epoch."""
         return replace(self, edge=epoch.hi)
 
 
-def after(prepared: tuple[Prepared, ...], epoch: Epoch) -> tuple[Prepared, ...]:
+def prepared_after(prepared: tuple[Prepared, ...], epoch: Epoch) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared after an epoch, before which `prepared` are."""
     return prepared if epoch.prepared is None else epoch.prepared
