@@ -25,7 +25,7 @@ def begin(kit: SyncKit, *rows: str) -> None:
 
 
 def stops(kit: SyncKit) -> None:
-    with pytest.raises(DdlNotSupported, match=rf"DM-6032.*{kit.schema}\.made.*has rows.*binlog skip"):
+    with pytest.raises(DdlNotSupported, match=rf"DM-6032.*{kit.schema}\.made.*with rows.*binlog skip"):
         kit.sync()
 
 
@@ -80,7 +80,7 @@ def test_a_table_that_is_replaced_is_not_taken(mariadb11_kit: SyncKit) -> None:
     kit.target.sql(f"CREATE TABLE second ({COLUMNS})", database=kit.schema)
     kit.target.sql("INSERT INTO second VALUES (7, 7)", database=kit.schema)
     kit.write(f"CREATE OR REPLACE TABLE second ({COLUMNS})")
-    with pytest.raises(DdlNotSupported, match=r"second.*has rows"):
+    with pytest.raises(DdlNotSupported, match=r"second.*with rows"):
         kit.sync()
 
 

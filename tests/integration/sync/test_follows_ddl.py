@@ -14,12 +14,12 @@ from tests.integration.sync.conftest import SyncKit, rows_of
 
 _DEFINITION = (
     "SELECT table_name, ordinal_position, column_name, data_type, is_nullable, character_set_name, "
-    "character_maximum_length, numeric_precision, numeric_scale, datetime_precision "
+    "character_maximum_length, IF(data_type LIKE '%%int', NULL, numeric_precision), numeric_scale, datetime_precision "
     "FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 2"
 )
 _KEYS = (
-    "SELECT table_name, index_name, non_unique, seq_in_index, column_name FROM information_schema.statistics "
-    "WHERE table_schema = %s ORDER BY 1, 2, 4"
+    "SELECT table_name, index_name, non_unique + 0, seq_in_index, column_name FROM information_schema.statistics "
+    "WHERE table_schema = %s ORDER BY 1, LOWER(index_name), 4"
 )
 
 LIVES: dict[str, Sequence[str]] = {
