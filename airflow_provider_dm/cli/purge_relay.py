@@ -1,4 +1,4 @@
-"""`purge-relay`: removes relay files that no task needs, on this machine or by the relay that runs where they lie.
+"""`purge-relay`: removes relay files that no task needs, on this machine, or by a running relay on its machine.
 
     purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   all files before this one
     purge-relay -s SOURCE --time 'YYYY-MM-DD hh:mm:ss'      files that ended before (local time)

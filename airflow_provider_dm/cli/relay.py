@@ -105,7 +105,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
-    """Return True if `stop-relay` was requested. A running relay obeys by itself; a standby for another relay does not.
+    """Return True if `stop-relay` was requested. A running relay obeys it; a standby for another relay does not.
 
     False if the metadata DB is not reachable.
     """

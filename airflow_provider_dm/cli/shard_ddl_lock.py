@@ -1,4 +1,4 @@
-"""`shard-ddl-lock`: the pending DDL of merged tables' shards, and the decisions of a person about it.
+"""`shard-ddl-lock`: the pending DDL of merged tables' shards, and a user's decisions about it.
 
 shard-ddl-lock [TASK]              the locks in the metadata DB
 shard-ddl-lock unlock ID           the owner executes the DDL (or `--action skip`: it counts as executed), others

@@ -1,4 +1,4 @@
-"""A purge of a relay log, wherever it lies: a relay that runs on another machine is ordered to do it."""
+"""Purges a relay log on any machine: a relay that runs on another machine receives an order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.relay.purge import PurgeRefused, PurgeReport
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder, carried_out, read_report
 
 REPORT_SECONDS: Final = 60.0
-"""A relay looks for an order every second; a purge of many files takes some more."""
+"""A relay reads orders every second; a purge of many files takes longer."""
 
 
 def _relay_log_elsewhere(source: str, host: str, here: str) -> PurgeRefused:
@@ -34,7 +34,7 @@ class PurgeNotReported(DmError):
     code = "DM-4072"
     reaction = Reaction.RETRY
     what = "the relay of {source} on {host} has not reported the purge within {seconds:.0f} s; the order is withdrawn."
-    hint = "Look at the relay's log there, then purge again: what is gone is gone, and no task needs it."
+    hint = "Read the relay's log there, then purge again. Files that it has removed were not needed by any task."
 
 
 class RelayRefusedPurge(DmError):

@@ -5,7 +5,7 @@ An app reads binlogs from relay directories only, so each source needs a relay t
 already writes it, none is started here while that relay runs. Every other source gets a private directory below the
 task, bounded by `spool-limit-mb` (engine/relay/spool.py).
 
-A relay reconnects by itself; it ends only if a person has to act (exit code 2, typed error), or if it crashes. After a
+A relay reconnects automatically; it ends only by a permanent error (exit code 2), or if it crashes. After a
 crash it is restarted with growing pauses. If the relay of a private directory fails, the work ends. A shared relay may
 be unavailable for a time, as the sync then pulls for itself (engine/sync/log/tail.py): it is retried later.
 

@@ -182,7 +182,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "unit": subtask.unit.value.capitalize(),
         "result": _result(subtask_error(subtask, run), canceled=stage is subtask.desired is Stage.PAUSED),
         "unresolvedDDLLockID": lock_id,
-        # Not in DM: seconds since the pause after which the sync resumes by itself; None: it does not.
+        # Not in DM: seconds since the pause after which the sync resumes automatically; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
     }
     match subtask.unit:

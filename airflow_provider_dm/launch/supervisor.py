@@ -65,7 +65,7 @@ class Supervisor:
         return [one.source_id for one in self.upstreams]
 
     def take(self, *, withdrawn: Collection[Stage]) -> None:
-        """Wait until no other run works on the sources, then withdraw these requests of people. Raises LeaseHeld."""
+        """Wait until no other run works on the sources, then withdraw these requests of users. Raises LeaseHeld."""
         wait_for_others(self.store, self.inputs.task.name, self.source_ids, self.holder)
         self.withdraw(withdrawn)
 

@@ -27,7 +27,7 @@ class DmBinlogOperator(BaseOperator):
 
     :param task: the task's name, the path of its ``task.yaml`` (relative: to the DAG file), or a dictionary with its
         keys (str | dict, required, templated)
-    :param action: ``"skip"``: the statement is not executed; ``"replace"``: ``sql`` is executed in its place;
+    :param action: ``"skip"``: the statement is not executed; ``"replace"``: ``sql`` is executed instead of it;
         ``"inject"``: ``sql`` is executed before it; ``"revert"``: a decision that has not been carried out is removed
         (Action, required, templated)
     :param sql: DDL with the source's names, ``SCHEMA.TABLE``; one text may hold several statements

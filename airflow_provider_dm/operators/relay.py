@@ -45,7 +45,7 @@ class DmRelayOperator(BaseOperator):
     Give the task retries: if the relay crashes, the task fails, and the next attempt continues after the last file. If
     another relay already writes the directory (that of a sync, or of `dmctl`), the task waits, and takes over.
 
-    Deferrable, the relay is a process of its own, which outlives the task's process; a later attempt finds it and
+    Deferrable, the relay is an independent process, which outlives the task's process; a later attempt finds it and
     continues watching. A relay that crashes is started again on a worker, in the same attempt. It ends on request, and
     when the deferred task is marked or cleared by a person. All attempts must run on the machine with the relay
     directory: give the task a queue that one worker serves.
@@ -53,7 +53,7 @@ class DmRelayOperator(BaseOperator):
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
         | dict, required, templated)
     :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
-        ``"caught-up"`` (with where the source's binlog ends when the relay starts) (Until, default 'stopped',
+        ``"caught-up"`` (with the end of the source's binlog when the relay starts) (Until, default 'stopped',
         templated)
     :param source_conn_id: Airflow connection of the source; None: ``from`` of its source.yaml, else the connection of
         the same id (str | None, default None, templated)

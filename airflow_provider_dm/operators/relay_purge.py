@@ -27,7 +27,7 @@ class DmRelayPurgeOperator(BaseOperator):
 
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or a dictionary with its keys (str
         | dict, required, templated)
-    :param preview: remove nothing, and return what would go (bool, default False)
+    :param preview: remove nothing, and return the files that would be removed (bool, default False)
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 

@@ -23,8 +23,8 @@ class DmShardDdlLockOperator(BaseOperator):
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
         :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (str, required, templated)
-    :param number: the lock's ``number``, of the DDL that was shown to the person who decides: all DDL of a table have
-        the same id, so leave it out only where no other person can have decided since (int | str | None, default None,
+    :param number: the lock's ``number``, of the DDL that was shown to the user who decides: all DDL of a table have
+        the same id, so leave it out only if no other user can have decided since (int | str | None, default None,
         templated)
     :param action: ``"exec"``: the target executes the DDL of the owner; ``"skip"``: you have made the change in the
         target yourself (str, default 'exec', templated)
@@ -34,7 +34,7 @@ class DmShardDdlLockOperator(BaseOperator):
     :param dm_meta_conn_id: Airflow connection of the metadata DB; None: ``[dm] metadata_conn_id`` (str | None, default
         None, templated)
 
-    Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number",
+    Returns the lock with the decision: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number",
     "decision"}``.
     """
 

@@ -21,8 +21,8 @@ Origin = Literal["sql", "source", "target"]
 
 
 class DmTableSchemaOperator(BaseOperator):
-    """An operator that shows or changes the definition by which a task reads the rows of one source table, as
-    ``dmctl binlog-schema`` does. A change is refused while a run of the task is working.
+    """An operator that shows or changes the definition with which a task decodes the rows of one source table, as
+    ``dmctl binlog-schema`` does. A change is rejected while a run of the task is working.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys
         (str | dict, required, templated)

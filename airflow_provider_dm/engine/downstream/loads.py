@@ -6,7 +6,7 @@ INSERTs, which raise the error of a rejected row; also if a server does not allo
 
 Values arrive as by INSERT (tests/exactness): text as UTF-8, bytes as hexadecimal digits, a BIT as a number. A table is
 not loaded if a column has text of another charset, computes its value, is a number in a column of another type (a LOAD
-has texts only), or takes no NULL that the source may have (of which a LOAD would make the time of now, without a
+has texts only), or takes no NULL that the source may have (which a LOAD would replace by the current time, without a
 warning).
 """
 
@@ -44,7 +44,7 @@ class Load:
     content: Buffer
     rows: int
     largest: int
-    """The most bytes that one row may take as a literal."""
+    """Upper bound of the bytes of one row as a literal."""
     table: TableName
 
 
@@ -71,13 +71,13 @@ def load_of(mapping: TableMapping, cells: Cells, dialect: Dialect) -> Load | Non
 
 
 def run_load(connection: Connection, load: Load) -> bool:
-    """Run it inside a transaction. Return False, without a trace of it, if it has not written every row as it is.
+    """Run the LOAD inside a transaction. Return False, after undoing it, if it has not written every row unchanged.
 
     Raises the transient errors of `translate`.
     """
     assert isinstance(connection, GuardedConnection)
     if load.largest + len(load.sql) >= connection.most_bytes:
-        return False  # a row that is too large for an INSERT is named, as it would be later on
+        return False  # the INSERT raises the error that names a row which is too large
     query(connection, "SAVEPOINT load_data")
     try:
         if connection.load(load.sql, load.content) == (load.rows, 0):
@@ -92,7 +92,7 @@ def run_load(connection: Connection, load: Load) -> bool:
 
 @lru_cache(maxsize=1024)
 def _described(mapping: TableMapping, target: Flavour) -> tuple[bytes, Any] | None:
-    """Return the statement, and the columns as `write_lines` wants them; None: the table is not loaded."""
+    """Return the statement, and the columns for `write_lines`; None: the table is not loaded."""
     from airflow_provider_dm.engine.binlog.kernels.lines import DIGITS, ESCAPED, MEMBER, NUMBER, RAW
 
     ways: dict[Style, tuple[int, Callable[[str], str] | None]] = {

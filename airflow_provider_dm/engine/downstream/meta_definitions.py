@@ -74,7 +74,7 @@ TABLES: Final[Mapping[str, str]] = {
         table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
         create_sql mediumtext NOT NULL COMMENT 'the table as of the frontier',
         collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
-        by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
+        by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a user has set it, and rows are not decoded with it yet',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_ddl": f"""
         {_SUBTASK},

@@ -175,9 +175,9 @@ function safeMode(mode) {
     "div",
     { class: "held" },
     h("h3", {}, "Safe mode"),
-    mode.on ? h("p", {}, `It is on, as ${mode.why}, until ${ends(mode)}.`) : null,
+    mode.on ? h("p", {}, `It is on (${mode.why}), until ${ends(mode)}.`) : null,
     tables.length
-      ? h("p", {}, `Rows that collided and were written over: ${tables.map(([table, { missing = 0, present = 0 }]) => `${table} ${count(missing + present)}`).join(", ")}.`)
+      ? h("p", {}, `Rows that collided and were overwritten: ${tables.map(([table, { missing = 0, present = 0 }]) => `${table} ${count(missing + present)}`).join(", ")}.`)
       : null,
   );
 }

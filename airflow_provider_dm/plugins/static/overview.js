@@ -1,4 +1,4 @@
-// The first look: is all in sync, and if not, what is to be done where.
+// The overview: whether everything is in sync, and if not, which source needs which action.
 
 import { h } from "./dom.js";
 import { sparkline } from "./plot.js";
@@ -142,7 +142,7 @@ const empty = (context) =>
         "section",
         { class: "empty" },
         h("h1", {}, "No DM task here"),
-        h("p", {}, "No run of a DM operator is known of what you have opened: it has not begun yet, or it is no work of DM."),
+        h("p", {}, "There is no run of a DM operator here: it has not started yet, or this is not a DM task."),
         h("p", {}, h("a", { href: "./" }, "Show all tasks")),
       )
     : h(

@@ -94,14 +94,14 @@ const PHASES = {
   waiting: ["warn", "Waiting for shards"],
   conflict: ["bad", "Different DDL"],
   exec: ["busy", "Being executed"],
-  skip: ["busy", "Executed, others go on"],
-  differs: ["bad", "Other DDL than was run"],
+  skip: ["busy", "Executed, others continue"],
+  differs: ["bad", "Differs from the executed DDL"],
 };
 
 /** One DDL lock of a merged table. */
 export function lockCard(lock, { named, mayAct }) {
   const [level, state] = PHASES[lock.phase] ?? ["idle", lock.phase];
-  const decided = lock.decision ? `A person has decided: ${lock.decision}. ${lock.owner} does it at its next look.` : null;
+  const decided = lock.decision ? `A user has decided: ${lock.decision}. ${lock.owner} carries it out when it reads the lock.` : null;
   const sides = Object.entries(lock.conflict);
   return h(
     "article",
