@@ -66,7 +66,12 @@ def test_from_a_migration_to_the_cut_over(airflow: Airflow, servers: tuple[Serve
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1)")
     migrated = trigger(page, airflow, "dm_one_source", task=file, target="examples_target")
     assert api.wait_for_run("dm_one_source", migrated, seconds=400) == "success"
-    assert {one.task_id for one in api.tasks("dm_one_source", migrated) if one.state == "success"} == MIGRATION
+    ended = [one for one in api.tasks("dm_one_source", migrated) if one.state == "success"]
+    assert {one.task_id for one in ended} == MIGRATION
+    logs = {one.task_id: api.log("dm_one_source", migrated, one.task_id, one.try_number) for one in ended}
+    unreadable = ("Traceback", "error_detail", "NativeCodeLoader", "c4nary")
+    assert [(task, word) for task, log in logs.items() for word in unreadable if word in log] == []
+    assert all("app.log" in logs[f"migration.{task}"] for task in ("full_migration", "verify"))
 
     batch = trigger(page, airflow, "dm_micro_batches", task=file, target="examples_target")
     assert api.wait_for_run("dm_micro_batches", batch, seconds=400) == "success"
