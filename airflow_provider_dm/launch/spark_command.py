@@ -36,6 +36,8 @@ ENGINE_CONF: Final[Mapping[str, str]] = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # `spark.pyspark.python`, which names the Python of executors, would name that of the driver as well.
+    "spark.pyspark.driver.python": sys.executable,
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
     # The host's own name may not resolve, and no other machine has to reach this driver.
@@ -124,7 +126,6 @@ def spark_submit_command(
         "SPARK_HOME": str(spark_home),
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(_python_path(environ.get("PYTHONPATH", ""))),
         "PYTHONUNBUFFERED": "1",
     }

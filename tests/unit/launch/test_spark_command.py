@@ -125,9 +125,10 @@ def test_the_launchers_own_options_stay(job: Job, tmp_path: Path) -> None:
 
 
 def test_driver_and_workers_are_this_interpreter(job: Job, tmp_path: Path) -> None:
-    environment = command(job, tmp_path, SparkSettings()).environment
+    made = command(job, tmp_path, SparkSettings(conf={"spark.pyspark.python": "/executor/python"}))
+    environment = made.environment
 
-    assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert environment["PYSPARK_PYTHON"] == conf(made.argv)["spark.pyspark.driver.python"] == sys.executable
     assert environment["JAVA_HOME"] == "/jdk"
     assert (Path(environment["SPARK_HOME"]) / "bin" / "spark-submit").is_file()
 
