@@ -32,9 +32,9 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
@@ -144,20 +144,6 @@ class TargetDdl:
     def shows(self) -> bool:
         """True if the tables' definitions show whether it was executed. A TRUNCATE is executed again instead."""
         return not self.sql.startswith("TRUNCATE ")
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TargetDdl:
-        """Return the statement from the JSON of its `asdict`."""
-        return cls(
-            value["sql"],
-            tuple(TableName(*name) for name in value["tables"]),
-            tuple(value["parts"]),
-            value["keyless"],
-            value["alike"],
-            value["divisible"],
-            tuple((TableName(*old), TableName(*new)) for old, new in value["renames"]),
-            tuple((TableName(*table), column) for table, column in value.get("new", ())),  # missing in older entries
-        )
 
 
 def execute_ddl(

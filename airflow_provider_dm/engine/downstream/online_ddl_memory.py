@@ -9,15 +9,18 @@ leftover ghosts.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows, name_of
 from airflow_provider_dm.engine.mysql.connection import Connection, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls, Remembered
 
 _ROWS: Final = MetaRows("dm_online_ddl")
+_GHOST: Final = TypeAdapter(Remembered)
 _COLUMNS: Final = "ghost_schema, ghost_table, statements"
 
 
@@ -25,11 +28,10 @@ def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
     """Return the stored state; empty if there is none. Raises AnswerCut."""
     memory = OnlineDdls()
     for name, value in _rows(connection, ref).items():
-        kept = json.loads(value)
-        if "away" in kept:
-            memory = memory.with_away(name, TableName(*kept["away"]))
+        if away := json.loads(value).get("away"):
+            memory = memory.with_away(name, TableName(*away))
         else:
-            memory = memory.with_ghost(name, _ghost(kept))
+            memory = memory.with_ghost(name, _GHOST.validate_json(value))
     return memory
 
 
@@ -52,14 +54,4 @@ def _rows(connection: Connection, ref: SubtaskRef) -> dict[TableName, str]:
 
 def _values(memory: OnlineDdls) -> dict[TableName, str]:
     away = {trash: json.dumps({"away": real}) for trash, real in memory.away.items()}
-    return away | {name: json.dumps(_json(ghost)) for name, ghost in memory.ghosts.items()}
-
-
-def _json(ghost: Remembered) -> dict[str, Any]:
-    statements = [{"sql": one.sql, "sql_mode": one.sql_mode, "schema": one.schema} for one in ghost.statements]
-    return {"like": ghost.like, "statements": statements, "flaw": ghost.flaw}
-
-
-def _ghost(kept: dict[str, Any]) -> Remembered:
-    statements = tuple(LoggedText(one["sql"], one["sql_mode"], one["schema"]) for one in kept["statements"])
-    return Remembered(tuple(TableName(*one) for one in kept["like"]), statements, kept["flaw"])
+    return away | {name: _GHOST.dump_json(ghost).decode() for name, ghost in memory.ghosts.items()}

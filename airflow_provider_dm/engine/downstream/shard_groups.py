@@ -17,6 +17,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from airflow_provider_dm.engine.downstream.ddl_journal import COMMITTED, JOURNAL, note_intent
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.meta_rows import FRONTIER, OF_TABLE, OF_TARGET, MetaRows, name_of
@@ -28,6 +30,8 @@ from airflow_provider_dm.engine.shard.lock import Ddls
 
 _GROUPS: Final = MetaRows("dm_shard_group")
 _MEMBERS: Final = MetaRows("dm_shard_member")
+_RESYNC: Final = TypeAdapter(Resync)
+_ITEMS: Final = TypeAdapter(tuple[Item, ...])
 _MEMBER: Final = "source, table_schema, table_name, target_schema, target_name, base, items"
 
 
@@ -51,7 +55,7 @@ def read_groups(connection: Connection, ref: SubtaskRef) -> list[Group]:
     for schema, name, resolved, resync in rows:
         target = name_of(schema, name)
         members = tuple(one.member for one in held if one.target == target)
-        left = Resync.from_json(json.loads(text(resync))) if text(resync) else None
+        left = _RESYNC.validate_json(text(resync)) if text(resync) else None
         found.append(Group(target, int(resolved), members, left))
     return found
 
@@ -75,7 +79,7 @@ def held_shards(connection: Connection, ref: SubtaskRef, target: TableName) -> l
 def _shards(rows: list[tuple[Any, ...]]) -> list[HeldShard]:
     found = []
     for source, schema, name, to_schema, to_name, base, items in rows:
-        made = tuple(map(Item.from_json, json.loads(text(items))))
+        made = _ITEMS.validate_json(text(items))
         member = Member(name_of(schema, name), Table.from_json(json.loads(text(base))), made)
         found.append(HeldShard(text(source), name_of(to_schema, to_name), member))
     return sorted(found, key=lambda one: (one.source, one.member.table))
@@ -118,12 +122,12 @@ def applied_form(connection: Connection, ref: SubtaskRef, table: TableName) -> T
 
 def save_group(connection: Connection, ref: SubtaskRef, group: Group) -> None:
     """Write a group and its held shards, in a transaction that has checked the generation."""
-    resync = "" if group.resync is None else _json(group.resync.to_json())
+    resync = "" if group.resync is None else _RESYNC.dump_json(group.resync).decode()
     columns = "target_schema, target_name, resolved, resync"
     _GROUPS.put(connection, ref, columns, [(*group.target, group.resolved, resync)], now="updated_at")
     _MEMBERS.delete(connection, ref, OF_TARGET, group.target)
     rows = [
-        (*one.table, *group.target, _json(one.base.to_json()), _json([item.to_json() for item in one.items]))
+        (*one.table, *group.target, _json(one.base.to_json()), _ITEMS.dump_json(one.items).decode())
         for one in group.members
     ]
     columns = "table_schema, table_name, target_schema, target_name, base, items"
@@ -140,7 +144,7 @@ def forget_groups(connection: Connection, ref: SubtaskRef) -> None:
 def note_resync(connection: Connection, fence: Fence, target: TableName, resync: Resync) -> None:
     """Record the progress of a group's re-sync, inside a transaction. Raises Fenced or TargetWentBack."""
     fence.check(connection)
-    _GROUPS.update(connection, fence.ref, "resync = %s", (_json(resync.to_json()),), OF_TARGET, target)
+    _GROUPS.update(connection, fence.ref, "resync = %s", (_RESYNC.dump_json(resync).decode(),), OF_TARGET, target)
 
 
 def end_resync(connection: Connection, ref: SubtaskRef) -> None:

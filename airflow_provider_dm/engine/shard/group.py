@@ -31,7 +31,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import PlainSerializer, PlainValidator
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -40,8 +42,13 @@ from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Table
 
 Json = dict[str, Any]
+StoredTable = Annotated[
+    Table,
+    PlainSerializer(Table.to_json),
+    PlainValidator(lambda value: value if isinstance(value, Table) else Table.from_json(value)),
+]
+"""A table as it is stored in JSON."""
 
-_PLACES: Final = ("after", "until", "needs")
 _LONGEST: Final = 24
 """Characters of a table's name in that of a dropped table; with the location a name has at most 64."""
 
@@ -92,14 +99,6 @@ class NewName:
     end: Location
     name: TableName | None
 
-    def to_json(self) -> Json:
-        return {"at": self.at.to_json(), "end": self.end.to_json(), "name": self.name}
-
-    @classmethod
-    def from_json(cls, value: Json) -> NewName:
-        name = None if value["name"] is None else TableName(*value["name"])
-        return cls(Location.from_json(value["at"]), Location.from_json(value["end"]), name)
-
 
 @dataclass(frozen=True)
 class Item:
@@ -113,7 +112,7 @@ class Item:
     at: Location
     end: Location
     ddls: tuple[str, ...]
-    table: Table
+    table: StoredTable
     needs: Location
     how: Json
     names: tuple[NewName, ...] = ()
@@ -144,25 +143,13 @@ class Item:
             table, after = replace(table, name=one.name), one.end
         return found
 
-    def to_json(self) -> Json:
-        places = {name: getattr(self, name).to_json() for name in ("at", "end", "needs")}
-        names = [one.to_json() for one in self.names]
-        return {**places, "ddls": list(self.ddls), "table": self.table.to_json(), "how": self.how, "names": names}
-
-    @classmethod
-    def from_json(cls, value: Json) -> Item:
-        places = {name: Location.from_json(value[name]) for name in ("at", "end", "needs")}
-        names = tuple(map(NewName.from_json, value["names"]))
-        table = Table.from_json(value["table"])
-        return cls(**places, ddls=tuple(value["ddls"]), table=table, how=value["how"], names=names)
-
 
 @dataclass(frozen=True)
 class Member:
     """A shard whose rows are held. `base`: its definition for the rows that are already applied."""
 
     table: TableName
-    base: Table
+    base: StoredTable
     items: tuple[Item, ...]
 
     @property
@@ -177,7 +164,7 @@ class Piece:
     `table`: the shard's definition for them, under its name in the log there. `needs`: see `Item`. `shard`: the name by
     which the shard is identified."""
 
-    table: Table
+    table: StoredTable
     after: Location
     until: Location
     needs: Location
@@ -213,29 +200,6 @@ class Resync:
     def before(self, stop: Location) -> list[Piece]:
         """Return the pieces with rows between the previous stop and this one."""
         return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
-
-    def to_json(self) -> Json:
-        pieces = [
-            {
-                "table": one.table.to_json(),
-                "shard": one.shard,
-                **{name: getattr(one, name).to_json() for name in _PLACES},
-            }
-            for one in self.pieces
-        ]
-        return {"pieces": pieces, "plan": self.plan, "since": self.since}
-
-    @classmethod
-    def from_json(cls, value: Json) -> Resync:
-        pieces = (
-            Piece(
-                Table.from_json(one["table"]),
-                **{name: Location.from_json(one[name]) for name in _PLACES},
-                shard=TableName(*one["shard"]),
-            )
-            for one in value["pieces"]
-        )
-        return cls(tuple(pieces), value["plan"], value["since"])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -78,9 +79,8 @@ def test_each_stop_of_a_resync_knows_the_shards_that_have_rows_in_front_of_it() 
     assert (group.resync.lo, group.resync.stops()) == (at(12), [at(16), at(20), at(30)])
     between = [[one.table.name for one in group.resync.before(stop)] for stop in group.resync.stops()]
     assert between == [[T1], [T1, T2], [T2]], "rows of t2 in front of 16 have its older form"
-    begun = replace(group.resync, plan="f00d")
-    assert Resync.from_json(begun.to_json()) == begun
-    assert [Item.from_json(one.to_json()) for one in group.members[0].items] == [item(T1, 20, "B", "b")]
+    begun, kind = replace(group, resync=replace(group.resync, plan="f00d")), TypeAdapter(Group)
+    assert kind.validate_json(kind.dump_json(begun)) == begun
 
 
 @pytest.mark.parametrize("others", [["A", "B"], ["B", "A"], ["A"]])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.downstream.errors import TargetDenied
@@ -70,7 +70,7 @@ class Lane:
         self.world.tasks.meanwhile = self._look
         self.target = self.world.database.connection()
         piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN, TARGETS[0].name)
-        self.save(Resync((piece,)).to_json())
+        self.save(Resync((piece,)))
         begin_frontier(self.target, FENCE.resync(), BEGIN.sort_key, BUCKETS)
         monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
@@ -88,9 +88,9 @@ class Lane:
         assert group.resync is not None
         return group.resync
 
-    def save(self, said: Any) -> None:
+    def save(self, said: Resync) -> None:
         sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?, '')"
-        self.world.database.sqlite.execute(sql, (*NAME, json.dumps(said)))
+        self.world.database.sqlite.execute(sql, (*NAME, TypeAdapter(Resync).dump_json(said).decode()))
 
     def run(self, plan: SyncPlan, *accidents: tuple[int, TargetDenied], at: int = 200) -> bool:
         world = self.world

@@ -29,9 +29,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
@@ -79,6 +81,7 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
+_STATEMENTS: Final = TypeAdapter(list[TargetDdl])
 """Seconds between two reads of a lock that a source waits for."""
 
 _THERE: Final = 1060
@@ -210,7 +213,7 @@ class Shards:
         zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
         ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
         how: Json = {
-            "statements": [asdict(one) for one in change.statements],
+            "statements": _STATEMENTS.dump_python(list(change.statements), mode="json"),
             "session": [[one.name, one.value] for one in session],
         }
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
@@ -349,7 +352,7 @@ class Shards:
         if lock.decision is Action.SKIP:
             end_earlier_ddl(target, shared)  # the former owner may still be altering the table
         else:
-            statements = [TargetDdl.from_json(one) for one in item.how["statements"]]
+            statements = _STATEMENTS.validate_python(item.how["statements"])
             session = [Setting(name, value) for name, value in item.how["session"]]
             self._check_left_behind(shared, group, statements)
             try:
