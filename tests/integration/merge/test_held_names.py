@@ -142,7 +142,7 @@ def test_shards_get_names_by_which_their_rows_go_elsewhere(one_source: Shops) ->
     shops.create(PLAIN, "a:o_1", "a:o_2")
     shops.load()
     shops.write("a", "RENAME TABLE o_1 TO p_1", "INSERT INTO p_1 VALUES (1, 'V1')", "RENAME TABLE o_2 TO p_2")
-    with pytest.raises(ShardDdlNotSupported, match=r"p_1.* is renamed to .*, which is routed to .*Add a route"):
+    with pytest.raises(ShardDdlNotSupported, match=r"is renamed to .*p_1, which is routed to .*Add a route"):
         shops.sync()
     goes = {"schema-pattern": shops.schema, "target-schema": shops.schema, "target-table": "o"}
     routes = {"merge": {**goes, "table-pattern": "o_*"}, "again": {**goes, "table-pattern": "p_*"}}
@@ -165,7 +165,7 @@ def test_a_person_decides_about_a_statement_of_a_held_shard(one_source: Shops, k
     shops.write("a", f"ALTER TABLE o_2 {C}", f"ALTER TABLE o_2 {moment}", "INSERT INTO o_2 (id, v) VALUES (3, 'V3')")
     instead = f"ALTER TABLE {shops.schema}.{{}} ADD COLUMN m timestamp NULL"
     for name in ("o_1", "o_2"):
-        with pytest.raises(NotSupportedYet, match="another moment"):
+        with pytest.raises(NotSupportedYet, match="its own current time"):
             shops.sync()
         statements = (instead.format(name),) if kind == "replace" else ()
         place = SqlPattern(f"{name} ADD COLUMN m")

@@ -125,7 +125,7 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> No
 @pytest.mark.parametrize(
     ("ddl", "why"),
     [
-        ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "another moment"),
+        ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "its own current time"),
         ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
     ],
 )
