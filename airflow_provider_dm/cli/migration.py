@@ -13,7 +13,7 @@ wrong, and that is the result. A source with continuous writes cannot be verifie
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, assert_never
 
@@ -57,14 +57,14 @@ class SourcesNotQuiet(DmError):
     hint = "All changes are synced. Run it again without writes to the sources, or use --no-verify."
 
 
-def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[App, ...]:
-    """Return the apps that are still to run. `loaded`: the full migration of every source is complete."""
+def phases(mode: TaskMode, *, until: str, unneeded: Collection[App]) -> tuple[App, ...]:
+    """Return the apps that are still to run. `unneeded`: not wanted, or done already."""
     left: dict[App, bool] = {
-        "full_migration": mode is not TaskMode.INCREMENTAL and not loaded,
+        "full_migration": mode is not TaskMode.INCREMENTAL,
         "incremental_sync": mode is not TaskMode.FULL,
-        "verify": verify and (until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL),
+        "verify": until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL,
     }
-    return tuple(app for app, wanted in left.items() if wanted)
+    return tuple(app for app, wanted in left.items() if wanted and app not in unneeded)
 
 
 # The result
@@ -138,7 +138,10 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
     """
     inputs = context.supervisor.inputs
     task, target = inputs.task, inputs.target
-    for phase in phases(task.task_mode, until=until, verify=verify, loaded=_loaded(task, _subtasks(target, task))):
+    unneeded: list[App] = [] if verify else ["verify"]
+    if _loaded(task, _subtasks(target, task)):
+        unneeded.append("full_migration")
+    for phase in phases(task.task_mode, until=until, unneeded=unneeded):
         match phase:
             case "full_migration":
                 summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))

@@ -295,7 +295,7 @@ def _text(value: bytes | str) -> str:
 class _Answers:
     """The server's answers to the queries that the reader runs first."""
 
-    def __init__(self, checksum: bool) -> None:
+    def __init__(self, *, checksum: bool) -> None:
         self.checksum = checksum
         self.asked = ""
 
@@ -337,7 +337,7 @@ class _Files:
         return "10.0-MariaDB" if self.flavour is Flavour.MARIADB else "8.0"
 
     def cursor(self, _kind: object = None) -> _Answers:
-        return _Answers(self.checksum)
+        return _Answers(checksum=self.checksum)
 
     def close(self) -> None:
         """Do nothing: a file is open only while it is being read."""

@@ -145,7 +145,7 @@ def scan(
     *,
     cut: int,
     apply: bool = True,
-    inside: bool = False,
+    state: int = OUTSIDE,
     part: int = NOWHERE,
     hop: bool | None = None,
     notes_xa: bool | None = None,
@@ -153,14 +153,14 @@ def scan(
     """Scan from `start`, the beginning of an event outside of a transaction, to the first boundary at or after `cut`.
     Compressed data counts with its unpacked size if it is to be applied, so that the boundary may be before `cut`.
 
-    `apply=False`: events that cannot be applied, and DDL, are skipped. `inside`: `start` is a seam instead, and the
-    first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the last
-    seam. `hop`: use the compiled fast path if it is ready; the relay scans with `apply=False` and does not load it.
+    `apply=False`: events that cannot be applied, and DDL, are skipped. `state`: BEGUN if `start` is a seam instead, and
+    the first boundary the end of that transaction. `part`: look for seams after this many bytes since the start or the
+    last seam. `hop`: use the compiled fast path if it is ready; the relay scans with `apply=False` and does not load
+    it.
     `notes_xa`: record XA transactions; None: if `apply`.
     Raises UnknownEvent, MalformedEvent, ChangeNotInLog, EventTooLarge or ChecksumMismatch at the
     first event that causes it, unless complete transactions precede it.
     """
-    state = BEGUN if inside else OUTSIDE
     walk = Walk(f"{log.name}:", Stretch(start, start), apply, log.format.flavour, state, opened_at=start)
     walk.notes_xa = apply if notes_xa is None else notes_xa
     try:

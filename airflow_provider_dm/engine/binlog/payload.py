@@ -56,7 +56,7 @@ def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
         size = fields[_UNCOMPRESSED_SIZE]
     else:
         raise MalformedEvent(at, f"a transaction in compression {compression}, or of unknown size")
-    return PayloadWindow(payload, compression == _ZSTD, size, at)
+    return PayloadWindow(payload, size, at, compressed=compression == _ZSTD)
 
 
 def inner_place(at: str, offset: int | str) -> str:
@@ -74,7 +74,7 @@ class PayloadWindow:
     Made for reading forwards; going back restarts the decompression.
     """
 
-    def __init__(self, payload: memoryview, compressed: bool, claimed: int, at: str) -> None:
+    def __init__(self, payload: memoryview, claimed: int, at: str, *, compressed: bool) -> None:
         self.at = at
         self.size = claimed
         self._payload = payload

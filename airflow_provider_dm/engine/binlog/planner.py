@@ -66,7 +66,7 @@ def plan_epoch(
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)
-    xa = PreparedRanges({group.xid: group for group in prepared}, files, held, bounds_only)
+    xa = PreparedRanges({group.xid: group for group in prepared}, files, held, bounds_only=bounds_only)
     plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa, until_time, open_places)
     first = _index_of(files, lo)
     if first is None and not plan.cross(None, files[0]):

@@ -38,7 +38,7 @@ class PreparedRanges:
     """XA transactions that are prepared at the end of a growing plan. Mutable; `changed`: not those of the start."""
 
     def __init__(
-        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, bounds_only: bool
+        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, *, bounds_only: bool
     ) -> None:
         self.prepared = prepared
         self.changed = False

@@ -123,11 +123,11 @@ class _Sorter:
                 if self._end == start:
                     raise
                 return
-            self._note(behind, repeated)
+            self._note(behind, repeated=repeated)
         if end > self._end:  # events after the last transaction, without changes
-            self._note(end, bool(self._runs) and self._runs[-1].repeated)
+            self._note(end, repeated=bool(self._runs) and self._runs[-1].repeated)
 
-    def _note(self, end: int, repeated: bool) -> None:
+    def _note(self, end: int, *, repeated: bool) -> None:
         if self._runs and self._runs[-1].repeated == repeated:
             self._runs.pop()
         self._runs.append(Section(end, repeated))

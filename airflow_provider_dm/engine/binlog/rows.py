@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
-from airflow_provider_dm.engine.binlog.transaction import FoundPrepared
+from airflow_provider_dm.engine.binlog.transaction import BEGUN, OUTSIDE, FoundPrepared
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -163,8 +163,8 @@ class _Range:
             return self.range.end
         window = self.window.up_to(int(key.rsplit(".", 1)[1]))
         log = OpenLog(window, self.range.format, self.range.file)
-        inside = self.range.inside
-        walked = scan(log, self.range.start, cut=self.range.end, apply=False, inside=inside, notes_xa=True)
+        state = BEGUN if self.range.inside else OUTSIDE
+        walked = scan(log, self.range.start, cut=self.range.end, apply=False, state=state, notes_xa=True)
         last = walked.xa[-1] if walked.xa else None
         # Between a prepared transaction and its commit: its changes are not before `key`.
         return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end

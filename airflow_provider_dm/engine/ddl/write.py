@@ -143,14 +143,14 @@ def constraint_sql(constraint: ddl.Constraint, sql_mode: int = 0, *, if_not_exis
         case ddl.Check():
             return check_sql(constraint, if_not_exists=if_not_exists)
         case ddl.ForeignKey(columns, references, name):
-            words = [*_called(constraint.constraint), "FOREIGN KEY", *_unless(if_not_exists)]
+            words = [*_called(constraint.constraint), "FOREIGN KEY", *_unless(exists=if_not_exists)]
             words += [quote(name)] if name is not None else []
             return " ".join([*words, _listed(map(quote, columns)), reference_sql(references)])
 
 
 def key_sql(key: ddl.Key, sql_mode: int = 0, *, if_not_exists: bool = False) -> str:
     """Return the key as CREATE TABLE defines it."""
-    words = [*_called(key.constraint), _KINDS[key.kind], *_unless(if_not_exists)]
+    words = [*_called(key.constraint), _KINDS[key.kind], *_unless(exists=if_not_exists)]
     if key.name is not None and key.kind is not ddl.KeyKind.PRIMARY:  # TiDB refuses a name there (1280)
         words.append(quote(key.name))
     return " ".join([*words, key_parts_sql(key, sql_mode)])
@@ -164,7 +164,7 @@ def key_parts_sql(key: ddl.Key, sql_mode: int = 0) -> str:
 def check_sql(check: ddl.Check, *, if_not_exists: bool = False) -> str:
     """Return a CHECK of a column or a table."""
     called = _called(check.constraint)
-    words = [*called[:1], *_unless(if_not_exists and bool(called)), *called[1:], "CHECK", check.expression]
+    words = [*called[:1], *_unless(exists=if_not_exists and bool(called)), *called[1:], "CHECK", check.expression]
     return " ".join([*words, *(["NOT ENFORCED"] if not check.enforced else [])])
 
 
@@ -179,7 +179,7 @@ def _called(name: str | None) -> list[str]:
     return ["CONSTRAINT", quote(name)] if name is not None else []
 
 
-def _unless(exists: bool) -> list[str]:
+def _unless(*, exists: bool) -> list[str]:
     return ["IF NOT EXISTS"] * exists
 
 
@@ -238,29 +238,29 @@ def statement_sql(statement: ddl.Statement, sql_mode: int, flavour: Flavour) -> 
     """
     match statement:
         case ddl.CreateTable(table, definition, if_not_exists, or_replace):
-            head = _create("TABLE", or_replace=or_replace, if_not_exists=if_not_exists)
+            head = f"{_create(or_replace=or_replace)}TABLE {'IF NOT EXISTS ' * if_not_exists}"
             return f"{head}{table.quoted()} {definition_sql(definition, sql_mode)}"
         case ddl.AlterTable(table, specs, if_exists):
-            return f"ALTER TABLE {_if(if_exists)}{table.quoted()}{_specs_sql(specs, sql_mode, flavour)}"
+            return f"ALTER TABLE {_if(exists=if_exists)}{table.quoted()}{_specs_sql(specs, sql_mode, flavour)}"
         case ddl.CreateIndex(table, key, if_not_exists, or_replace):
             kind = "INDEX" if key.kind is ddl.KeyKind.PLAIN else f"{key.kind.name} INDEX"
-            head = _create(kind, or_replace=or_replace, if_not_exists=if_not_exists)
+            head = f"{_create(or_replace=or_replace)}{kind} {'IF NOT EXISTS ' * if_not_exists}"
             return f"{head}{quote(key.name or '')} ON {table.quoted()} {key_parts_sql(key, sql_mode)}"
         case ddl.DropIndex(table, name, if_exists):
-            return f"DROP INDEX {_if(if_exists)}{quote(name)} ON {table.quoted()}"
+            return f"DROP INDEX {_if(exists=if_exists)}{quote(name)} ON {table.quoted()}"
         case ddl.DropTables(tables, if_exists, False):
-            return f"DROP TABLE {_if(if_exists)}{', '.join(table.quoted() for table in tables)}"
+            return f"DROP TABLE {_if(exists=if_exists)}{', '.join(table.quoted() for table in tables)}"
         case ddl.RenameTables(pairs, if_exists):
             renames = ", ".join(f"{old.quoted()} TO {new.quoted()}" for old, new in pairs)
-            return f"RENAME TABLE {_if(if_exists)}{renames}"
+            return f"RENAME TABLE {_if(exists=if_exists)}{renames}"
         case ddl.TruncateTable(table):
             return f"TRUNCATE TABLE {table.quoted()}"
         case _:
             raise NotWritten(type(statement).__name__)
 
 
-def _create(what: str, *, or_replace: bool, if_not_exists: bool) -> str:
-    return f"CREATE {'OR REPLACE ' * or_replace}{what} {'IF NOT EXISTS ' * if_not_exists}"
+def _create(*, or_replace: bool) -> str:
+    return "CREATE OR REPLACE " if or_replace else "CREATE "
 
 
 # Clauses of ALTER TABLE
@@ -281,16 +281,16 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
         case ddl.AddColumn(column, place, if_not_exists):
             return f"ADD COLUMN {'IF NOT EXISTS ' * if_not_exists}{column_sql(column, sql_mode)}{_place(place)}"
         case ddl.DropColumn(name, if_exists):
-            return f"DROP COLUMN {_if(if_exists)}{quote(name)}"
+            return f"DROP COLUMN {_if(exists=if_exists)}{quote(name)}"
         case ddl.ChangeColumn(name, column, place, if_exists):
             what = "MODIFY COLUMN " if name == column.name else "CHANGE COLUMN "
             old = "" if name == column.name else f"{quote(name)} "
-            return f"{what}{_if(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
+            return f"{what}{_if(exists=if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
         case ddl.RenameColumn(name, to, if_exists):
-            return f"RENAME COLUMN {_if(if_exists)}{quote(name)} TO {quote(to)}"
+            return f"RENAME COLUMN {_if(exists=if_exists)}{quote(name)} TO {quote(to)}"
         case ddl.SetDefault(name, default, if_exists):
             how = "DROP DEFAULT" if default is None else f"SET DEFAULT {default}"
-            return f"ALTER COLUMN {_if(if_exists)}{quote(name)} {how}"
+            return f"ALTER COLUMN {_if(exists=if_exists)}{quote(name)} {how}"
         case ddl.SetColumnVisibility(name, invisible):
             return f"ALTER COLUMN {quote(name)} SET {'INVISIBLE' if invisible else 'VISIBLE'}"
         # Keys and constraints
@@ -299,13 +299,13 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
         case ddl.DropKey("PRIMARY", False):
             return "DROP PRIMARY KEY"
         case ddl.DropKey(name, if_exists):
-            return f"DROP KEY {_if(if_exists)}{quote(name)}"
+            return f"DROP KEY {_if(exists=if_exists)}{quote(name)}"
         case ddl.DropForeignKey(name, if_exists):
-            return f"DROP FOREIGN KEY {_if(if_exists)}{quote(name)}"
+            return f"DROP FOREIGN KEY {_if(exists=if_exists)}{quote(name)}"
         case ddl.DropConstraint(name, if_exists):
-            return f"DROP CONSTRAINT {_if(if_exists)}{quote(name)}"
+            return f"DROP CONSTRAINT {_if(exists=if_exists)}{quote(name)}"
         case ddl.RenameKey(name, to, if_exists):
-            return f"RENAME KEY {_if(if_exists)}{quote(name)} TO {quote(to)}"
+            return f"RENAME KEY {_if(exists=if_exists)}{quote(name)} TO {quote(to)}"
         case ddl.SetKeyVisibility(name, invisible):
             shown, hidden = ("NOT IGNORED", "IGNORED") if flavour is Flavour.MARIADB else ("VISIBLE", "INVISIBLE")
             return f"ALTER INDEX {quote(name)} {hidden if invisible else shown}"
@@ -321,7 +321,7 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
             return options_sql(options, sql_mode)
         # Partitions
         case ddl.DropPartitions(names, if_exists):
-            return f"DROP PARTITION {_if(if_exists)}{_quoted(names)}"
+            return f"DROP PARTITION {_if(exists=if_exists)}{_quoted(names)}"
         case ddl.TruncatePartitions(names):
             return f"TRUNCATE PARTITION {_quoted(names) or 'ALL'}"
         case ddl.ExchangePartition(partition, table):
@@ -336,7 +336,7 @@ def _spec_sql(spec: ddl.Spec, sql_mode: int, flavour: Flavour) -> str:
             assert_never(spec)
 
 
-def _if(exists: bool) -> str:
+def _if(*, exists: bool) -> str:
     return "IF EXISTS " if exists else ""
 
 

@@ -71,7 +71,7 @@ class Puller:
             self._one(event)
 
     def _take_run(self) -> None:
-        run = self.take(self.stream.buffer, self.cursor, self.checksums)
+        run = self.take(self.stream.buffer, self.cursor, checksums=self.checksums)
         if not run.pieces:
             return
         self.writer.append(run.pieces)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
@@ -27,11 +26,14 @@ BUSY_SECONDS: Final = 3.0
 """Time spent on taking events by plain Python after which a relay counts as busy."""
 _MARKS: Final = 1 << 16
 
-Take = Callable[[ReceiveBuffer, int, bool], PacketRun]
-"""(buffer, the upstream's position of the next event, whether events have checksums)."""
+
+class Take(Protocol):
+    """Takes a run. `cursor`: the upstream's position of the next event."""
+
+    def __call__(self, buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun: ...
 
 
-def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
+def take_plainly(buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun:
     """Take a run without a kernel: always available, and the specification of the kernel."""
     return buffer.take_run(cursor, ACTIONS, checksums=checksums)
 
@@ -48,7 +50,7 @@ def compiled_take() -> Take | None:
     marks = np.empty(_MARKS, np.int64)
     out: Any = np.empty(0, np.uint8)
 
-    def take_compiled(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
+    def take_compiled(buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun:
         nonlocal out
         if len(out) < buffer.end - buffer.start:
             out = np.empty(len(buffer.view), np.uint8)
@@ -79,11 +81,11 @@ class RunTaker:
     _spent: float = 0.0
     _asked: bool = False
 
-    def __call__(self, buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
+    def __call__(self, buffer: ReceiveBuffer, cursor: int, *, checksums: bool) -> PacketRun:
         if self._asked:
-            return self._take(buffer, cursor, checksums)
+            return self._take(buffer, cursor, checksums=checksums)
         began = time.perf_counter()
-        run = self._take(buffer, cursor, checksums)
+        run = self._take(buffer, cursor, checksums=checksums)
         self._spent += time.perf_counter() - began
         if self._spent > self.busy_seconds:
             self._asked = True

@@ -10,28 +10,29 @@ from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.migration import Summary, differing_tables, moved_since, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.launch.job import App
 
 FULL, SYNC, VERIFY = "full_migration", "incremental_sync", "verify"
 
 
 @pytest.mark.parametrize(
-    ("mode", "until", "verify", "loaded", "expected"),
+    ("mode", "until", "unneeded", "expected"),
     [
-        (TaskMode.ALL, "caught-up", True, False, (FULL, SYNC, VERIFY)),
-        (TaskMode.ALL, "caught-up", True, True, (SYNC, VERIFY)),
-        (TaskMode.ALL, "caught-up", False, False, (FULL, SYNC)),
-        (TaskMode.ALL, "forever", True, False, (FULL, SYNC)),
-        (TaskMode.ALL, "mysql-bin.000002:4", True, False, (FULL, SYNC)),
-        (TaskMode.FULL, "caught-up", True, False, (FULL, VERIFY)),
-        (TaskMode.FULL, "caught-up", True, True, (VERIFY,)),
-        (TaskMode.INCREMENTAL, "caught-up", True, False, (SYNC, VERIFY)),
-        (TaskMode.INCREMENTAL, "forever", True, True, (SYNC,)),
+        (TaskMode.ALL, "caught-up", (), (FULL, SYNC, VERIFY)),
+        (TaskMode.ALL, "caught-up", (FULL,), (SYNC, VERIFY)),
+        (TaskMode.ALL, "caught-up", (VERIFY,), (FULL, SYNC)),
+        (TaskMode.ALL, "forever", (), (FULL, SYNC)),
+        (TaskMode.ALL, "mysql-bin.000002:4", (), (FULL, SYNC)),
+        (TaskMode.FULL, "caught-up", (), (FULL, VERIFY)),
+        (TaskMode.FULL, "caught-up", (FULL,), (VERIFY,)),
+        (TaskMode.INCREMENTAL, "caught-up", (), (SYNC, VERIFY)),
+        (TaskMode.INCREMENTAL, "forever", (FULL,), (SYNC,)),
     ],
 )
 def test_a_run_has_the_phases_that_are_left(
-    mode: TaskMode, until: str, verify: bool, loaded: bool, expected: tuple[str, ...]
+    mode: TaskMode, until: str, unneeded: tuple[App, ...], expected: tuple[str, ...]
 ) -> None:
-    assert phases(mode, until=until, verify=verify, loaded=loaded) == expected
+    assert phases(mode, until=until, unneeded=unneeded) == expected
 
 
 def at(position: int, *, file: str = "mysql-bin.000002", suffix: int = 1) -> Location:

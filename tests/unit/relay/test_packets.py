@@ -99,7 +99,7 @@ def test_a_run_leaves_a_packet_of_full_length_alone(*, compiled: bool) -> None:
     whole = []
     while data:
         data = data[fed(buffer, data) :]
-        assert take(buffer, 4, True).pieces == []
+        assert take(buffer, 4, checksums=True).pieces == []
         if (payload := buffer.whole_packet()) is not None:
             whole.append(bytes(payload[1:]))
             break

@@ -63,7 +63,7 @@ def test_both_ways_take_the_same(
         buffer = ReceiveBuffer()
         buffer.free()[: len(data)] = data
         buffer.received(len(data))
-        run = take(buffer, 4, checksums)
+        run = take(buffer, 4, checksums=checksums)
         found.append((b"".join(run.pieces), run.cursor, run.gtid_heads, run.begun, buffer.start))
     plain, fast = found
     if damage or any(kind == "plain" for kind, _ in made):
@@ -82,7 +82,7 @@ def test_a_busy_relay_becomes_fast() -> None:
         data = streamed(event)
         buffer.free()[: len(data)] = data
         buffer.received(len(data))
-        run = taker(buffer, cursor, True)
+        run = taker(buffer, cursor, checksums=True)
         out, cursor = out + b"".join(run.pieces), run.cursor
     assert cursor == 4 + len(out)
     for thread in threading.enumerate():
