@@ -109,3 +109,10 @@ def differences(target: Server, tables: Mapping[str, Sequence[tuple[Server, str]
             for table, sources in tables.items()
         ]
     )
+
+
+def merging(target: Server, source: Server, schema: str) -> Migration:
+    """A migration of the tables t_… of a schema into one table t."""
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    task, instance = {"routes": {"merge": route}}, {"route-rules": ["merge"]}
+    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", task, instance)

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, differences, merging
 
 TABLES = {
     "composite": """CREATE TABLE composite (a INT NOT NULL, b VARCHAR(20) NOT NULL, c DATE NOT NULL, v DOUBLE,
@@ -117,15 +117,7 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
             f"INSERT INTO {shard} VALUES (1, '{shard}'), (1{shard[-1]}, 'own')",
             database=schema,
         )
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    migration = Migration(
-        target,
-        {"one": mariadb_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"]},
-    )
+    migration = merging(target, mariadb_source, schema)
 
     with pytest.raises(RowsCollide):
         migration.go()
@@ -150,15 +142,7 @@ def test_many_rows_that_collide_stop_at_once(
         )
     monkeypatch.setattr(page, "MOST_ROWS", 600)
     monkeypatch.setattr(page, "FIRST_ROWS", 600)
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    migration = Migration(
-        mysql_target,
-        {"one": mariadb_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"]},
-    )
+    migration = merging(mysql_target, mariadb_source, schema)
 
     with pytest.raises(RowsCollide):
         migration.go()

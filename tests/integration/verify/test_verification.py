@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, Sourc
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration
+from tests.integration.copy.migrations import Migration, merging
 from tests.integration.copy.test_full_copy import TABLES, fill
 
 
@@ -85,15 +85,7 @@ def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fres
             f"INSERT INTO t_{number} VALUES ({number}, 'é'), ({number + 10}, NULL)",
             database=schema,
         )
-    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
-    migration = Migration(
-        mysql_target,
-        {"one": mariadb_source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"routes": {"merge": route}},
-        instance={"route-rules": ["merge"]},
-    )
+    migration = merging(mysql_target, mariadb_source, schema)
     with pytest.raises(ComparedTableMissing):
         verified(migration)
     migration.finish()
