@@ -22,7 +22,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "execute": (shards, "execute_ddl"),
     "send": (ddl_execution, "_send"),
     "note": (shards, "note_executed"),
-    "tell": (shard_locks.ShardLocks, "_tell"),
+    "tell": (shard_locks.ShardLocks, "_try"),
     "resolve": (shards.Shards, "_resolve"),
     "re-sync": (resync, "apply_epoch"),
     "finish": (shards.Shards, "finish"),

@@ -142,7 +142,7 @@ STEPS = [
     (shard_locks.ShardLocks, "report"),
     (shards, "execute_ddl"),
     (shards, "note_executed"),
-    (shard_locks.ShardLocks, "_tell"),
+    (shard_locks.ShardLocks, "_try"),
     (shards.Shards, "_resolve"),
     (resync, "apply_epoch"),
     (shards.Shards, "finish"),
