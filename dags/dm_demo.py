@@ -1,8 +1,9 @@
 """Merge the shards of a MariaDB and a MySQL into one database: full migration, incremental sync, cut-over.
 
 The two sources and the target are Airflow connections; `dm_demo.task.yaml` next to this file is an ordinary DM task
-file. The relay tasks run in parallel to the others until `stop_relay` ends them. If shards of a merged table execute
-the same DDL at different times, `incremental_sync` may end while it waits for some of them; `drain` continues.
+file. The form by which it is triggered asks for that file and the target. The relay tasks run in parallel to the others
+until `stop_relay` ends them. If shards of a merged table execute the same DDL at different times, `incremental_sync`
+may end while it waits for some of them; `drain` continues.
 
 `stop_writes` represents a step of every cut-over: the applications stop writing before the last changes are drained and
 everything is compared. Here it stops the demo's writer; in your own DAG, use an approval instead.
@@ -20,12 +21,12 @@ from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOper
 from airflow_provider_dm.operators.precheck import DmPrecheckOperator
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
+from airflow_provider_dm.params import target_param, task_param
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
 
-TASK = str(Path(__file__).with_name("dm_demo.task.yaml"))
+TASK = "{{ params.task }}"
 SOURCES = ("mariadb-01", "mysql-02")
-TARGET = "dm_target_default"
 WRITER_POLL_SECONDS = 0.5
 WRITER_STOP_TIMEOUT_SECONDS = 60
 
@@ -56,20 +57,19 @@ with DAG(
     schedule=None,
     catchup=False,
     max_active_runs=1,
+    params={"task": task_param(Path(__file__).with_name("dm_demo.task.yaml")), "target": target_param()},
     tags=["dm", "demo"],
     doc_md=__doc__,
     # A task whose process or Spark driver is killed resumes at its checkpoint in the target.
-    default_args={"retries": 3, "retry_delay": timedelta(seconds=2)},
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=2), "target_conn_id": "{{ params.target }}"},
 ) as dag:
-    precheck = DmPrecheckOperator(task_id="precheck", task=TASK, target_conn_id=TARGET)
-    full_migration = DmFullMigrationOperator(task_id="full_migration", task=TASK, target_conn_id=TARGET)
-    incremental_sync = DmIncrementalSyncOperator(
-        task_id="incremental_sync", task=TASK, target_conn_id=TARGET, until="caught-up"
-    )
-    drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, target_conn_id=TARGET, until="caught-up")
+    precheck = DmPrecheckOperator(task_id="precheck", task=TASK)
+    full_migration = DmFullMigrationOperator(task_id="full_migration", task=TASK)
+    incremental_sync = DmIncrementalSyncOperator(task_id="incremental_sync", task=TASK, until="caught-up")
+    drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, until="caught-up")
     # Rows that are held back until all shards have executed a DDL would be differences.
     agreed = ShardDdlLockSensor(task_id="agreed", task=TASK, deferrable=True, timeout=600)
-    verify = DmVerifyOperator(task_id="verify", task=TASK, target_conn_id=TARGET)
+    verify = DmVerifyOperator(task_id="verify", task=TASK)
     writes_stopped = stop_writes.expand(source=list(SOURCES))
     stop_relay = DmRelayStopOperator(task_id="stop_relay", source_ids=list(SOURCES), trigger_rule="all_done")
 

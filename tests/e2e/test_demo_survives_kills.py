@@ -5,6 +5,7 @@ The oracle is the demo's own: an independent comparison of every row.
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from demo.run import Outcome, copied_rows, run_dag
 from demo.world import DAG_ID, SOURCES, World, fill_shards, start_world_airflow, start_world_servers
+from tests.airflow.support import log_in, trigger
+from tests.conftest import REQUIRED
 
 pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -111,12 +115,24 @@ def subtasks(world: World) -> list[tuple[str, int]]:
     ]
 
 
+def by_the_form(world: World) -> str:
+    """Press Trigger in Airflow's UI."""
+    chromium = shutil.which("chromium")
+    if chromium is None and not REQUIRED:
+        return world.airflow.api.trigger(DAG_ID)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = log_in(browser, world.airflow, world.airflow.user, world.airflow.password)
+        return trigger(context.new_page(), world.airflow, DAG_ID)
+
+
 def test_the_migration_ends_verified_although_all_are_killed(world: World) -> None:
     killed: list[int] = []
 
     outcome: Outcome = run_dag(
         world,
         writes_per_second=WRITES_PER_SECOND,
+        trigger=by_the_form,
         during=lambda world, run_id: killed.extend(kill(world, run_id) for kill in KILLS),
     )
 
