@@ -84,7 +84,7 @@ def test_moves_around_the_start(shops: Shops, first: str) -> None:
 
 
 def test_a_source_begins_where_another_has_been_writing(one_pair: Shops) -> None:
-    """A start in the past goes by no records of rows, so none of the sources has to wait for another (DM-6026)."""
+    """A start in the past goes by no records of rows, so none of the sources has to wait for another."""
     shops = one_pair
     shops.create(PLAIN, "a:o_0", "b:o_1")
     filled(shops)
