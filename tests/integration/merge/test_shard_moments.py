@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.merge.conftest import Shops
-from tests.integration.merge.sharding import PESSIMISTIC, PLAIN
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns
 
 TIMES = f"{PLAIN}, t timestamp NULL, d datetime NULL, n timestamp NOT NULL DEFAULT '2001-01-01'"
 NOW = "DEFAULT CURRENT_TIMESTAMP"
@@ -72,3 +72,20 @@ def test_ddl_that_fills_rows_with_the_moment_stops_in_front_of_it(one_source: Sh
     with pytest.raises(NotSupportedYet, match="its own current time"):
         shops.sync()
     assert shops.meta_rows("dm_shard_member") == 0
+
+
+def test_one_statement_in_two_time_zones_is_not_the_same_ddl(one_source: Shops) -> None:
+    """The target would fill the rows of all shards by the zone of one."""
+    shops, ddl = one_source, "ADD c timestamp NULL DEFAULT '2024-07-01 12:00:00'"
+    shops.task = PESSIMISTIC
+    shops.create(TIMES, "a:o_1", "a:o_2")
+    shops.write("a", *(f"INSERT INTO o_{n} (id, d) VALUES ({n}, '2010-01-01')" for n in (1, 2)))
+    shops.load()
+    shops.write(
+        "a", *(f"SET time_zone = '{zone}'; ALTER TABLE o_{n} {ddl}" for n, zone in ((1, "+05:00"), (2, "-05:00")))
+    )
+    before = columns(shops)
+    with pytest.raises(DmError, match=r"DM-6051.*SET time_zone = '-05:00'") as raised:
+        shops.sync()
+    assert "SET time_zone = '+05:00'" in str(raised.value)
+    assert columns(shops) == before
