@@ -11,6 +11,7 @@ from functools import partial
 
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.chaos import colliding, ddl, model, moves, shard_ddl
+from tests.chaos.failing_over import Pair, pair_of
 from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
@@ -67,7 +68,7 @@ def _collisions(options: argparse.Namespace) -> int:
 
 
 def _ddl(options: argparse.Namespace) -> int:
-    return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options)
+    return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options, fail_over=True)
 
 
 def _shard_ddl(options: argparse.Namespace) -> int:
@@ -83,17 +84,24 @@ def _of_two_or_three(
     return shard_ddl.play_round(target, {**sources, **more}, schema=schema, seed=seed, nursery=nursery)
 
 
-def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
-    """Play rounds of two sources of different flavours, in both orders, and a target of either."""
+def _rounds(
+    what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace, *, fail_over: bool = False
+) -> int:
+    """Play rounds of two sources of different flavours, in both orders, and a target of either. `fail_over`: each
+    source has a replica, and rounds are given the pairs."""
     total: Counter[str] = Counter()
-    specs = [ServerSpec(f"{flavour}_source", flavour, zone=ZONES[flavour]) for flavour in FLAVOURS]
+    specs = [one for flavour in FLAVOURS for one in pair_of(flavour, ZONES[flavour])[: 2 if fail_over else 1]]
     specs += [ServerSpec(f"{flavour}_target", flavour) for flavour in FLAVOURS]
     with running_servers(specs) as (*sources, first_target, second_target):
+        pairs = [Pair(*sources[:2]), Pair(*sources[2:])] if fail_over else []
+        sources = [one.at for one in pairs] or sources
         for number in range(options.rounds):
             begun, seed = time.monotonic(), options.seed * 1000 + number
             target = (first_target, second_target)[number % 2]
-            a, b = sources if number // 2 % 2 else sources[::-1]
-            done = play_round(target, {"a": a, "b": b}, schema=f"{what}_{seed}", seed=seed)
+            order = slice(None, None, 1 if number // 2 % 2 else -1)
+            a, b = sources[order]
+            given = {"pairs": dict(zip("ab", pairs[order], strict=True))} if pairs else {}
+            done = play_round(target, {"a": a, "b": b}, schema=f"{what}_{seed}", seed=seed, **given)
             for server in (a, b, target):
                 server.sql(f"DROP DATABASE IF EXISTS {what}_{seed}")
             total += done

@@ -1,8 +1,7 @@
 """Shards of a merged table of two sources that make the same DDL, each when it likes, and take rows of every form.
 
 The DDL is one list, which grows; a shard is so far in it, and no more than a few statements ahead of the last one.
-While the shards are copied there is one tour: each makes the list's first statements, one shard after the other. In the
-end all shards have made all of it. Rows stay with their shard (`moving` has the others).
+In the end all shards have made all of it. Rows stay with their shard (`moving` has the others).
 
     list     ADD COLUMN c0 …     MODIFY c0 …     DROP COLUMN c0 …     s_0 has made 3, s_1 one, s_2 and s_3 none yet
 """
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,7 +32,6 @@ KINDS: Final = {
 SPAN: Final = 1_000_000
 """Numbers that the rows of one shard have for themselves."""
 AHEAD: Final = 3
-TOUR: Final = 2
 MOST: Final = 6
 """Statements of the list: each costs a shard's rows a re-sync."""
 PAUSE_SECONDS: Final = 0.05
@@ -92,6 +90,8 @@ class Agreeing:
     schema: str
     places: Sequence[Place]
     chance: random.Random
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a statement."""
     transactions: int = 0
     error: BaseException | None = None
     changes: list[str] = field(default_factory=list)
@@ -115,19 +115,9 @@ class Agreeing:
         return sum(shard.made for shard in self._shards)
 
     @contextmanager
-    def touring(self) -> Iterator[threading.Event]:
-        """Write until the block ends, and make one tour when the event that it gives is set."""
-        begin = threading.Event()
-        with self._writing(lambda: begin.is_set() and self._tour()):
-            yield begin
-        with self._connected():
-            while self._tour():
-                pass
-
-    @contextmanager
     def agreeing(self) -> Iterator[None]:
         """Write until the block ends, with DDL all the while; then each shard makes what it has not made."""
-        with self._writing(self._now_and_then):
+        with self._writing():
             yield
         with self._connected():
             for shard in self._shards:
@@ -137,9 +127,9 @@ class Agreeing:
     # The thread
 
     @contextmanager
-    def _writing(self, ddl: Callable[[], object]) -> Iterator[None]:
+    def _writing(self) -> Iterator[None]:
         ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended, ddl))
+        thread = threading.Thread(target=self._run, args=(ended,))
         thread.start()
         try:
             yield
@@ -149,22 +139,14 @@ class Agreeing:
         if self.error is not None:
             raise self.error
 
-    def _run(self, ended: threading.Event, ddl: Callable[[], object]) -> None:
+    def _run(self, ended: threading.Event) -> None:
         try:
             with self._connected():
                 while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
                     self._write(self.chance.choice(self._shards))
-                    ddl()
+                    self._now_and_then()
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
-
-    def _tour(self) -> bool:
-        """Let the next shard of a tour make what is left of it."""
-        shard = min(self._shards, key=lambda one: one.made)
-        if shard.made >= TOUR:
-            return False
-        self._change(shard)
-        return True
 
     def _now_and_then(self) -> None:
         if self.chance.random() < 0.1:
@@ -210,8 +192,10 @@ class Agreeing:
         return f"'w{number}'" if kind.startswith(("varchar", "text")) else str(number)
 
     def _execute(self, shard: Shard, sql: str) -> None:
-        with self._connections[shard.place.source].cursor() as cursor:
-            cursor.execute(sql)
+        connection = self._connections[shard.place.source]
+        with self.turn:
+            connection.ping(reconnect=True)  # the source may have failed over
+            connection.cursor().execute(sql)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:

@@ -70,9 +70,7 @@ KEYS: Final = (
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
 MACHINE: Final = "SYSTEM"
 ZONES: Final = (MACHINE, MACHINE, "+00:00", "+05:30", "-08:00")
-"""Time zones of sessions."""
 MOST_TABLES: Final = 4
-"""The most tables of a life."""
 PAUSE_SECONDS: Final = 0.1
 """At most, so that a log that nobody reads for a minute is read again in less."""
 BUSY_ACTS: Final = 400
@@ -116,6 +114,7 @@ class Writer:
     schema: str
     chance: random.Random
     lives: Sequence[Life]
+    turn: threading.Lock = field(default_factory=threading.Lock)
     error: BaseException | None = None
 
     def begin(self) -> None:
@@ -149,7 +148,9 @@ class Writer:
             with self.server.connect(database=self.schema, autocommit=False) as connection:
                 acts, pause = 0, PAUSE_SECONDS
                 while not ended.wait(self.chance.uniform(0, pause)):
-                    self.chance.choice(self.lives).act(connection)
+                    with self.turn:
+                        connection.ping(reconnect=True)  # the source may have failed over
+                        self.chance.choice(self.lives).act(connection)
                     acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error

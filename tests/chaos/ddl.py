@@ -2,21 +2,22 @@
 
 Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
 drops (`altering`); rows of a merged table of both move about all the while (`moving`), and shards of another one make
-the same DDL, each when it likes (`agreeing`), also while they are copied. Apps, relays and targets die by kill -9
-(`runs`), a driver also while the target works on a DDL of its. Each round has a mode, a rule of safe mode and a form of
-target tables of its own (`ways`); keys of all forms come and go with the tables. In the end a run that nobody disturbs
-catches up: each table has the same definition and the same rows as at its source, and there is none besides.
+the same DDL, each when it likes (`agreeing`): all of them also during the load, whose rounds are short. Apps, relays
+and targets die by kill -9 (`runs`), a driver also while the target works on a DDL of its, and a source whose replica
+takes its place (`failing_over`); each run has another number of threads than the one before. Each round has a mode, a
+rule of safe mode and a form of target tables of its own (`ways`); keys of all forms come and go with the tables. In the
+end a run that nobody disturbs catches up: each table has the same definition and the same rows as at its source, and
+there is none besides.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +28,11 @@ from testbed import Server
 from tests.chaos.agreeing import TABLE as SHARD
 from tests.chaos.agreeing import Agreeing
 from tests.chaos.altering import Life, Writer
+from tests.chaos.failing_over import Pair, Turns
 from tests.chaos.moves import is_copying
 from tests.chaos.moving import AMONG, TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
-from tests.chaos.ways import EXTRA, PAST, Way
+from tests.chaos.ways import EXTRA, LOAD, PAST, Way
 from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
@@ -38,8 +40,10 @@ from tests.integration.sync.year import definitions
 from tests.nursery import Nursery
 
 AMID_DDL: Final = "driver amid DDL"
-DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
-"""What is killed. The relay is one of the two, by chance."""
+FAILOVER: Final = "source"
+DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver", FAILOVER)
+"""What is killed. The relay is one of the two, by chance, and the source, of which a replica takes the place."""
+THREADS: Final = (1, 2, 4)
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place("b", "s_3"))
 PREFIXES: Final = {"a": "p", "b": "q"}
@@ -58,12 +62,24 @@ class DdlRuns(Runs):
     """Runs whose driver may also die while the target is at a DDL statement. They load without Spark."""
 
     sync_script: Path | None = None
+    pairs: Mapping[str, Pair] = field(default_factory=dict)
+    """The sources that have a replica."""
+    turns: Turns = field(default_factory=Turns)
+    """Of all that write to the sources."""
 
     def start(self, app: str, until: str = "caught-up") -> AppProcess:
         self.script = PLAIN_LOAD if app == "full_migration" else self.sync_script
+        threads, task = self.chance.choice(THREADS), self.shops.task
+        parallel = {"mydumper-thread": threads, "loader-thread": threads, "syncer-thread": 4 * threads}
+        self.shops.task = {**task, "mysql-instances": [{**one, **parallel} for one in task["mysql-instances"]]}
         return super().start(app, until)
 
     def do(self, deed: str, run: AppProcess) -> AppProcess:
+        if deed == FAILOVER:
+            pair = self.pairs[self.chance.choice(list(self.pairs))]
+            with self.turns.rest():
+                pair.fail_over()
+            pair.come_back()
         if deed != AMID_DDL:
             return super().do(deed, run)
         with suppress(pymysql.err.OperationalError):
@@ -92,7 +108,7 @@ class DdlRuns(Runs):
 class Round:
     """One task, from its beginning to the comparison."""
 
-    runs: Runs
+    runs: DdlRuns
     way: Way
     mover: Mover
     shards: Agreeing
@@ -104,21 +120,28 @@ class Round:
         self.shards.fill(SHARD_ROWS)
         for one in self.writers:
             one.begin()
-        if self.way.safe == PAST:
-            self.begin_in_the_past()
-        else:
-            self.begin()
-        self._alter_target("ADD COLUMN {} int DEFAULT 7")
+        with ExitStack() as stack:
+            if self.way.safe == PAST:
+                self.begin_in_the_past()
+            else:
+                self.begin(stack)
+            self._alter_target("ADD COLUMN {} int DEFAULT 7")
+            if self.way.safe != LOAD:
+                stack.enter_context(self._writing())
+            self.runs.sync(deeds)
+        assert self.runs.until_it_ends("incremental_sync") == 0
+        self._alter_target("DROP COLUMN {}")
+        self.compare()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         with ExitStack() as stack:
             for writer in self.writers:
                 stack.enter_context(writer.writing())
             stack.enter_context(self.mover.moving())
             if self.way.shards_alter:
                 stack.enter_context(self.shards.agreeing())
-            self.runs.sync(deeds)
-        assert self.runs.until_it_ends("incremental_sync") == 0
-        self._alter_target("DROP COLUMN {}")
-        self.compare()
+            yield
 
     def _alter_target(self, spec: str) -> None:
         """Give the target's plain tables a column of their own, or take it away, if the way has one."""
@@ -160,18 +183,23 @@ class Round:
         begun = "SELECT COUNT(*) FROM dm_subtask WHERE task = 'test' AND start_location IS NOT NULL"
         return bool(shops.target.sql(begun, database=shops.meta) == [(len(shops.sources),)])
 
-    def begin(self) -> None:
-        """Copy what is there, while shards make DDL and the driver dies in the midst of it; then all others do, too."""
-        self.runs.shops.relay()
-        with ExitStack() as stack:
-            tour = stack.enter_context(self.shards.touring()) if self.way.shards_alter else threading.Event()
-            run = self.runs.start("full_migration")
-            copying = self.runs.wait_for(run, partial(is_copying, self.runs.shops))
-            tour.set()
-            time.sleep(self.runs.chance.uniform(0, 1))
+    def begin(self, stack: ExitStack) -> None:
+        """Copy what is there, while all is written to and the driver dies in the midst of it, and maybe others.
+
+        `stack`: ends what writes. With safe mode nothing is written before the log is read.
+        """
+        runs = self.runs
+        runs.shops.relay()
+        run = runs.start("full_migration")
+        copying = runs.wait_for(run, partial(is_copying, runs.shops))
+        if self.way.safe == LOAD:
+            stack.enter_context(self._writing())
+        deeds = ["driver", *runs.chance.sample([FAILOVER, "target", "relay"], 2)] if runs.pairs else ["driver"]
+        for deed in runs.chance.sample(deeds, len(deeds)):
+            time.sleep(runs.chance.uniform(0, 1))
             if copying and run.alive():
-                run = self.runs.do("driver", run)
-            assert self.runs.until_it_ends("full_migration", run) == 0
+                run = runs.do(deed, run)
+        assert runs.until_it_ends("full_migration", run) == 0
 
     def compare(self) -> None:
         """Raises AssertionError."""
@@ -237,15 +265,17 @@ def compare_plain(shops: Shops, source: str) -> int:
     return len(names)
 
 
-def make_round(runs: Runs, seed: int, way: Way) -> Round:
+def make_round(runs: DdlRuns, seed: int, way: Way) -> Round:
     """Make a round in the schema of these runs."""
     shops = runs.shops
     shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
     shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     places = PLACES[:1] if way.safe == PAST else PLACES
-    mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed))
-    shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"))
-    return Round(runs, way, mover, shards, [_writer(shops, name, seed) for name in shops.sources])
+    turn = runs.turns.one
+    mover = Mover(shops.sources, shops.schema, list(places), random.Random(seed), turn())
+    shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"), turn())
+    writers = [_writer(shops, name, seed) for name in shops.sources]
+    return Round(runs, way, mover, shards, [replace(one, turn=turn()) for one in writers])
 
 
 def _task(shops: Shops, way: Way) -> dict[str, Any]:
@@ -281,21 +311,23 @@ def play_round(
     plain: bool = False,
     way: Way | None = None,
     nursery: Nursery | None = None,
+    pairs: Mapping[str, Pair] | None = None,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
     `deeds`, `way`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
-    `nursery`: where apps without Spark are forked, instead of started anew.
+    `nursery`: where apps without Spark are forked, instead of started anew. `pairs`: the sources that have a replica.
     """
     chance = random.Random(seed)
-    usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
+    usual = [deed for deed in DEEDS if not (plain and deed == "worker") and (pairs or deed != FAILOVER)]
     deeds = deeds or chance.sample(usual, min(len(usual), 3 + seed % 3))
     script, way = PLAIN if plain else None, way or Way.of(seed)
     print(f"seed {seed}: {way}", flush=True)
     with (
         a_task(target, sources, schema=schema, seed=seed) as shops,
-        closing(DdlRuns(shops, chance, nursery=nursery, sync_script=script)) as runs,
+        closing(DdlRuns(shops, chance, nursery=nursery, sync_script=script, pairs=pairs or {})) as runs,
     ):
+        shops.source = {"enable-gtid": True} if pairs else {}
         shops.task = _task(shops, way)
         round_ = make_round(runs, seed, way)
         try:

@@ -58,6 +58,8 @@ class Mover:
     schema: str
     places: list[Place]
     chance: random.Random
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a transaction."""
     transactions: int = 0
     error: BaseException | None = None
     _rows: dict[int, Row] = field(default_factory=dict)
@@ -121,7 +123,8 @@ class Mover:
         if not transaction:
             return
         for _ in range(50):
-            with self.servers[transaction[0].source].connect(database=self.schema, autocommit=False) as connection:
+            server = self.servers[transaction[0].source]
+            with self.turn, server.connect(database=self.schema, autocommit=False) as connection:
                 with suppress(pymysql.err.OperationalError):  # a lock that a snapshot of the copy has
                     for step in transaction:
                         connection.cursor().execute(step.sql)

@@ -31,7 +31,7 @@ class PlainApp(App):
     """The app with such a runner."""
 
     def runner(self) -> Any:
-        return PlainRunner()
+        return PlainRunner(self.spec.task.mysql_instances[0].mydumper_thread or PlainRunner.slots)
 
 
 def work_plainly(app: App) -> Any:

@@ -37,6 +37,8 @@ class Migration:
     meta_schema: str
     task: Mapping[str, Any] = field(default_factory=dict)
     instance: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of each source's `source.yaml`."""
     session: Mapping[str, str] = field(default_factory=dict)
     """DM's `target-database.session`."""
     relay_dir: str = "/nonexistent"
@@ -62,7 +64,7 @@ class Migration:
             task=TaskConfig.model_validate(task),
             sources=tuple(
                 SourceSpec(
-                    config=SourceConfig.model_validate({"source-id": name}),
+                    config=SourceConfig.model_validate({"source-id": name, **self.source}),
                     endpoint=endpoint_spec(name, server),
                     relay_dir=f"{self.relay_dir}/{name}",
                 )

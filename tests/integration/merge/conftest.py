@@ -59,6 +59,7 @@ class Shops:
     store: MetaStore
     task: dict[str, Any] = field(default_factory=dict)
     instance: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
     relays: dict[str, Any] = field(default_factory=dict)
     """RelayThreads by source, or RelayProcesses where a test kills them."""
 
@@ -81,6 +82,7 @@ class Shops:
             self.meta,
             task={"task-mode": "all", "routes": {"merge": route}, **self.task},
             instance={"route-rules": ["merge"], **self.instance},
+            source=self.source,
             relay_dir=str(self.folder / "relay"),
             store=self.store,
         )

@@ -32,7 +32,7 @@ class Address:
 
     server: Server | None
     _listener: socket.socket = field(init=False)
-    _open: list[socket.socket] = field(default_factory=list, init=False)
+    _open: set[socket.socket] = field(default_factory=set, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -64,10 +64,24 @@ class Address:
                     if self.server is None:
                         ours.close()
                         continue
-                    theirs = socket.create_connection((self.server.host, port_to(self.server)))
-                    self._open += [ours, theirs]
-                    for pair in ((ours, theirs), (theirs, ours)):
-                        threading.Thread(target=_pump, args=pair, daemon=True).start()
+                    try:
+                        theirs = socket.create_connection((self.server.host, port_to(self.server)))
+                    except OSError:
+                        ours.close()
+                        continue
+                    self._open |= {ours, theirs}
+                    threading.Thread(target=self._carry, args=(ours, theirs), daemon=True).start()
+
+    def _carry(self, ours: socket.socket, theirs: socket.socket) -> None:
+        """Carry bytes both ways until the connection ends, and close it: there may be thousands."""
+        back = threading.Thread(target=_pump, args=(theirs, ours), daemon=True)
+        back.start()
+        _pump(ours, theirs)
+        back.join()
+        with self._lock:
+            self._open -= {ours, theirs}
+        for one in (ours, theirs):
+            one.close()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

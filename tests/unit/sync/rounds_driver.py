@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from airflow_provider_dm.engine.binlog.changes import RowChange
-from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
 from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
@@ -20,8 +20,9 @@ from airflow_provider_dm.engine.downstream.copy_progress import (
     rename_chunks,
 )
 from airflow_provider_dm.engine.downstream.frontier import Step, extent, read_whole_frontier, whole_transaction
-from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef, resync_lane
 from airflow_provider_dm.engine.downstream.rounds import Round, close_round, open_round
+from airflow_provider_dm.engine.downstream.shard_groups import applied_form, held_tables
 from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, begin_subtask, complete_load
 from airflow_provider_dm.engine.downstream.table_schema import (
     TableSchema,
@@ -32,6 +33,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import has_passed
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
@@ -39,25 +41,28 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
+from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.coverage import Coverage, coverages
 from airflow_provider_dm.engine.sync.ddl import chunks_behind
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.shard_ddl.shards import Shards
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
-from tests.unit.sync.frontier_surroundings import key_of, place_of
-from tests.unit.sync.rounds_history import MERGED, NUMBERS, TEXT, Ddl, Source, Transaction, target_of
 from tests.unit.sync.rounds_reader import Reader
-from tests.unit.sync.rounds_target import number_of
+from tests.unit.sync.rounds_shards import meet, resync
+from tests.unit.sync.rounds_sources import MERGED, NUMBERS, TEXT, Ddl, Logged, Place, Source, target_of
 from tests.unit.sync.sqlite_target import META, Died
 
 if TYPE_CHECKING:
     from tests.unit.sync.rounds_world import World
+
+T = TypeVar("T")
 
 BUCKETS: Final = 3
 HALVES: Final = ([0], [1, 2])
@@ -81,44 +86,26 @@ RULES: Final = SubtaskRules(
 )
 
 
-class Logged(NamedTuple):
-    """A piece of a log, in the place of a byte range. `began`: where the task's log begins."""
-
-    source: Source
-    low: int
-    high: int
-    began: int
-    path: str = ""
-
-
-def logged(one: Logged, wanted: WantedTables, *, take: object = None) -> Iterator[RowChange]:
-    """Yield the changes as the decoder does. What was prepared in front of the task's log is in no log of it."""
-    for item in one.source.log[one.low : one.high]:
-        assert isinstance(item, Transaction)
-        if item.prepared_at is not None and item.prepared_at < one.began:
-            continue
-        for name, before, after in item.changes:
-            index = wanted.find(name)
-            if index is not None:
-                yield RowChange(index, before, after)
-
-
 @lru_cache(8192)
 def _plan(
     schemas: tuple[TableSchema, ...],
     covered: tuple[tuple[TableName, Coverage], ...],
     several: bool,
+    held: frozenset[TableName],
+    merged: Table | None,
     compact: bool,
     whole: bool,
     safe: bool,
 ) -> SyncPlan:
-    targets = {one.target: replace(one.table, name=one.target) for one in schemas}
+    targets = {one.target: merged or replace(one.table, name=one.target) for one in schemas if one.target == MERGED}
+    targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target != MERGED}
     plan = make_plan(
         schemas,
         targets,
         rules=RULES,
         buckets=BUCKETS,
         merged=frozenset({MERGED}) if several else frozenset(),
+        held=held,
         coverage=dict(covered),
         folds={TEXT: FOLD},
     )
@@ -139,6 +126,14 @@ class Driver:
     generation: int = 0
     now: int = 0
     """The end of the source's log, as time passes."""
+    read: int = 0
+    """What was read of the first server's log."""
+    buckets: ClassVar[int] = BUCKETS
+    shards: Shards = field(init=False)
+
+    @property
+    def end(self) -> Place:
+        return Place(int(self.source.pulled is not None), self.now)
 
     @property
     def ref(self) -> SubtaskRef:
@@ -154,6 +149,15 @@ class Driver:
     def time_passes(self) -> None:
         if self.now < len(self.source.log) and self.world.rng.random() < 0.3:
             self.now += 1
+        if self.world.fails_over and self.source.pulled is None and self.world.rng.random() < 0.02:
+            self._fail_over()
+
+    def _fail_over(self) -> None:
+        """Another server takes over, of which a part of the log is pulled that nobody has pulled before."""
+        at = self.at()
+        self.source.pulled = self.world.rng.randint(max(self.read, at or 0), self.now)
+        self.source.first = self.world.rng.randint(0, self.source.pulled)
+        self.world.done["failovers"] += 1
 
     # A life
 
@@ -161,16 +165,20 @@ class Driver:
         """Go from where the target says that this source stands to the end. One step is about one transaction."""
         self._claim()
         if self.at() is None:
+            for _ in range(self.world.rng.choice([0, 0, 0, 0, 60]) if self.world.ddls else 0):
+                yield
             yield from self._begin()
+        one: Any = SimpleNamespace(fence=self.fence, target=self, rules=RULES)
+        self.shards = Shards.load(one, self.world.locks, self.plan())  # type: ignore[arg-type]
         number = 0
         while True:
-            yield from self._follow(self.now)
+            yield from self._follow(self.end)
             if any(not chunk.done for chunk in self.chunks()):
                 number += 1
                 yield from self._round(number)
                 continue
-            self._do(lambda tx: complete_load(tx, self.fence))
-            if self.at() == len(self.source.log):
+            self.do(lambda tx: complete_load(tx, self.fence))
+            if self.at() == len(self.source.log) and not self.shards.unresolved:
                 return
             yield
 
@@ -184,19 +192,24 @@ class Driver:
                 f"INSERT INTO {META}.dm_subtask ({columns}) VALUES ('task', ?, 1, '', 'new', 0, 0)", (self.source.name,)
             )
         for change in ("dm_subtask SET", "dm_frontier SET", "dm_copy_chunk SET round = 0,"):
-            sql = f"UPDATE {META}.{change} generation = ? WHERE source = ?"
-            database.execute(sql, (self.generation, self.source.name))
+            sql = f"UPDATE {META}.{change} generation = ? WHERE source IN (?, ?)"
+            database.execute(sql, (self.generation, self.source.name, resync_lane(self.source.name)))
 
     def at(self) -> int | None:
         found = self.world.database.frontier(self.source.name)
-        return found and found[0]
+        return found and self.source.state_of(self.source.place_of(found[0]))
 
-    def _do(self, body: Callable[[Any], object]) -> None:
+    def do(self, body: Callable[[Any], T]) -> T:
         """One transaction of the driver, which an older one may do again."""
-        self.world.started(partial(self.world.transaction, body), self, any_time=False)
+        return self.world.started(partial(self.world.transaction, body), self, any_time=False)
+
+    def step(self, low: Place, high: Place) -> Step:
+        self.read = max(self.read, 0 if high.server else high.number)
+        return Step(self.fence, self.source.location(low).sort_key, self.source.location(high).sort_key)
 
     def _begin(self) -> Iterator[None]:
-        at = self.now
+        agreed = [number for number, item in enumerate(self.source.log) if isinstance(item, Ddl) and item.is_agreed]
+        at = min([self.now, *agreed])  # where all shards are alike
         tables = [held.table for held in self.source.states[at].values()]
         for table in tables:  # before the task begins, and again if it dies in between
             target = replace(table, name=target_of(table.name))
@@ -206,7 +219,9 @@ class Driver:
         fence = self.fence
 
         def body(connection: Any) -> None:
-            begin_subtask(connection, fence, unit=UNIT_LOAD, start=place_of(at))
+            pulled = self.source.pulled
+            place = Place(int(pulled is not None and at > pulled), at)
+            begin_subtask(connection, fence, unit=UNIT_LOAD, start=self.source.location(place))
             connection.execute(
                 f"DELETE FROM {META}.dm_frontier WHERE source = %s AND bucket >= %s", (fence.ref.source, BUCKETS)
             )
@@ -216,7 +231,7 @@ class Driver:
             save_table_schemas(connection, fence.ref, [TableSchema(one, target_of(one.name)) for one in tables])
             insert_chunks(connection, fence, [replace(one, number=number) for number, one in enumerate(chunks)])
 
-        self._do(body)
+        self.do(body)
         yield
 
     def _cut(self, table: Table, at: int) -> list[ChunkProgress]:
@@ -239,37 +254,81 @@ class Driver:
 
     # Following the log
 
-    def plan(self) -> SyncPlan:
+    def plan(self, without: Group | None = None) -> SyncPlan:
+        """`without`: the group whose held rows are applied."""
         schemas = tuple(load_table_schemas(self.connection(), self.ref))
-        covered = tuple(sorted(coverages(self.chunks()).items()))
-        world = self.world
-        mode = {"compact": world.compact, "whole": world.whole, "safe": world.safe}
-        return _plan(schemas, covered, several=world.sources > 1, **mode)
+        if not self.world.ddls:
+            return self.plan_of(schemas, frozenset())
+        held = held_tables(self.connection(), self.ref)
+        return self.plan_of(schemas, held if without is None else self.shards.held_behind([finished(without)]))
 
-    def _follow(self, until: int) -> Iterator[None]:
-        """Apply the log up to there."""
-        low, edge = map(number_of, extent(read_whole_frontier(self.connection(), self.ref)))
-        while low < until or low < edge:
-            item = self.source.log[low]
-            if isinstance(item, Ddl):
-                self._ddl(low, item)
-                high = low + 1
+    def plan_of(
+        self, schemas: tuple[TableSchema, ...], held: frozenset[TableName], *, several: bool = False
+    ) -> SyncPlan:
+        """`several`: other tables feed the merged table as well."""
+        covered = tuple(sorted(coverages(self.chunks()).items()))
+        world, merged = self.world, self.world.database.tables.get(MERGED)
+        mode = {"compact": world.compact, "whole": world.whole, "safe": world.safe}
+        return _plan(schemas, covered, several=several or world.sources > 1, held=held, merged=merged, **mode)
+
+    def extent(self) -> tuple[Place, Place]:
+        low, edge = extent(read_whole_frontier(self.connection(), self.ref))
+        return self.source.place_of(low), self.source.place_of(edge)
+
+    def _follow(self, goal: Place) -> Iterator[None]:
+        """Apply the log up to there, or up to where another server's log has all of that."""
+        source = self.source
+        low, edge = self.extent()
+        while True:
+            if low == edge and self.shards.unresolved:
+                yield from self._look(low)
+            if low == edge and has_passed(source.location(low), source.location(goal)):
+                return
+            ddl = source.ddl_at(low)
+            if ddl is not None and low == edge:
+                high = low.behind
+                if ddl.is_agreed:
+                    meet(self, low, ddl)
+                else:
+                    self._ddl(low, ddl)
             else:
-                high = edge if edge > low else self._end(low, until)
-                yield from self._epoch(low, high)
+                high = edge if edge != low and not self.world.quirks.crosses_early else self.end_of_epoch(low, goal)
+                yield from self.epoch(self.step(low, high), self.plan(), low, high)
             low = edge = high
-            if self.world.database.waiting() or self.world.rng.random() < 0.1:
-                self.settle()
+            self._settle_maybe()
             yield
 
-    def _end(self, low: int, until: int) -> int:
-        ends = [at for at in range(low + 1, until) if isinstance(self.source.log[at], Ddl)]
-        return min([until, *ends, low + self.world.rng.choice([1, 2, 5])])
+    def _look(self, here: Place) -> Iterator[None]:
+        """Look after DDL that shards make together, and apply what was held back."""
+        if self.world.rng.random() < 0.02:
+            self.world.locks.rows.clear()
+        while (group := self.shards.look(self.source.location(here), BUCKETS, now=True)) is not None:
+            yield
+            yield from resync(self, group)
+        self._settle_maybe()
 
-    def _epoch(self, low: int, high: int) -> Iterator[None]:
+    def _settle_maybe(self) -> None:
+        """Rows that wait for long are met by DDL."""
+        often = 0.05 if self.world.ddls else 1.0
+        if self.world.rng.random() < (often if self.world.database.waiting() else 0.1):
+            self.settle()
+
+    def end_of_epoch(self, low: Place, goal: Place) -> Place:
+        source = self.source
+        last = len(source.log) if goal.server < low.server else goal.number
+        if source.pulled is not None and not low.server:
+            if low.number == source.pulled:
+                return Place(1, source.first)
+            last = min(source.pulled, len(source.log) if goal.server else goal.number)
+        elif low.number < source.state_of(low):
+            last = source.state_of(low)
+        ends = [at for at in range(low.number + 1, last) if source.ddl_at(low._replace(number=at))]
+        return Place(low.server, min([last, *ends, low.number + self.world.rng.choice([1, 2, 5])]))
+
+    def epoch(self, step: Step, plan: SyncPlan, low: Place, high: Place) -> Iterator[None]:
         for _ in range(30):
             try:
-                for work in self._works(low, high):
+                for work in self._works(step, plan, low, high):
                     self.world.started(work, self, any_time=True)
                     yield
                 return
@@ -279,15 +338,19 @@ class Driver:
                 self.world.done["tasks died"] += 1
         raise AssertionError("an epoch never succeeds")
 
-    def _works(self, low: int, high: int) -> list[Callable[[], object]]:
-        plan, step = self.plan(), Step(self.fence, key_of(low), key_of(high))
+    def _works(self, step: Step, plan: SyncPlan, low: Place, high: Place) -> list[Callable[[], object]]:
         writer = WaveWriter(plan, Target(self.world.transaction, self.world.database.access), step)
+        crosses = high.server != low.server
         if plan.whole:
             writer = replace(writer, batch=self.world.rng.choice([1, 3]))
-            units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(low, high)]
+            places = [] if crosses else [low._replace(number=at) for at in range(low.number, high.number)]
+            units = [
+                Unit(self.step(at, at.behind).hi, 1, partial(self._changes, plan, at, at.number + 1)) for at in places
+            ] or [Unit(step.hi, 1, lambda: iter(()))]
             return [partial(TransactionalWriter(writer).write, units)]
-        cuts = [low, self.world.rng.randint(low, high), high] if plan.compact else [low, high]
-        pieces = [Compactor(plan).add_all(self._changes(plan, a, b)) for a, b in pairwise(cuts)]
+        last = low.number if crosses else high.number
+        cuts = [low.number, self.world.rng.randint(low.number, last), last] if plan.compact else [low.number, last]
+        pieces = [Compactor(plan).add_all(self._changes(plan, low._replace(number=a), b)) for a, b in pairwise(cuts)]
         folded = unpack(plan, [pack(plan, one, 1)[0] for one in pieces]) if plan.compact else pieces[0]
         waves = make_waves(plan, folded)
         works: list[Callable[[], object]] = [
@@ -296,8 +359,8 @@ class Driver:
         ]
         return works + [partial(writer.advance, waves.second, half, waves.later) for half in HALVES]
 
-    def _changes(self, plan: SyncPlan, low: int, high: int) -> Iterator[RowChange]:
-        one: Any = Logged(self.source, low, high, self._began())
+    def _changes(self, plan: SyncPlan, low: Place, high: int) -> Iterator[RowChange]:
+        one: Any = Logged(self.source, low, high, self._began(), self.source.location(low).gtid_set)
         return tasks._changes(plan, NOWHERE, one)
 
     def _began(self) -> int:
@@ -308,16 +371,20 @@ class Driver:
     def settle(self) -> None:
         """Move rows that wait to places that have become free."""
         around = self.world
-        Settler(self.fence, around.transaction, around.database.access, self._mapped).settle()
+        own_only = bool(around.ddls)
+        Settler(self.fence, around.transaction, around.database.access, self._mapped, own_only).settle()
 
     def _mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        (found,) = [one.source.states[0][table] for one in self.world.drivers if one.source.name == source]
-        return map_table(found.table, self.world.database.tables[target])
+        connection, ref = self.connection(), self.ref.of_source(source)
+        found = applied_form(connection, ref, table)
+        if found is None:
+            (found,) = [one.table for one in load_table_schemas(connection, ref) if one.table.name == table]
+        return map_table(found, self.world.database.tables[target])
 
     # DDL, as one transaction: that it takes effect once is the business of ddl_world.py
 
-    def _ddl(self, at: int, ddl: Ddl) -> None:
-        step, fence, after = Step(self.fence, key_of(at), key_of(at + 1)), self.fence, self.source.states[at + 1]
+    def _ddl(self, at: Place, ddl: Ddl) -> None:
+        step, fence, after = self.step(at, at.behind), self.fence, self.source.states[at.number + 1]
 
         def body(connection: Any) -> None:
             self._execute(connection, fence, ddl, after)
@@ -358,22 +425,31 @@ class Driver:
             return
         surveyed = self.births(self.now)
         self.time_passes()
-        at = self.now
-        prepared = [one for one in self.source.open_xa(at) if one < self._began()]
+        at = self.end
+        prepared = [one for one in self.source.open_xa(self.now) if one < self._began()]
         if prepared and not world.quirks.no_xa_check:
             yield
             return
         yield
         births = self.births(self.now)
         stands = {name: birth for name, birth in surveyed.items() if births.get(name) == birth}
-        views = [at] * rng.choice([1, 2, 3])
+        views = [at.number] * rng.choice([1, 2, 3])
         if world.quirks.unlocked:
             views = [min(max(0, one + rng.choice([-1, 0, 1])), self.now) for one in views]
         if not (world.quirks.opens_anywhere and rng.random() < 0.5):
             yield from self._follow(at)
-        fence = self.fence
+            if not world.quirks.reads_held and world.ddls:
+                held = held_tables(self.connection(), self.ref)
+                stands = {name: birth for name, birth in stands.items() if name not in held}
+            if world.quirks.opens_elsewhere:
+                at = self.extent()[0]
+            if not stands or self.extent() != (at, at):
+                world.done["no round"] += 1
+                yield
+                return
+        fence, key = self.fence, self.source.location(at).sort_key
         try:
-            self._do(lambda tx: open_round(tx, fence, key_of(at), Round(number, stands)))
+            self.do(lambda tx: open_round(tx, fence, key, Round(number, stands)))
         except DmError:
             if not world.quirks.opens_anywhere:
                 raise
@@ -382,7 +458,7 @@ class Driver:
         readers = [Reader(self, view, number, fence) for view in views]
         for _ in range(rng.choice([1, 2, 4, 40])):
             if world.quirks.moves_in_a_round and rng.random() < 0.3:
-                yield from self._follow(self.now)
+                yield from self._follow(self.end)
             if not readers or all(one.done or one.round != number for one in self.chunks()):
                 break
             reader = rng.choice(readers)
@@ -396,9 +472,10 @@ class Driver:
             if not goes_on:
                 readers.remove(reader)
             yield
-        self._do(lambda tx: close_round(tx, fence))
+        self.do(lambda tx: close_round(tx, fence))
         world.done["rounds"] += 1
         yield
 
     def births(self, at: int) -> dict[TableName, str]:
-        return {name: str(held.birth) for name, held in self.source.states[at].items()}
+        server = 0 if self.world.quirks.any_server else self.end.server
+        return {name: f"{held.birth} {server}" for name, held in self.source.states[at].items()}

@@ -8,153 +8,38 @@ at all times, and in the merged table in the end.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from dataclasses import replace
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
-
-TEXT: Final = "utf8mb4_general_ci"
-WORDS: Final = (b"a", b"A ", b"b", b"B", b"C", b"ab", b"Ab", b"d")
-NUMBERS: Final = 7
-MERGED: Final = TableName("shop", "m")
-DEFAULT: Final = b"7"
-"""The value of an added column in rows that are there."""
-
-
-def ordered(column: Column, value: bytes | None) -> tuple[int, bytes]:
-    """Return what sorts as the source sorts the column's values: text by a collation that pads and folds case."""
-    assert value is not None
-    return (0, value.rstrip(b" ").upper()) if column.data_type == "varchar" else (int(value), b"")
-
-
-@dataclass(frozen=True)
-class Held:
-    """A table as it is at one position. `lineage` stays with it when it is renamed; each DDL gives it a new `birth`."""
-
-    table: Table
-    rows: tuple[tuple[int, Row], ...]
-    """Each row with a number, as tables without a key may have it twice."""
-    lineage: int
-    birth: int
-
-    def values(self) -> list[Row]:
-        return [row for _, row in self.rows]
-
-    def key_of(self, row: Row) -> tuple[tuple[int, bytes], ...]:
-        """Return what rows are ordered by. For a table with a key."""
-        identity = self.table.identity
-        assert identity is not None
-        columns = [self.table.column(name) for name in identity.columns]
-        return tuple(ordered(column, row[column.position]) for column in columns)
-
-    def uniques(self, row: Row) -> Iterator[tuple[object, ...]]:
-        for key in self.table.unique_keys:
-            columns = [self.table.column(name) for name in key.columns]
-            if all(row[column.position] is not None for column in columns):
-                yield (key.columns, *(ordered(column, row[column.position]) for column in columns))
-
-
-State: TypeAlias = Mapping[TableName, Held]
-Change: TypeAlias = tuple[TableName, Row | None, Row | None]
-
-
-class Transaction(NamedTuple):
-    """`prepared_at`: the position at which an XA transaction was prepared, whose commit this is; None: no XA."""
-
-    changes: tuple[Change, ...]
-    prepared_at: int | None = None
-
-
-class Ddl(NamedTuple):
-    """A statement. `apply` is what it does to a state: of the source, or of the target's tables by the same names."""
-
-    kind: str
-    names: tuple[TableName, ...]
-    apply: Callable[[State, int], State]
-    renames: tuple[tuple[TableName, TableName], ...] = ()
-
-
-Item: TypeAlias = Transaction | Ddl
-
-
-@dataclass
-class Source:
-    """A source: its log, and its state at each position."""
-
-    number: int
-    log: list[Item] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return f"source_{self.number}"
-
-    def open_xa(self, at: int) -> Iterator[int]:
-        """Yield where transactions were prepared that are prepared at this position."""
-        for position, item in enumerate(self.log):
-            if isinstance(item, Transaction) and item.prepared_at is not None and item.prepared_at <= at <= position:
-                yield item.prepared_at
-
-    def read(self, name: TableName, view: int, now: int, planned: Table) -> list[Row] | None:
-        """Return what a snapshot of `view` answers at `now` to a SELECT of the planned columns; None: an error.
-
-        The snapshot has the rows of `view`. Which table has the name, and which of its columns has which name, is as
-        it is now: so are servers (the design, case 6).
-        """
-        named = self.states[now].get(name)
-        if named is None:
-            return None
-        shown = [one for one in self.states[view].values() if one.lineage == named.lineage]
-        if not shown:
-            return None
-        places = []
-        for column in planned.columns:
-            if column.name not in named.table.by_name:
-                return None
-            places.append(named.table.column(column.name).position)
-        return [tuple(row[at] if at < len(row) else DEFAULT for at in places) for row in shown[0].values()]
-
-
-def is_shard(name: TableName) -> bool:
-    return name.table.startswith("m_")
-
-
-def target_of(name: TableName) -> TableName:
-    return MERGED if is_shard(name) else name
-
-
-def table(name: TableName, kind: str) -> Table:
-    """Return a table of one of the kinds: a key of a number, of a text, of both, or none; `v` and `w` are values."""
-    number: tuple[str, str | None] = ("int", None)
-    text = ("varchar", TEXT)
-    types = {
-        "number": {"k": number, "u": number, "v": number, "w": number},
-        "text": {"k": text, "v": number, "w": number},
-        "both": {"k": number, "t": text, "v": number, "w": number},
-        "none": {"v": number, "w": number},
-    }[kind]
-    keys = {"number": (("k",), ("u",)), "text": (("k",),), "both": (("k", "t"),), "none": ()}[kind]
-    columns = tuple(
-        Column(one, at, data_type, f"{data_type}(9)", False, charset=collation and "utf8mb4", collation=collation)
-        for at, (one, (data_type, collation)) in enumerate(types.items())
-    )
-    return Table(name, columns, _indexes(keys))
-
-
-def _indexes(keys: tuple[tuple[str, ...], ...]) -> tuple[Index, ...]:
-    return tuple(
-        Index("PRIMARY" if not number else key[0], key, prefixes=(None,) * len(key)) for number, key in enumerate(keys)
-    )
+from airflow_provider_dm.engine.schema.model import Column, Table
+from tests.unit.sync.rounds_sources import (
+    DEFAULT,
+    NUMBERS,
+    SHARD_DDL,
+    WORDS,
+    Change,
+    Ddl,
+    Held,
+    Source,
+    State,
+    Transaction,
+    altering,
+    indexes,
+    is_shard,
+    renaming,
+    table,
+)
 
 
 class Histories:
     """A maker of the logs of all sources, in one order of time."""
 
-    def __init__(self, rng: random.Random, *, sources: int, shards: int, items: int, xa: bool) -> None:
-        self.rng, self.xa = rng, xa
+    def __init__(self, rng: random.Random, *, sources: int, shards: int, items: int, xa: bool, ddls: int) -> None:
+        self.rng, self.xa, self.ddls = rng, xa, ddls
+        self._made: dict[tuple[int, TableName], list[Held]] = {}
+        """What each shard was in front of each DDL of the merged table that it has made."""
         self.sources = [Source(number) for number in range(sources)]
         self._count = 0
         for source in self.sources:
@@ -198,9 +83,11 @@ class Histories:
     def _something(self) -> None:
         source = self.rng.choice(self.sources)
         kind = self.rng.random()
-        if kind < 0.14:
+        if self.ddls and self.rng.random() < 0.05:
+            self._agree(source, self.rng.choice([name for name in source.states[-1] if is_shard(name)]))
+        elif kind < 0.14:
             self._ddl(source)
-        elif kind < 0.30:
+        elif kind < (0.50 if self.ddls else 0.30):
             self._move(source)
         elif kind < 0.42:
             self._swap_unique(source)
@@ -249,7 +136,7 @@ class Histories:
     ) -> bool:
         held = source.states[-1][name]
         taken = [one for one in held.values() if one != before]
-        if everywhere and is_shard(name):
+        if (everywhere or self.ddls) and is_shard(name):
             taken += [one for _, other, one in self.merged_rows() if other != name]
         mine = set(held.uniques(row))
         return any(mine & set(held.uniques(one)) for one in taken)
@@ -274,12 +161,15 @@ class Histories:
         name = self.rng.choice(mine)
         row = self.rng.choice(source.states[-1][name].values())
         to, there = self.rng.choice([place for place in places if place != (source, name)])
-        if self._refused(to, there, row, None):
+        before, table = dict(zip(source.states[-1][name].table.by_name, row, strict=True)), to.states[-1][there].table
+        new = tuple(before.get(column.name, DEFAULT) for column in table.columns)
+        values = set(to.states[-1][there].uniques(new))
+        if any(values & set(to.states[-1][there].uniques(one)) for one in to.states[-1][there].values()):
             return
         if to is source:
-            self._log(source, self.rng.sample([(name, row, None), (there, None, row)], 2))
+            self._log(source, self.rng.sample([(name, row, None), (there, None, new)], 2))
         else:
-            steps: list[tuple[Source, list[Change]]] = [(source, [(name, row, None)]), (to, [(there, None, row)])]
+            steps: list[tuple[Source, list[Change]]] = [(source, [(name, row, None)]), (to, [(there, None, new)])]
             for one, changes in self.rng.sample(steps, 2):
                 self._log(one, changes)
 
@@ -318,8 +208,30 @@ class Histories:
                 self._log(source, [(name, row, after)])
                 row = after
 
+    def _agree(self, source: Source, name: TableName) -> None:
+        """A shard makes the next DDL of the merged table.
+
+        What has come to it from shards that have made more, of which the target has the row until all have made it, is
+        deleted before: the target's DDL waits for rows that wait for their places.
+        """
+        made = self._made.setdefault((source.number, name), [])
+        if len(made) == self.ddls:
+            return
+        ahead = [held[len(made)] for of, held in self._made.items() if len(held) > len(made)]
+        taken = {value for held in ahead for row in held.values() for value in held.uniques(row)}
+        for row in source.states[-1][name].values():
+            if taken & set(source.states[-1][name].uniques(row)):
+                self._log(source, [(name, row, None)])
+        made.append(source.states[-1][name])
+        ddl = SHARD_DDL[len(made) - 1].of(name)
+        source.log.append(ddl)
+        source.states.append(ddl.apply(source.states[-1], self._next()))
+
     def _part(self) -> None:
-        """Delete what collides in the merged table."""
+        """Let all shards make all DDL, and delete what collides in the merged table."""
+        shards = [(one, name) for one in self.sources for name in one.states[-1] if is_shard(name)]
+        for one, name in self.rng.sample(shards * self.ddls, len(shards) * self.ddls):
+            self._agree(one, name)
         seen: set[object] = set()
         for source, name, row in list(self.merged_rows()):
             values = set(source.states[-1][name].uniques(row))
@@ -347,7 +259,7 @@ class Histories:
         held = state[name]
         if "x" in held.table.by_name:
             return None
-        return _altering("add column", name, lambda of: [*of.columns, Column("x", 0, "int", "int(9)", False)])
+        return altering("add column", name, lambda of: [*of.columns, Column("x", 0, "int", "int(9)", False)])
 
     def _drop(self, state: State, name: TableName) -> Ddl | None:
         keyed = {one for key in state[name].table.unique_keys for one in key.columns}
@@ -355,7 +267,7 @@ class Histories:
         if len(free) < 2 or (not keyed and len(free) < 3):
             return None
         gone = self.rng.choice(free)
-        return _altering("drop column", name, lambda of: [one for one in of.columns if one.name != gone])
+        return altering("drop column", name, lambda of: [one for one in of.columns if one.name != gone])
 
     def _swap(self, state: State, name: TableName) -> Ddl | None:
         """RENAME COLUMN v TO w, RENAME COLUMN w TO v."""
@@ -375,7 +287,7 @@ class Histories:
         keys = state[name].table.unique_keys
         if len(keys) != 2:
             return None
-        swapped = _indexes((keys[1].columns, keys[0].columns))
+        swapped = indexes((keys[1].columns, keys[0].columns))
 
         def apply(before: State, birth: int) -> State:
             of = replace(before[name].table, unique_keys=swapped)
@@ -388,8 +300,8 @@ class Histories:
         others = [one for one in state if one != name and not is_shard(one)]
         if others:
             other, aside = others[0], TableName(name.schema, "aside")
-            return _renaming("swap tables", ((name, aside), (other, name), (aside, other)))
-        return _renaming("rename", ((name, TableName(name.schema, {"a": "c"}.get(name.table, "a"))),))
+            return renaming("swap tables", ((name, aside), (other, name), (aside, other)))
+        return renaming("rename", ((name, TableName(name.schema, {"a": "c"}.get(name.table, "a"))),))
 
     def _truncate(self, state: State, name: TableName) -> Ddl | None:
         def apply(before: State, birth: int) -> State:
@@ -399,30 +311,3 @@ class Histories:
 
     def _again(self, state: State, name: TableName) -> Ddl | None:
         return self._truncate(state, name)._replace(kind="drop and create")  # type: ignore[union-attr]
-
-
-def _altering(kind: str, name: TableName, made: Callable[[Table], list[Column]]) -> Ddl:
-    def apply(before: State, birth: int) -> State:
-        held = before[name]
-        columns = made(held.table)
-        places = [held.table.by_name[one.name].position if one.name in held.table.by_name else None for one in columns]
-        numbered = tuple(replace(one, position=at) for at, one in enumerate(columns))
-        rows = tuple(
-            [(number, tuple(DEFAULT if at is None else row[at] for at in places)) for number, row in held.rows]
-        )
-        of = replace(held.table, columns=numbered)
-        return {**before, name: replace(held, table=of, rows=rows, birth=birth)}
-
-    return Ddl(kind, (name,), apply)
-
-
-def _renaming(kind: str, pairs: tuple[tuple[TableName, TableName], ...]) -> Ddl:
-    def apply(before: State, birth: int) -> State:
-        state = dict(before)
-        for old, new in pairs:
-            held = state.pop(old)
-            state[new] = replace(held, table=replace(held.table, name=new), birth=birth)
-        return state
-
-    names = tuple(dict.fromkeys(name for pair in pairs for name in pair if name.table != "aside"))
-    return Ddl(kind, names, apply, pairs)

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
-from tests.unit.sync.rounds_history import MERGED, is_shard, ordered
+from tests.unit.sync.rounds_sources import MERGED, is_shard, ordered
 from tests.unit.sync.sqlite_target import META
 
 if TYPE_CHECKING:

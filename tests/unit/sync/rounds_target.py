@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.downstream.row_key import decode_row
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
-from tests.unit.sync.rounds_history import MERGED, Held, State, ordered
+from tests.unit.sync.rounds_sources import MERGED, Held, State, ordered
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
 
 T = TypeVar("T")
@@ -91,11 +91,11 @@ class Target(Database):
 
     # What the oracle reads
 
-    def frontier(self, source: str) -> tuple[int, int] | None:
+    def frontier(self, source: str) -> tuple[str, str] | None:
         """Return (what all buckets have, how far one has come) of a source; None: it has not begun."""
         sql = f"SELECT min(position), max(position), max(released) FROM {META}.dm_frontier WHERE source = ?"
         ((low, high, released),) = self.sqlite.execute(sql, (source,))
-        return None if low is None else (number_of(low), number_of(max(high, released)))
+        return None if low is None else (low, max(high, released))
 
     def chunks(self, source: str) -> dict[TableName, tuple[Chunk, ...]]:
         columns = "source_schema, source_table, low, high, last_key, done"
@@ -112,10 +112,6 @@ class Target(Database):
             (source, TableName(schema, table), decode_row(image))
             for source, schema, table, image in self.sqlite.execute(sql)
         )
-
-
-def number_of(sort_key: str) -> int:
-    return int(sort_key.rpartition(".")[2])
 
 
 def _compare(left: str, right: str) -> int:

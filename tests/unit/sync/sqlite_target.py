@@ -41,6 +41,8 @@ META_TABLES = {
         PRIMARY KEY (task, source, target_schema, target_name)""",
     "dm_shard_member": """task, source, table_schema, table_name, target_schema, target_name, base, items, updated_at,
         PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_ddl": """task, source, position, number, statement, looks, done, updated_at,
+        PRIMARY KEY (task, source, position, number)""",
     "dm_contested_row": """id INTEGER PRIMARY KEY, task, source, table_schema, table_name, target_schema, target_name,
         row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
 }

@@ -9,11 +9,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.applied import Left
 from airflow_provider_dm.engine.binlog.changes import RowChange
 from airflow_provider_dm.engine.downstream import rounds
 from airflow_provider_dm.engine.downstream.copy_progress import CHUNKS
@@ -24,17 +25,22 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
 from airflow_provider_dm.engine.reading import key_comparison
 from airflow_provider_dm.engine.reading.key_comparison import KeyComparison
+from airflow_provider_dm.engine.shard import turn
+from airflow_provider_dm.engine.shard.group import Group, Item
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.ddl import chunks_behind
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from tests.unit.sync import rounds_driver, rounds_reader
+from airflow_provider_dm.engine.sync.shard_ddl.shard_locks import ShardLocks
+from tests.unit.sync import rounds_driver, rounds_reader, rounds_shards
 from tests.unit.sync.rounds_world import KINDS, MODES, Quirks, World, engine_in_the_world
 
 pytestmark = pytest.mark.computes
 
 HISTORIES = 2_000
 """Of all kinds and modes together; `docker/local chaos model` plays more."""
-EACH = HISTORIES // (len(KINDS) * len(MODES)) + 1
+LONG = "two sources, DDL, failover"
+"""Its histories take three times as long as others: kinds with shard DDL have a third of them."""
+EACH = 3 * HISTORIES // ((3 * len(KINDS) - 4) * len(MODES)) + 1
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +53,8 @@ def world() -> Iterator[None]:
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS.keys())
 def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[str, Any]) -> None:
     done: Counter[str] = Counter()
-    for seed in range(EACH):
+    each = EACH // 3 if "ddls" in options else EACH
+    for seed in range(each):
         world = World(seed, **options, **mode)
         try:
             world.run()
@@ -55,14 +62,20 @@ def test_the_law_holds_after_every_commit(options: dict[str, Any], mode: dict[st
             raise AssertionError(f"seed {seed}") from error
         done += world.done
 
-    assert done["rounds"] > EACH  # the world is as dangerous as it claims to be
-    assert done["repeated"] > 5 * EACH
+    assert done["rounds"] > each  # the world is as dangerous as it claims to be
+    assert done["repeated"] > 5 * each
+    if options.get("ddls"):
+        assert done["shard DDL"] > each
+        assert done["re-syncs"] > each
+    if options.get("fails_over"):
+        assert done["failovers"] > each / 3
+        assert done["no round"] > each / 20
     if "shards" not in options:  # these have fewer tables of their own
-        assert done["begun anew"] > EACH / 100
+        assert done["begun anew"] > each / 100
     for accident in ("drivers died", "readers died", "readers lost their table", "Fenced", "lock not granted"):
-        assert done[accident] > EACH / 20, accident
+        assert done[accident] > each / 40, accident
     if options.get("sources", 1) > 1:
-        assert done["commits with rows that wait"] > EACH / 2
+        assert done["commits with rows that wait"] > each / 2
 
 
 def harms(histories: int = 400, **options: Any) -> bool:
@@ -85,6 +98,8 @@ def harms(histories: int = 400, **options: Any) -> bool:
         ("min_to_max", {}),
         ("no_xa_check", {"xa": True}),
         ("takes_over", {}),
+        ("reads_held", KINDS["shards, DDL"]),
+        ("crosses_early", KINDS["one source, failover"]),
     ],
 )
 def test_each_rule_of_the_driver_is_needed(rule: str, options: dict[str, Any]) -> None:
@@ -180,6 +195,41 @@ def test_what_is_not_covered_is_not_written_in_safe_mode_either(monkeypatch: pyt
 
     assert not harms(30)
     assert harms(**KINDS["one source, safe mode"])
+
+
+def test_a_round_is_opened_where_its_snapshots_are() -> None:
+    """Births name their server, which is enough where it is asked for them."""
+    one, both = Quirks(opens_elsewhere=True), Quirks(opens_elsewhere=True, any_server=True)
+
+    assert not harms(30, quirks=one, **KINDS["one source, failover"])
+    assert harms(quirks=both, **KINDS["one source, failover"])
+
+
+def test_what_another_server_repeats_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Left, "of", lambda *_sets: None)
+
+    assert harms(**KINDS["one source, failover"])
+
+
+BROKEN: Final[dict[str, tuple[Any, str, Any]]] = {
+    "the target's DDL waits for shards of the source": (turn, "due", lambda group, _tables: _first(group)),
+    "and for rows that wait": (ShardLocks, "_waiting", lambda *_asked, **_of: ""),
+    "and for sources that have not begun": (World, "late", lambda _world: []),
+    "rows of a held shard are passed over": (rounds_driver, "held_tables", lambda *_asked: frozenset()),
+    "they are applied for the keys that are covered": (rounds_driver, "coverages", lambda _chunks: {}),
+    "they are applied once": (rounds_shards, "extent", lambda rows: (min(row.position for row in rows),) * 2),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "broken"), BROKEN.values(), ids=BROKEN)
+def test_each_rule_of_shard_ddl_is_needed(owner: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, name, broken)
+
+    assert harms(**KINDS[LONG])
+
+
+def _first(group: Group) -> Item | None:
+    return next((one.items[0] for one in group.members if one.items), None)
 
 
 def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
