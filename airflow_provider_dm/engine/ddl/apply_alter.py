@@ -33,6 +33,7 @@ from airflow_provider_dm.engine.ddl.resolve import (
     table_collation,
 )
 from airflow_provider_dm.engine.ddl.server import CannotTrack, NotKnown
+from airflow_provider_dm.engine.ddl.target_code import is_care, with_changed_partitions
 
 Defined = dict[int, tuple[ddl.ColumnDefinition, tuple[ddl.Constraint, ...]]]
 """Columns that the statement defines, resolved, with their inline constraints, by the index of the clause."""
@@ -90,10 +91,15 @@ def _partitioning(table: ddl.TableDefinition, specs: Sequence[ddl.Spec]) -> ddl.
     """Return the partitioning of the table, as last defined completely: single partitions are not tracked."""
     found = table.partitioning
     for spec in specs:
-        if isinstance(spec, ddl.Repartition) and spec.what.upper().startswith("PARTITION BY"):
-            found = spec.what
-        elif isinstance(spec, ddl.Repartition) and spec.what.upper() == "REMOVE PARTITIONING":
-            found = None
+        match spec:
+            case ddl.Repartition(what) if what.upper().startswith("PARTITION BY"):
+                found = what
+            case ddl.Repartition(what) if what.upper() == "REMOVE PARTITIONING":
+                found = None
+            case ddl.Repartition(what) if is_care(what):
+                pass
+            case ddl.Repartition() | ddl.DropPartitions() | ddl.PartitionToTable() | ddl.TableToPartition():
+                found = None if found is None else with_changed_partitions(found)
     return found
 
 

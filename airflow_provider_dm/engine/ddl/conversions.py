@@ -61,6 +61,7 @@ _USUAL: Final = frozenset(
     {*WIDTHS, "decimal", "float", "double", *_CHARACTERS, *_BYTES, *MEMBERS, *_CLOCKS, "date", "year", "bit"}
 )
 """Types for which every server makes the same value of a NULL in a column that becomes NOT NULL."""
+_NUMBER: Final = re.compile(r"[-+.0-9].*|TRUE|FALSE", re.IGNORECASE)
 _DAY: Final = re.compile(r"'[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}'")
 
 
@@ -120,6 +121,8 @@ def _filled(column: ColumnDefinition) -> str | None:
     kind, default = column.type.name, column.default
     if kind == "json" and column.nullable is False and default is None:
         return f"{quote(column.name)} is JSON NOT NULL without a default"
+    if kind in MEMBERS and default is not None and _NUMBER.fullmatch(default):
+        return f"the default {default} of {quote(column.name)} is a number, which is a member's text or its place"
     if kind == "date" and default is not None and default.startswith("'") and not _DAY.fullmatch(default):
         return f"the default {default} of {quote(column.name)} is not a plain date"
     return None

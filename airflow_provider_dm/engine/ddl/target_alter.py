@@ -4,10 +4,10 @@
     ─▶ ADD COLUMN c text CHARACTER SET … COLLATE …, DROP KEY k
     ─▶ one by one: DROP KEY k · ADD COLUMN c text …
 
-Clauses that change neither rows nor definitions are left out. Refused are, besides what `Carrier` refuses, clauses that
-move rows without logging them (tablespaces, exchange of partitions with tables), and an AUTO_INCREMENT that numbers
-existing rows in an order that only the source knows: the order of a primary key is the same on both sides, within a
-family.
+Clauses that change neither rows nor definitions are left out; AUTO_INCREMENT= is kept where it numbers existing rows.
+Refused are, besides what `Carrier` refuses, clauses that move rows without logging them (tablespaces, exchange of
+partitions with tables), and an AUTO_INCREMENT that numbers existing rows in an order that only the source knows: the
+order of a primary key is the same on both sides, within a family.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable, charset_of
+from airflow_provider_dm.engine.ddl.target_code import is_care
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
-_CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
-"""Maintenance of partitions that changes nothing."""
+_FIRST_NUMBER: Final = "AUTO_INCREMENT"
 _DROPS: Final = (ddl.DropKey, ddl.DropForeignKey, ddl.DropConstraint)
 _COLUMNS: Final = (
     ddl.AddColumn,
@@ -39,7 +39,15 @@ _COLUMNS: Final = (
 def altered(statement: ddl.AlterTable, carrier: Carrier) -> tuple[ddl.Spec, ...]:
     """Return the clauses for the target's table; none if nothing changes. Raises NotCopyable."""
     found = (_spec(spec, carrier) for spec in _with_their_defaults(statement.specs))
-    return tuple(spec for spec in found if spec is not None)
+    return (*(spec for spec in found if spec is not None), *_first_number(statement.specs, carrier.way.target))
+
+
+def _first_number(specs: Sequence[ddl.Spec], target: Flavour) -> tuple[ddl.Spec, ...]:
+    """Return the option AUTO_INCREMENT if the statement numbers rows with it; TiDB numbers no existing rows."""
+    numbering = any(isinstance(spec, ddl.AddColumn | ddl.ChangeColumn) and spec.column.auto_increment for spec in specs)
+    options = [option for spec in specs if isinstance(spec, ddl.SetOptions) for option in spec.options]
+    found = tuple(option for option in options if option[0] == _FIRST_NUMBER)
+    return (ddl.SetOptions(found[-1:]),) if found and numbering and target is not Flavour.TIDB else ()
 
 
 def _with_their_defaults(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
@@ -110,7 +118,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
             kept = tuple(one for one in carrier.options(changed) if one[0] != "ENGINE")  # it is InnoDB already
             return ddl.SetOptions(kept) if kept else None
         case ddl.Repartition(what):
-            return None if what.upper().startswith(_CARE) else ddl.Repartition(carrier.partitions(what))
+            return None if is_care(what) else ddl.Repartition(carrier.partitions(what))
         case ddl.DropPartitions() | ddl.TruncatePartitions():
             if not one_family:
                 raise NotCopyable("partitions, which may differ in the other flavour")
@@ -147,6 +155,8 @@ def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
     >>> [type(one).__name__ for one in one_by_one(specs)]
     ['DropKey', 'RenameKey', 'DropColumn']
     """
+    if any(isinstance(spec, ddl.SetOptions) and _FIRST_NUMBER in dict(spec.options) for spec in specs):
+        raise NotCopyable("the numbers of existing rows, which begin at the AUTO_INCREMENT of the same statement")
     ordered = sorted(specs, key=_rank)
     made: set[tuple[bool, str]] = set()
     left: set[tuple[bool, str]] = set()

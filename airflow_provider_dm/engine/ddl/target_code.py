@@ -57,6 +57,8 @@ _OF_PARTITIONS: Final = frozenset(
 """Words of partition clauses that parentheses may follow."""
 _CALLED_IN_PARTITIONS: Final = _OF_PARTITIONS | {"UNIX_TIMESTAMP"}
 """Its session has the time zone of the source's session (`zones`)."""
+_CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
+_CHANGED: Final = "PARTITION /* single partitions have changed since */"
 _PLACES: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
 
@@ -108,8 +110,24 @@ def checked_expression(code: Code, sql_mode: int) -> Code:
     return code
 
 
+def is_care(clause: Code) -> bool:
+    """Return True for maintenance of partitions, which changes nothing."""
+    return clause.upper().startswith(_CARE)
+
+
+def with_changed_partitions(code: Code) -> Code:
+    """Mark a complete partition clause as outdated, as later clauses have changed single partitions.
+
+    >>> with_changed_partitions("PARTITION BY KEY ()")
+    'PARTITION /* single partitions have changed since */ BY KEY ()'
+    """
+    return code if code.startswith(_CHANGED) else _CHANGED + code[len("PARTITION") :]
+
+
 def checked_partitions(code: Code, sql_mode: int) -> Code:
     """Return a partition clause that only assigns rows to partitions. Raises NotCopyable."""
+    if code.startswith(_CHANGED):
+        raise NotCopyable("the partitions of a table whose single partitions have changed, and are not known")
     code = plain(code, sql_mode)
     found = _significant_tokens(code, sql_mode)
     before = ""

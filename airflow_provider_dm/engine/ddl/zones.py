@@ -3,6 +3,7 @@
 ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
 ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
 MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has its own local time
+MODIFY v datetime                                 likewise, as a text may have an offset of its own: '… 12:00:00+05:30'
 MODIFY t timestamp(3), ADD i int, ADD KEY (t)     nothing
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS
 from airflow_provider_dm.engine.ddl.conversions import Pair, columns_of
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Repartition, Spec, TableDefinition
 from airflow_provider_dm.engine.ddl.target_code import is_moment
@@ -24,6 +26,9 @@ _NO_TIME: Final = re.compile(r"'?0(?:000-00-00(?: 00:00:00)?)?(?:\.0*)?'?|NULL",
 _IN_PARTITIONS: Final = re.compile(r"unix_timestamp\s*\(\s*([^()]*)", re.IGNORECASE)
 _COLUMN: Final = re.compile(r"`(?:[^`]|``)+`|[a-z_$][\w$]*", re.IGNORECASE)
 _DAYS: Final = frozenset({"date", "datetime"})
+_LOCAL: Final = _DAYS | {"time"}
+_WITH_OFFSET: Final = re.compile(r"'.*[-+][0-9]{1,2}:[0-9]{2}'")
+_STRINGS: Final = frozenset({"char", "varchar", *TEXTS, "binary", "varbinary", *BLOBS, *MEMBERS, "json"})
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ def _of_column(pair: Pair, stamps: Sequence[str], sql_mode: int) -> ZoneNeed:
         return AT_ITS_SECOND if of_now else _of_default(new, sql_mode)
     if (old.type.name == "timestamp") is not (new.type.name == "timestamp"):
         return ZoneNeed((f"{name} becomes {new.type.name}, and was {old.type.name}",))
+    if old.type.name in _STRINGS and new.type.name in _LOCAL:  # MySQL reads '2024-07-01 12:00:00+05:30'
+        return ZoneNeed((f"{name} becomes {new.type.name}, and was {old.type.name}, whose texts may have offsets",))
     need = _of_default(new, sql_mode) if new.default != old.default else NO_ZONE
     return need | AT_ITS_SECOND if old.type.name == "time" and new.type.name in _DAYS else need
 
@@ -83,7 +90,11 @@ def _of_column(pair: Pair, stamps: Sequence[str], sql_mode: int) -> ZoneNeed:
 def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:
     """Return what the default of a column needs: the default of a TIMESTAMP is a local time."""
     default = column.default
-    if column.type.name != "timestamp" or default is None or is_moment(default, sql_mode):
+    if default is None or is_moment(default, sql_mode):
+        return NO_ZONE
+    if column.type.name in _LOCAL and _WITH_OFFSET.fullmatch(default):
+        return ZoneNeed((f"the default {default} of {quote(column.name)} has an offset",))
+    if column.type.name != "timestamp":
         return NO_ZONE
     if _NO_TIME.fullmatch(default):
         return NO_ZONE

@@ -201,6 +201,8 @@ class Following:
             return state
         tables = state.tables or load_tables(self.source)
         around = self._surroundings(ddl, statement, tables)
+        if not entries:  # else the statement may have changed the key already
+            around = replace(around, ordered_differently=plan.ordered_differently)
         change = self._change(statement, operator, tables, around)
         session = self._session(ddl, change, operator)
         in_front = _injected(operator, tables, around)

@@ -90,6 +90,10 @@ def test_a_column_that_servers_fill_differently_stops_the_sync(unlike: SyncKit) 
     unlike.write("ALTER TABLE m ADD d date DEFAULT '2024-01-01 23:59:59.9'")
     with pytest.raises(DdlNotSupported, match=r"DM-6032.*`d` is not a plain date"):
         unlike.sync()
+    wanted(unlike, OperatorKind.REPLACE, SqlPattern("ADD d"), f"ALTER TABLE `{unlike.schema}`.m ADD d date")
+    unlike.write("UPDATE m SET d = '2024-01-02'", "ALTER TABLE m ADD e enum('a','1','2') DEFAULT 2")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*the default 2 of `e` is a number"):
+        unlike.sync()
 
 
 def test_what_every_server_converts_alike_is_followed(unlike: SyncKit) -> None:

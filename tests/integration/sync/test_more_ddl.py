@@ -30,6 +30,11 @@ IN_ONE_FAMILY: dict[str, Sequence[str]] = {
         "INSERT INTO p VALUES (3, '2025-03-03 00:30:00')",
         "ALTER TABLE p TRUNCATE PARTITION p01",
     ),
+    "numbers that begin at one": (
+        "CREATE TABLE m (id varchar(9) PRIMARY KEY)",
+        "INSERT INTO m VALUES ('a'), ('b')",
+        "ALTER TABLE m ADD c int AUTO_INCREMENT UNIQUE, AUTO_INCREMENT = 1000",
+    ),
     "reorganized partitions": (
         (
             "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id) "

@@ -7,6 +7,8 @@ import pytest
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import AlterTable
+from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.write import statement_sql
 from tests.unit.ddl.carrying import ALL, MARIADB, MYSQL, SAME, TIDB, UTF8_BIN, Way, carried, written
 from tests.unit.ddl.table_of_statements import entries
@@ -163,6 +165,20 @@ def test_numbers_are_given_in_the_order_of_a_primary_key_within_a_family() -> No
     ]
     with pytest.raises(NotCopyable):
         carried(sql, (MYSQL, MARIADB), numbers_alike=lambda _: True)
+
+
+def test_the_first_number_is_kept_where_rows_are_numbered() -> None:
+    numbered = "ALTER TABLE a ADD id int AUTO_INCREMENT UNIQUE, AUTO_INCREMENT=9"
+    assert written(numbered, numbers_alike=lambda _: True) == [
+        "ALTER TABLE one.a ADD COLUMN id int AUTO_INCREMENT UNIQUE KEY, AUTO_INCREMENT=9"
+    ]
+    changed = "ALTER TABLE a MODIFY id int AUTO_INCREMENT, AUTO_INCREMENT=9"
+    kept = {pair: "AUTO_INCREMENT=9" in "".join(written(changed, pair)) for pair in ((MYSQL, MARIADB), (MYSQL, TIDB))}
+    assert kept == {(MYSQL, MARIADB): True, (MYSQL, TIDB): False}
+    statement = parse(numbered, 0, "shop")
+    assert isinstance(statement, AlterTable)
+    with pytest.raises(NotCopyable, match="the numbers of existing rows"):
+        one_by_one(statement.specs)
 
 
 def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:

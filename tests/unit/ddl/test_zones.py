@@ -69,6 +69,9 @@ def test_local_times() -> None:
         "ALTER TABLE t MODIFY m timestamp NULL",
         "ALTER TABLE t ADD g date AS (date(t)) STORED",
         "ALTER TABLE t ADD x timestamp DEFAULT 20240701120000",
+        "ALTER TABLE t MODIFY v datetime",
+        "ALTER TABLE t ADD x datetime DEFAULT '2024-07-01 12:00:00+05:30'",
+        "CREATE TABLE t (id int, x datetime DEFAULT '2024-07-01 12:00:00.5-05:30')",
     ],
 )
 def test_the_rules_of_the_zone(sql: str) -> None:

@@ -428,7 +428,8 @@ class _Change:
         around, mode = self.around, self.around.session.sql_mode
 
         def numbers_alike(name: TableName) -> bool:
-            return not around.overwrites and any(key.primary for key in before.table(name).unique_keys)
+            ordered = any(key.primary for key in before.table(name).unique_keys)
+            return ordered and not around.overwrites and name not in around.ordered_differently
 
         way = Way(
             sql_mode=mode,

@@ -121,7 +121,8 @@ class Surroundings:
     ended. `sql`: the statement's text. `agreeing`: the shards of a merged table agree on its DDL. `strict_collations`:
     no collation is replaced by a similar one. `overwrites`: the target may have rows of other origin. `unlike`: the
     names of source and target if they may convert rows differently (ddl/conversions.py); "" if they compute the same
-    values, or a user has decided.
+    values, or a user has decided. `ordered_differently`: tables whose target does not have the order of their primary
+    key.
     """
 
     rules: SubtaskRules
@@ -136,6 +137,7 @@ class Surroundings:
     overwrites: bool = False
     unlike: str = ""
     executed: Executed = Executed.ITSELF
+    ordered_differently: frozenset[TableName] = frozenset()
 
     def by_hand(self, executed: Executed) -> Surroundings:
         """Return the facts for a user's decision: no event filter, and the target converts rows in its own way."""

@@ -154,6 +154,12 @@ class SyncPlan:
         return self.sources[source].target in self.merged
 
     @property
+    def ordered_differently(self) -> frozenset[TableName]:
+        """Return the source tables whose target has another primary key, or another order of its texts."""
+        pairs = ((one.table, self.targets[one.target].mapping.target) for one in self.sources)
+        return frozenset(source.name for source, target in pairs if not _orders_alike(source, target))
+
+    @property
     def over(self) -> frozenset[int]:
         """Return the merged targets whose rows overwrite each other: in safe mode, those that allow it."""
         return self._able if self.safe else frozenset()
@@ -249,3 +255,14 @@ class SyncPlan:
     def _check_excluded(self, name: TableName) -> None:
         if not self.alone and self.rules.allows(name) and not any(table.name == name for table in self.held):
             raise UnknownTable(str(name))
+
+
+def _orders_alike(source: Table, target: Table) -> bool:
+    """Return True if the target's rows have the order of the source's primary key."""
+    wanted, found = _order(source), _order(target)
+    return found[: len(wanted)] == wanted
+
+
+def _order(table: Table) -> list[tuple[str, int | None, str | None]]:
+    keys = [key for key in table.unique_keys if key.primary]
+    return [(name.lower(), prefix, table.column(name).collation) for key in keys for name, prefix in key.parts]

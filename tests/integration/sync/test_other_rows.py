@@ -1,0 +1,67 @@
+"""DDL between servers of one release that would give other rows in the target, as it depends on more than its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import OperatorKind, SqlPattern
+from airflow_provider_dm.engine.sync.ddl.verdict import DdlNotSupported
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import SyncKit, kit_for
+from tests.integration.sync.test_by_hand import wanted
+from tests.integration.sync.test_conversions import check
+
+PARTITIONS = "(PARTITION p0 VALUES LESS THAN ({}), PARTITION p1 VALUES LESS THAN (20))"
+
+
+@pytest.fixture
+def alike(
+    mysql_source: Server,
+    mysql_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SyncKit]:
+    for kit in kit_for(mysql_source, mysql_target, fresh_schema, tmp_path, monkeypatch):
+        kit.create("plain")
+        kit.begin()
+        yield kit
+
+
+def test_a_table_like_one_whose_single_partitions_have_changed(alike: SyncKit) -> None:
+    """Its p0 would be the one before the change, and DROP PARTITION would drop other rows."""
+    alike.write(f"CREATE TABLE a (id int PRIMARY KEY) PARTITION BY RANGE (id) {PARTITIONS.format(10)}")
+    alike.write(f"ALTER TABLE a REORGANIZE PARTITION p0, p1 INTO {PARTITIONS.format(5)}")
+    alike.write("CREATE TABLE m LIKE a", "INSERT INTO m VALUES (1), (7), (15)")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*single partitions have changed.*binlog replace"):
+        alike.sync()
+    create = f"CREATE TABLE `{alike.schema}`.m (id int PRIMARY KEY) PARTITION BY RANGE (id) {PARTITIONS.format(5)}"
+    wanted(alike, OperatorKind.REPLACE, SqlPattern("LIKE"), create)
+    alike.write("ALTER TABLE m DROP PARTITION p0")
+    alike.sync()
+    check(alike)
+
+
+def test_texts_with_an_offset_are_converted_in_the_sessions_time_zone(alike: SyncKit) -> None:
+    alike.write("CREATE TABLE m (id int PRIMARY KEY, v varchar(40))")
+    alike.write("INSERT INTO m VALUES (1, '2024-01-01 12:00:00+05:00'), (2, '2024-07-01 12:00:00')")
+    alike.write("SET time_zone = '+02:00'", "ALTER TABLE m ADD a datetime DEFAULT '2024-01-01 12:00:00+05:00'")
+    alike.write("SET time_zone = '+02:00'", "ALTER TABLE m MODIFY v datetime")
+    alike.sync()
+    check(alike)
+
+
+def test_rows_are_not_numbered_where_the_target_has_another_primary_key(alike: SyncKit) -> None:
+    alike.write("CREATE TABLE m (a int, b int, PRIMARY KEY (a, b))")
+    alike.sync()
+    alike.target.sql("ALTER TABLE m DROP PRIMARY KEY, ADD PRIMARY KEY (b, a)", database=alike.schema)
+    alike.write("INSERT INTO m VALUES (1, 9), (2, 5)", "ALTER TABLE m ADD c int AUTO_INCREMENT UNIQUE")
+    with pytest.raises(DdlNotSupported, match=r"DM-6032.*the numbers of `c`, whose order only the source knows"):
+        alike.sync()
+    alike.target.sql("ALTER TABLE m DROP PRIMARY KEY, ADD PRIMARY KEY (a, b)", database=alike.schema)
+    alike.sync()
+    check(alike)
