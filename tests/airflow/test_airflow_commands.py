@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from airflow.cli.cli_parser import get_parser
 
-from airflow_provider_dm.airflow_commands import defaults, get_dm_cli_commands
+from airflow_provider_dm.airflow_commands import META_URL, RELAY_DIR, WORK_DIR, defaults, get_dm_cli_commands
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
@@ -19,10 +19,14 @@ Define = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", os.environ.copy())  # a verb's process ends with it; this one goes on
-    monkeypatch.delenv("DM_META_URL", raising=False)
-    monkeypatch.delenv("DM_WORK_DIR", raising=False)
+def nothing_is_set() -> Iterator[None]:
+    """A verb sets variables of its process, which ends with it; this process continues."""
+    before = dict(os.environ)
+    for name in (META_URL, WORK_DIR, RELAY_DIR):
+        os.environ.pop(name, None)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def airflow(*words: str) -> int:

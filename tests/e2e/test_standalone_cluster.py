@@ -106,7 +106,7 @@ def test_executors_need_neither_airflow_nor_this_package(
 ) -> None:
     names = "[u.find_spec(n) for n in ('airflow', 'airflow_provider_dm', 'pyspark')]"
     there = subprocess.check_output(
-        [executor_python, "-c", f"import importlib.util as u; print({names})"], cwd=tmp_path
+        [executor_python, "-c", f"import importlib.util as u; print({names})"], cwd=tmp_path, env={}
     )
     assert there.decode().strip() == "[None, None, None]"
     schema = fresh_schema(mysql_source, mariadb_target)

@@ -37,8 +37,12 @@ class ChecksumMismatch(DmError):
 
 
 class ChangeNotInLog(DmError):
-    """A change whose rows are not in the log: logged as text, rolled back in part, or prepared before it begins."""
+    """A change whose rows are not in the log: logged as text, rolled back in part, or prepared before it begins.
 
+    `at`: its location, which `found` names too.
+    """
+
+    at: str
     found: str
     way_out: str
 
@@ -50,6 +54,7 @@ class ChangeNotInLog(DmError):
 
 def mixed_engine_rollback(at: str) -> ChangeNotInLog:
     return ChangeNotInLog(
+        at,
         f"the transaction at {at} was rolled back after it changed a table that cannot roll back.",
         f"Compare its tables by hand, then {CONTINUE_AFTER}; use transactional engines only.",
     )

@@ -117,6 +117,7 @@ class PreparedRanges:
 
 def _not_seen(xid: Xid, commit: Location) -> ChangeNotInLog:
     return ChangeNotInLog(
+        str(commit),
         f"the XA transaction {xid} is committed at {commit}, but was prepared before the beginning of the existing "
         "log, so its rows are unknown.",
         "It was prepared before the task began. Begin again while the source has no prepared transaction (`XA RECOVER` "

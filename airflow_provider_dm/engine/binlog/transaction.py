@@ -294,6 +294,7 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
         case StatementKind.ROW_CHANGE:
             if walk.apply:
                 raise ChangeNotInLog(
+                    str(walk.at(position)),
                     f"the change at {walk.at(position)} is logged as a statement, not as rows: "
                     f"{head_of_row_change(query.sql)}.",
                     "Set binlog_format=ROW for every session of the source; if the change affects a table of the task, "

@@ -39,7 +39,7 @@ from tests.unit.sync.ddl_world import World
 
 pytestmark = pytest.mark.computes
 
-HISTORIES, PARTS = 2_000, 4
+HISTORIES, PARTS = 1_000, 4
 """`docker/local chaos ddl-model` plays more."""
 BROKEN = 300
 """Histories in one of which a broken rule has to show itself; most do in the first few."""

@@ -42,7 +42,7 @@ FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
         (LocationNotInLog("bin.000003:4", "the files are none"), Fault.LOG),
         (XaRowsGone("bin.000003:4", "X'78',X'',1", "bin.000002:4"), Fault.LOG),
         (EventTooLarge("bin.000003:4", 1 << 31), Fault.SUSPECT),
-        (ChangeNotInLog("bin.000003:4", "UPDATE t"), Fault.OTHER),
+        (ChangeNotInLog("bin.000003:4", "UPDATE t", ""), Fault.OTHER),
         (DmError(), Fault.OTHER),
     ],
 )

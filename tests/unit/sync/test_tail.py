@@ -74,7 +74,7 @@ def test_bytes_that_were_cut_off_while_they_were_read_are_no_damage(
 
 
 @pytest.mark.parametrize(
-    "answers", [(ZEROS, ZEROS), (ChangeNotInLog("bin.000001:4", "UPDATE t"),)], ids=["damage", "another error"]
+    "answers", [(ZEROS, ZEROS), (ChangeNotInLog("bin.000001:4", "UPDATE t", ""),)], ids=["damage", "another error"]
 )
 def test_without_something_to_fall_back_to_the_error_is_what_it_is(
     root: Path, monkeypatch: pytest.MonkeyPatch, answers: tuple[DmError, ...]
@@ -173,7 +173,7 @@ def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_tha
         assert not tail.reading.looks_back(LO)
 
         with pytest.raises(ChangeNotInLog):
-            tail.distrust(ChangeNotInLog("bin.000001:4", "UPDATE t"), read_from(root, 4, 80), Cursor(LO.at(4)))
+            tail.distrust(ChangeNotInLog("bin.000001:4", "UPDATE t", ""), read_from(root, 4, 80), Cursor(LO.at(4)))
         with pytest.raises(NeitherServes):
             tail.distrust(gone, read_from(pulled.root, 4, 80), Cursor(LO.at(4)))
 
