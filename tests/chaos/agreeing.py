@@ -18,6 +18,7 @@ from typing import Any, Final
 import pymysql
 
 from testbed import Server
+from tests.chaos.altering import reconnect
 from tests.chaos.moving import Place
 
 TABLE: Final = "id int NOT NULL PRIMARY KEY, v varchar(20) NOT NULL"
@@ -194,7 +195,7 @@ class Agreeing:
     def _execute(self, shard: Shard, sql: str) -> None:
         connection = self._connections[shard.place.source]
         with self.turn:
-            connection.ping(reconnect=True)  # the source may have failed over
+            reconnect(connection)
             connection.cursor().execute(sql)
 
     @contextmanager

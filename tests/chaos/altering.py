@@ -149,11 +149,19 @@ class Writer:
                 acts, pause = 0, PAUSE_SECONDS
                 while not ended.wait(self.chance.uniform(0, pause)):
                     with self.turn:
-                        connection.ping(reconnect=True)  # the source may have failed over
+                        reconnect(connection)
                         self.chance.choice(self.lives).act(connection)
                     acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
+
+
+def reconnect(connection: pymysql.Connection[Any]) -> None:
+    """Connect again if the connection has ended: its source may have failed over."""
+    try:
+        connection.ping()
+    except (pymysql.err.Error, OSError):
+        connection.connect()
 
 
 @dataclass
