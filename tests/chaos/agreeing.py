@@ -18,8 +18,7 @@ from typing import Any, Final
 import pymysql
 
 from testbed import Server
-from tests.chaos.altering import reconnect
-from tests.chaos.moving import Place
+from tests.chaos.moving import Place, reconnect
 
 TABLE: Final = "id int NOT NULL PRIMARY KEY, v varchar(20) NOT NULL"
 KINDS: Final = {

@@ -1,7 +1,6 @@
 """Random DML and random DDL on the plain tables of one source, from one thread.
 
-Tables live in small groups, which know nothing of each other: a life is the history of one group, and what an accident
-hits, it hits all lives of a source at once.
+Tables live in small independent groups: a life is the history of one group. An accident hits all lives of a source.
 
 What a statement is about is read from the source before it, so nothing here models what DDL does. Statements that the
 source refuses (a duplicate in what is to become a key, a value that is too long for what is to become its type) are
@@ -29,6 +28,7 @@ import pymysql
 
 from testbed import Server
 from tests.chaos.ghosts import gh_ost, pt_osc
+from tests.chaos.moving import reconnect
 
 NAMES: Final = ("a", "b", "c", "d", "Ea", "f f", "g", "order")
 """The names of columns: few, so that a dropped one comes back as another."""
@@ -154,14 +154,6 @@ class Writer:
                     acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
-
-
-def reconnect(connection: pymysql.Connection[Any]) -> None:
-    """Connect again if the connection has ended: its source may have failed over."""
-    try:
-        connection.ping()
-    except (pymysql.err.Error, OSError):
-        connection.connect()
 
 
 @dataclass

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pymysql
 
@@ -211,3 +211,11 @@ class Mover:
 
     def _in_either_order(self, one: Step, other: Step) -> list[Step]:
         return [one, other] if self.chance.random() < 0.5 else [other, one]
+
+
+def reconnect(connection: pymysql.Connection[Any]) -> None:
+    """Connect again if the connection has ended: its source may have failed over."""
+    try:
+        connection.ping()
+    except (pymysql.err.Error, OSError):
+        connection.connect()

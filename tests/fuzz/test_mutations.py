@@ -1,4 +1,4 @@
-"""Ten thousand damaged logs: every one ends in a typed error, or in rows that are exactly what its bytes say.
+"""Thousands of damaged logs: every one ends in a typed error, or in rows that are exactly what its bytes say.
 
 Most cases come from a fixed seed, so that a run can be compared with the last one; the others from a seed that is made
 anew and printed (`DM_FUZZ_SEED` sets it), and go through kernels that check every index. A case that breaks the promise
@@ -15,7 +15,7 @@ from tests.fuzz import campaign, mutate
 
 pytestmark = pytest.mark.computes
 
-FIXED, FRESH = 7_000, 3_000
+FIXED, FRESH = 2_500, 1_000
 
 
 @pytest.mark.timeout(3600)  # a hanging worker ends by its CPU limit; how long the machine takes says nothing
@@ -30,8 +30,8 @@ def test_damaged_logs_end_in_typed_errors_or_in_what_they_say() -> None:
         counts += report.counts
     print(campaign.Report(counts))
     # The run was about something: damage that must be betrayed, rows that only the damage made, and every mutator.
-    assert counts["with damage that a checksum or size betrays"] > 1_500
-    assert counts["with rows that no seed has"] > 700
+    assert counts["with damage that a checksum or size betrays"] > 350
+    assert counts["with rows that no seed has"] > 200
     assert all(
-        counts[f"damage: {one.__name__}"] > 50 for one in (*mutate.WITH_EVENTS, mutate.inside, *mutate.WITH_BYTES)
+        counts[f"damage: {one.__name__}"] > 30 for one in (*mutate.WITH_EVENTS, mutate.inside, *mutate.WITH_BYTES)
     )
