@@ -19,6 +19,7 @@ from mypy.types import Instance, Type, UnionType, get_proper_type
 
 ROOT: Final = Path(__file__).parents[3]
 MODELS: Final = "airflow_provider_dm.engine.config."
+LIBRARIES: Final = ("airflow", "alembic", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "rich", "sqlalchemy")
 READERS: Final = ("airflow_provider_dm/engine", "airflow_provider_dm/launch", "airflow_provider_dm/cli", "spark_apps")
 
 
@@ -36,6 +37,9 @@ def main() -> None:
     options.export_types = options.preserve_asts = True
     options.incremental = False
     options.follow_imports = "silent"
+    for library in LIBRARIES:  # their types say nothing of our models
+        options.per_module_options[f"{library}.*"] = {"follow_imports": "skip"}
+    options.build_per_module_cache()
     types = build(create_source_list([str(ROOT / one) for one in READERS], options), options).types
     reads = {
         (base.name, expression.name)
