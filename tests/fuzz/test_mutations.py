@@ -30,8 +30,8 @@ def test_damaged_logs_end_in_typed_errors_or_in_what_they_say() -> None:
         counts += report.counts
     print(campaign.Report(counts))
     # The run was about something: damage that must be betrayed, rows that only the damage made, and every mutator.
-    assert counts["with damage that a checksum or size betrays"] > 350
-    assert counts["with rows that no seed has"] > 200
+    assert counts["with damage that a checksum or size betrays"] > 525
+    assert counts["with rows that no seed has"] > 262
     assert all(
         counts[f"damage: {one.__name__}"] > 30 for one in (*mutate.WITH_EVENTS, mutate.inside, *mutate.WITH_BYTES)
     )

@@ -22,6 +22,8 @@ from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple, assert_never
 
+from pydantic import ConfigDict
+
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
@@ -145,10 +147,15 @@ class RelayLog(NamedTuple):
 
 # Reasons for removal
 
+ONLY_ITS_FIELDS: Final = ConfigDict(extra="forbid")
+"""A stored request of another kind, as a newer release may write one, is not read as `Inactive`."""
+
 
 @dataclass(frozen=True)
 class BeforeFile:
     """Everything before a file: in its sub-directory (default: the newest) and in all older ones."""
+
+    __pydantic_config__ = ONLY_ITS_FIELDS
 
     filename: str
     sub_dir: str | None = None
@@ -158,6 +165,8 @@ class BeforeFile:
 class BeforeTime:
     """Files that ended before `moment` (seconds since 1970), up to the first that did not."""
 
+    __pydantic_config__ = ONLY_ITS_FIELDS
+
     moment: float
 
 
@@ -165,12 +174,16 @@ class BeforeTime:
 class FreeSpace:
     """The oldest files, up to a total of `size` bytes."""
 
+    __pydantic_config__ = ONLY_ITS_FIELDS
+
     size: int
 
 
 @dataclass(frozen=True)
 class Inactive:
     """Everything that no task needs."""
+
+    __pydantic_config__ = ONLY_ITS_FIELDS
 
 
 PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive

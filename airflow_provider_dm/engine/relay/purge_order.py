@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from airflow_provider_dm.engine.config.source import PurgeConfig
-from airflow_provider_dm.engine.errors import DmError, ReportedError, describe
+from airflow_provider_dm.engine.errors import DmError, InvalidInput, ReportedError, describe
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import Need, PurgeReport, PurgeRequest, needs_of, plan_purge, requests_of
 from airflow_provider_dm.engine.relay.purge_files import check_reported, purge, survey
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class PurgeOrder:
-    """What shall go: by a person's request, or by the policy of a source. `preview`: nothing is touched."""
+    """The files to remove: by a user's request, or by the policy of a source. `preview`: nothing is removed."""
 
     wanted: PurgeRequest | PurgeConfig
     preview: bool = False
@@ -68,10 +68,21 @@ def obey(store: MetaStore, source: str, root: Path) -> None:
         return
     number, order = found
     try:
-        report: Json = _REPORT.dump_python(carried_out(store, source, root, _ORDER.validate_python(order)), mode="json")
+        report: Json = _REPORT.dump_python(carried_out(store, source, root, _order_of(order)), mode="json")
     except (DmError, OSError) as error:
         report = {"error": describe(error)}
     store.report_purge(source, number, report)
+
+
+def _order_of(found: Json) -> PurgeOrder:
+    """Read an order. Raises InvalidInput for one of an unknown kind."""
+    try:
+        return _ORDER.validate_python(found)
+    except ValidationError as error:
+        raise InvalidInput(
+            f"the relay does not know the purge that is ordered: {found}. Nothing is purged.",
+            "Run the same release on the relay's machine and on the one that orders the purge.",
+        ) from error
 
 
 def read_report(report: Json) -> PurgeReport | ReportedError:

@@ -217,6 +217,17 @@ def test_what_a_relay_cannot_purge_is_reported_to_who_ordered_it(root: Path, sto
         purge_relay_log(store, SOURCE, PurgeOrder(BeforeFile("bin.000009", SUB_DIR)))
 
 
+def test_an_order_of_another_release_purges_nothing(root: Path, store: MetaStore) -> None:
+    store.put_relay_status(replace(ELSEWHERE, directory=str(root)))
+    store.order_purge(SOURCE, "1", {"wanted": {"older_than": 3600}, "preview": False})
+    with keeper(root, store, {"interval": 0}):
+        wait_until(lambda: store.purge_report(SOURCE, "1") is not None)
+    report = store.purge_report(SOURCE, "1")
+    assert report is not None
+    assert "Run the same release" in str(report["error"])
+    assert files(root) == [1, 2, 3, 4, 5]
+
+
 def test_an_order_that_no_relay_looks_at_is_withdrawn(root: Path, store: MetaStore) -> None:
     store.put_relay_status(ELSEWHERE)
     with pytest.raises(PurgeNotReported, match="has not reported the purge within 0 s; the order is withdrawn"):
