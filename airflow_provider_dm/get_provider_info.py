@@ -44,7 +44,10 @@ def get_provider_info() -> dict[str, Any]:
             "triggers.events", "triggers.relay", "triggers.run", "triggers.shard_ddl", "triggers.sync"
         ),
         "notifications": ["airflow_provider_dm.notifications.shard_ddl.DmDdlLockNotifier"],
-        "extra-links": ["airflow_provider_dm.links.dm_page.DmPageLink"],
+        "extra-links": [
+            "airflow_provider_dm.links.dm_page.DmPageLink",
+            "airflow_provider_dm.links.spark_ui.SparkUiLink",
+        ],
         "plugins": [{"name": "dm", "plugin-class": "airflow_provider_dm.plugins.dm_plugin.DmPlugin"}],
         "cli": ["airflow_provider_dm.airflow_commands.get_dm_cli_commands"],
         "connection-types": [_DM_DATABASE, _DM_META],

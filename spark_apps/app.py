@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.downstream.claim import claim_generation, genera
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
-from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
+from airflow_provider_dm.engine.meta.model import SPARK_UI, Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.processes import this_process
@@ -103,6 +103,7 @@ class App:
     stages: dict[str, Stage] = field(default_factory=dict)
     """The desired stages in the metadata DB at that time, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
+    _spark_ui: str | None = None
     _lease_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -113,6 +114,7 @@ class App:
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
         context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
+        self._spark_ui = context.uiWebUrl
         self.listen()  # Spark has installed its own handler of SIGINT
         return SparkRunner(context)
 
@@ -190,7 +192,9 @@ class App:
         self._progress[name] = progress
 
     def progress(self) -> Json:
-        return {name: ask() for name, ask in list(self._progress.items())}
+        """Return the progress by source, and beside it the address of Spark's UI if there is a UI."""
+        found = {name: ask() for name, ask in list(self._progress.items())}
+        return {SPARK_UI: self._spark_ui, **found} if found and self._spark_ui else found
 
     def _acquire(self, source_id: str, known: int, launched_behind: int | None) -> Lease:
         """Acquire the lease; wait until the lease of a dead holder expires. A living holder renews its lease meanwhile.

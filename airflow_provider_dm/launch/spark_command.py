@@ -84,6 +84,11 @@ class SparkSettings:
         """True if tasks run in the driver's own process: `local-cluster[…]` is a cluster."""
         return self.resolved_master == "local" or self.resolved_master.startswith("local[")
 
+    @property
+    def has_ui(self) -> bool:
+        """True if the user has enabled Spark's web UI, which is disabled by default."""
+        return self.conf.get("spark.ui.enabled", "").lower() == "true"
+
 
 @dataclass(frozen=True)
 class Command:

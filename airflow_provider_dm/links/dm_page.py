@@ -41,10 +41,14 @@ class DmPageLink(BaseOperatorLink):
 
 def dm_page_url(**parameters: str) -> str:
     """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID``, or of everything."""
+    return f"{base_url()}{PAGE}" + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+def base_url() -> str:
+    """Return Airflow's own address without a slash at its end; empty if none is configured."""
     from airflow.sdk import conf
 
-    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
-    return f"{base}{PAGE}" + (f"?{urlencode(parameters)}" if parameters else "")
+    return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 
 
 def push_dm_page(context: Context, **parameters: str) -> None:

@@ -10,7 +10,7 @@ immediately, and its higher generation fences processes that the previous attemp
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,11 +21,12 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.engine.errors import NotInstalled
 from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
+from airflow_provider_dm.links.spark_ui import SparkUiLink, push_spark_ui
 from airflow_provider_dm.links.task_instance import TaskInstanceRef
 from airflow_provider_dm.operators.errors import as_airflow, translated
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from airflow_provider_dm.engine.config.job import HolderSpec
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
@@ -53,7 +54,7 @@ class DmTaskOperator(BaseOperator):
 
     template_fields: Sequence[str] = ("task", "sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sources": "json"}
-    operator_extra_links = (DmPageLink(),)
+    operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(
@@ -112,6 +113,7 @@ class DmSparkAppOperator(DmTaskOperator):
         "spark_conf",
         "driver_memory",
     )
+    operator_extra_links = (DmPageLink(), SparkUiLink())
     app: ClassVar[App]
     until: str = "caught-up"
     """The end of the app's work."""
@@ -219,6 +221,8 @@ class DmSparkAppOperator(DmTaskOperator):
         job = supervisor.job(self.app, self._until())
         mask(*job.secrets.by_name.values())
         self._push(context, supervisor, job.spec.run_id)
+        if supervisor.settings.has_ui:
+            push_spark_ui(context, job.spec.run_id)
         directory = TaskDir.of(job.spec.task.name, settings.work_root())
         directory.forget_old_runs()
         return job, directory.run(job.spec.run_id)

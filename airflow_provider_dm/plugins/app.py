@@ -14,13 +14,13 @@ from typing import Annotated, Any, Final
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
 
 from airflow_provider_dm.engine.errors import DmError, describe
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.model import SPARK_UI, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, open_store
-from airflow_provider_dm.launch.status import dm_error
+from airflow_provider_dm.launch.status import dm_error, lives
 from airflow_provider_dm.plugins import access, actions
 from airflow_provider_dm.plugins.documents import Asked, page_document
 
@@ -28,6 +28,10 @@ STATIC: Final = Path(__file__).with_name("static")
 URL_SECONDS: Final = 10.0
 """How long the connection of the metadata DB is cached: a secrets backend may be slow."""
 
+NO_SPARK_UI: Final = (
+    "The run {run_id} has no Spark UI now. While it starts, reload this page. The UI ends with the run; to keep it, "
+    "enable Spark's event log and start its history server."
+)
 _MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -87,6 +91,14 @@ def create_app() -> FastAPI:
     @app.get("/api/status")
     def document(user: GetUserDep, asked: Annotated[Asked, Depends()]) -> dict[str, Any]:
         return {**page_document(metadata.store(), asked), "user": _user(user)}
+
+    @app.get("/runs/{run_id}/spark-ui")
+    def spark_ui(run_id: str) -> Response:
+        run = metadata.store().get_run(run_id)
+        address = run.progress.get(SPARK_UI) if run is not None and lives(run) else None
+        if not isinstance(address, str):
+            return PlainTextResponse(NO_SPARK_UI.format(run_id=run_id), status.HTTP_404_NOT_FOUND)
+        return RedirectResponse(address)
 
     _add_actions(app, metadata)
     return app

@@ -106,6 +106,13 @@ def test_a_person_finds_the_sync_and_what_it_does(airflow: Airflow, live: LiveSy
     link = page.get_by_role("link", name="DM page")  # while the task runs
     expect(link).to_have_attribute("href", f"{airflow.url}/plugin/dm/dm/?task={TASK}")
 
+    spark = str(page.get_by_role("link", name="Spark UI").get_attribute("href"))
+    page.goto(spark)
+    expect(page).to_have_title("dm-page_sync-incremental_sync - Spark Jobs")
+    assert not page.url.startswith(airflow.url)
+    page.goto(spark.replace("/spark-ui", "0/spark-ui"))
+    expect(page.get_by_text("has no Spark UI now")).to_be_visible()
+
 
 def quoted(run_id: str) -> str:
     return run_id.replace(":", "%3A").replace("+", "%2B")

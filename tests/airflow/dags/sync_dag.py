@@ -17,7 +17,7 @@ COMMON: dict[str, Any] = {
 }
 
 with DAG("sync_for_ever", schedule=None, params={"task": Param("", type="string")}, catchup=False):
-    DmIncrementalSyncOperator(task_id="sync", retries=3, **COMMON)
+    DmIncrementalSyncOperator(task_id="sync", retries=3, spark_conf={"spark.ui.enabled": "true"}, **COMMON)
 
 with DAG(
     "sync_deferred",
