@@ -21,8 +21,9 @@ class DmSourcesOperator(BaseOperator):
     """An operator that returns the source-ids of a task, for dynamic task mapping:
     ``RelayCatchUpSensor.partial(task_id="caught_up").expand(source_id=sources.output)``.
 
-    The operators that write the target are not mapped: one run works on all sources of a task, as it must know all
-    sources of a merged table.
+    A load can be mapped too, with a list of one source for each run: ``DmFullMigrationOperator.partial(task_id="load",
+    task=…).expand(sources=sources.output.map(lambda source: [source]))``. Each run reads from the task which sources a
+    merged table has. One sync works on all sources.
 
     :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or a dictionary with its keys (str | dict,
         required, templated)

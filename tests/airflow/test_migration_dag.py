@@ -16,6 +16,7 @@ from airflow_provider_dm.operators.checkpoint import DmCheckpointOperator
 from airflow_provider_dm.operators.full_migration import DmFullMigrationOperator
 from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.precheck import DmPrecheckOperator
+from airflow_provider_dm.operators.sources import DmSourcesOperator
 from airflow_provider_dm.operators.table_schema import DmTableSchemaOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from testbed import Server
@@ -120,7 +121,10 @@ def test_two_sources_into_one_target(
     task = task_of(shards)
     with DAG("migrate", default_args={"target_conn_id": "dm_target"}) as dag:
         check = DmPrecheckOperator(task_id="precheck", task=task)
-        copy = DmFullMigrationOperator(task_id="copy", task=task, outlets=[AssetAlias("copied")])
+        sources = DmSourcesOperator(task_id="sources", task=task)
+        copy = DmFullMigrationOperator.partial(task_id="copy", task=task, outlets=[AssetAlias("copied")]).expand(
+            sources=sources.output.map(lambda source: [source])
+        )
 
         # In the middle of the DAG the sources are written to, so that there is something to follow.
         @dag.task
@@ -135,7 +139,8 @@ def test_two_sources_into_one_target(
         synced: dict[str, Any] = {"task": task, "until": "caught-up", "outlets": [AssetAlias("synced")]}
         sync = DmIncrementalSyncOperator(task_id="sync", **synced)
         idle = DmIncrementalSyncOperator(task_id="idle", **synced)
-        check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task) >> idle
+        check >> sources
+        copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task) >> idle
 
     lineage = Lineage()
     get_listener_manager().add_listener(lineage)
@@ -145,10 +150,11 @@ def test_two_sources_into_one_target(
         get_listener_manager().clear()
 
     assert {name: state for name, (state, _) in states(run).items()} == dict.fromkeys(
-        ("precheck", "copy", "disturb", "sync", "verify", "idle"), "success"
+        ("precheck", "sources", "copy", "disturb", "sync", "verify", "idle"), "success"
     )
     results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
-    assert results["copy"]["rows"] == 400
+    first, second = run.get_task_instance("sources").xcom_pull(task_ids="copy", map_indexes=[0, 1])
+    assert (first["rows"], second["rows"]) == (200, 200)
     assert results["sync"]["changes_applied"] >= 400
     assert results["verify"]["verified"] is True
     # Nothing was written since: no Spark app is started.
@@ -166,21 +172,28 @@ def test_two_sources_into_one_target(
     assert str(checkpoint.location) == results["sync"]["sources"]["shard_01"]["location"]
 
     orders = f"mysql://127.0.0.1:{mysql_target.port}/{shards}/orders"
-    sources = [
+    read_from = [
         f"mysql://127.0.0.1:{server.port}/{shards}_{number}/orders"
         for number, server in enumerate((mysql_source, mariadb_source))
     ]
-    assert asset_events() == [
-        ("copy", orders, {"dm_run_id": results["copy"]["dm_run_id"], "sources": sources}),
-        ("sync", orders, {"dm_run_id": results["sync"]["dm_run_id"], "sources": sources}),
+    *of_copies, of_sync = asset_events()
+    assert sorted(of_copies, key=lambda event: event[2]["sources"]) == [
+        ("copy", orders, {"dm_run_id": one["dm_run_id"], "sources": [source]})
+        for source, one in sorted(zip(read_from, (first, second), strict=True))
     ]
+    assert of_sync == (
+        "sync",
+        orders,
+        {"dm_run_id": results["sync"]["dm_run_id"], "sources": read_from},
+    )
 
     read = [
         Dataset(f"mysql://127.0.0.1:{server.port}", f"{shards}_{number}.orders")
         for number, server in enumerate((mysql_source, mariadb_source))
     ]
     tables = OperatorLineage(read, [Dataset(f"mysql://127.0.0.1:{mysql_target.port}", f"{shards}.orders")])
-    assert lineage.found == {"copy": tables, "sync": tables, "verify": None, "idle": tables}
+    assert lineage.found.pop("copy").outputs == tables.outputs
+    assert lineage.found == {"sync": tables, "verify": None, "idle": tables}
     resumed = DmIncrementalSyncOperator(task_id="sync", target_conn_id="dm_target", **synced)
     there = SimpleNamespace(get_template_context=context)
     assert resumed.get_openlineage_facets_on_complete(there) == tables  # behind a deferral, in another process
@@ -191,7 +204,7 @@ def test_two_sources_into_one_target(
     said = "".join(capfd.readouterr())
     assert CANARY not in said
     assert CANARY not in str(results)
-    assert all(line in said for line in ("full migration: 400 rows in", "verify: every row is equal", "app.log"))
+    assert all(line in said for line in ("full migration: 200 rows in", "verify: every row is equal", "app.log"))
     assert not any(noise in said for noise in ("Traceback", "NativeCodeLoader", "WARN Utils"))
     files = [path for path in work_dir.rglob("*") if path.is_file()]
     assert any(path.name == "job.json" for path in files)
