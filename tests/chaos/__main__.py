@@ -170,14 +170,15 @@ def _parser() -> argparse.ArgumentParser:
     for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
-    rows = add("model", partial(_histories, model.play), "random histories of the exactly-once protocol's model")
     changes = add("ddl-model", partial(_histories, model.play_ddl), "random histories of the model of DDL")
-    loads = add("rounds-model", partial(_histories, model.play_rounds), "random histories of the model of loads")
+    loads = add(
+        "rounds-model", partial(_histories, model.play_rounds), "random histories of the model of loads and sync"
+    )
     places = add(
         "moves-model", _moves_model, "all states of random histories of the model of rows that move beside DDL"
     )
     places.add_argument("--histories", type=int, default=10_000, help="(default 10,000)")
-    for one in (rows, changes, loads):
+    for one in (changes, loads):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     states = add("shard-model", _shard_model, "all states of the model of shard DDL")
     states.add_argument("--sources", type=int, default=3, help="with two shards each (default 3)")

@@ -1,6 +1,6 @@
-"""The models of the exactly-once protocol, for as many histories as one likes: of rows, of DDL, of loads in rounds.
+"""The models of the exactly-once protocol, for as many histories as one likes: of DDL, of loads in rounds and the sync.
 
-They are tests/unit/sync/frontier_world.py, ddl_world.py and rounds_world.py.
+They are tests/unit/sync/ddl_world.py and rounds_world.py.
 """
 
 from __future__ import annotations
@@ -8,24 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
-from typing import Any, Final
+from typing import Final
 
-from airflow_provider_dm.engine.merge.collision import RowsCollide
 from tests.unit.sync import rounds_world
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_world import World as DdlWorld
-from tests.unit.sync.frontier_world import COLLIDING, MODES, SHARED, SINGLE, World
 
-_MODES: Final[dict[str, dict[str, bool]]] = {"": {}, **{f"{name}: ": mode for name, mode in MODES.items()}}
-KINDS: Final[dict[str, dict[str, Any]]] = {
-    mode + name: options | keys
-    for mode, keys in _MODES.items()
-    for name, options in (SINGLE | SHARED | COLLIDING).items()
-}
-COLLISIONS: Final = frozenset(mode + name for mode in _MODES for name in COLLIDING)
 PIECE: Final = 50
 """Histories of one call."""
 
@@ -77,41 +67,3 @@ def _rounds_piece(start: int, end: int) -> list[str]:
             except Exception as error:  # noqa: BLE001 (this is what is looked for)
                 found.append(f"seed {seed} of {kind}, {mode}: {type(error).__name__}: {error}")
     return found
-
-
-def play(histories: int, *, seed: int) -> int:
-    """Play so many histories of all kinds together, in all processors. Gives how many went wrong, and prints each."""
-    each, more = divmod(histories, len(KINDS))
-    wrong = 0
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for number, kind in enumerate(KINDS):
-            first, count = seed * 1_000_000, each + (number < more)
-            starts = range(first, first + count, PIECE)
-            ends = [min(start + PIECE, first + count) for start in starts]
-            found = [one for some in pool.map(_piece, repeat(kind), starts, ends) for one in some]
-            wrong += len(found)
-            print(f"{kind}: {count} histories, {len(found)} wrong", flush=True)
-            for one in found[:10]:
-                print(f"  {one}", file=sys.stderr, flush=True)
-    return wrong
-
-
-def _piece(kind: str, start: int, end: int) -> list[str]:
-    return list(_wrong(kind, range(start, end)))
-
-
-def _wrong(kind: str, seeds: range) -> Iterator[str]:
-    for seed in seeds:
-        world = World(seed, **KINDS[kind])
-        try:
-            world.run()
-        except RowsCollide:
-            if kind not in COLLISIONS:
-                yield f"seed {seed}: rows collide"
-        except Exception as error:  # noqa: BLE001 (this is what is looked for)
-            yield f"seed {seed}: {type(error).__name__}: {error}"
-        else:
-            if kind in COLLISIONS:
-                yield f"seed {seed}: a collision that nobody noticed"
-            elif found := world.differences():
-                yield f"seed {seed}: {found[:5]}"

@@ -27,7 +27,7 @@ For example two buckets and the epoch (100, 200]; after a kill -9 bucket 0 has c
 The next run claims generation 8 in both rows. Its first epoch is (100, 200] again, by rule 1. In bucket 0 all is done
 already; in bucket 1 RELEASE is, and ADVANCE writes the rest, so nothing is written twice.
 
-Rules, each with the consequence of breaking it (tests/unit/sync/test_frontier_model.py breaks them one by one):
+Rules, each with the consequence of breaking it (tests/unit/sync/test_rounds_model.py breaks them one by one):
 1. After a restart the first epoch ends exactly at `edge`, the furthest position that any bucket has reached or
    released, regardless of the planner. Otherwise rows are applied twice, or a fold with other bounds does not write
    again what wave 1 of the previous epoch has deleted. In another server's log the same transactions may end elsewhere:

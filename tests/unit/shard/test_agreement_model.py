@@ -183,7 +183,7 @@ def read(source: Source, number: int, run: int, rules: Rules) -> Source:
 
 @lru_cache(None)
 def resynced(source: Source, number: int, run: int, rules: Rules) -> Source:
-    """Apply what was held back; that each row of it counts once is the frontier's (test_frontier_model.py)."""
+    """Apply what was held back; that each row of it counts once is the frontier's (test_rounds_model.py)."""
     pieces, log = source.group.resync, log_of(number, rules)
     assert pieces is not None
     for index, (what, table, _) in enumerate(log):

@@ -53,8 +53,8 @@ from airflow_provider_dm.engine.sync.source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
 from airflow_provider_dm.engine.sync.write.transactional import Applied
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.sqlite_target import META, Database
+from tests.unit.sync.target_tables import TARGETS
 
 A = TypeVar("A")
 B = TypeVar("B")

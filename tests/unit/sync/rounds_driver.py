@@ -87,7 +87,7 @@ RULES: Final = SubtaskRules(
 
 
 @lru_cache(8192)
-def _plan(
+def plan_for(
     schemas: tuple[TableSchema, ...],
     covered: tuple[tuple[TableName, Coverage], ...],
     several: bool,
@@ -128,6 +128,8 @@ class Driver:
     """The end of the source's log, as time passes."""
     read: int = 0
     """What was read of the first server's log."""
+    until: int = 0
+    """Up to there the target may have rows of the log already."""
     buckets: ClassVar[int] = BUCKETS
     shards: Shards = field(init=False)
 
@@ -184,6 +186,8 @@ class Driver:
 
     def _claim(self) -> None:
         """Claim as downstream/claim.py does, but for its connections."""
+        if self.generation and self.world.quirks.keeps_generation:
+            return
         self.generation += 1
         database = self.world.database.sqlite
         if self.generation == 1:
@@ -199,6 +203,10 @@ class Driver:
         found = self.world.database.frontier(self.source.name)
         return found and self.source.state_of(self.source.place_of(found[0]))
 
+    def is_in_past(self) -> bool:
+        at = self.at()
+        return self.world.past and (at is None or at < self.until)
+
     def do(self, body: Callable[[Any], T]) -> T:
         """One transaction of the driver, which an older one may do again."""
         return self.world.started(partial(self.world.transaction, body), self, any_time=False)
@@ -210,12 +218,20 @@ class Driver:
     def _begin(self) -> Iterator[None]:
         agreed = [number for number, item in enumerate(self.source.log) if isinstance(item, Ddl) and item.is_agreed]
         at = min([self.now, *agreed])  # where all shards are alike
+        filled = at
+        if self.world.past:
+            ddl = [number + 1 for number, item in enumerate(self.source.log) if isinstance(item, Ddl)]
+            low = self.world.rng.choice([0, *ddl])
+            end = min([len(self.source.log), *(number - 1 for number in ddl if number > low)])
+            at, filled, self.until = sorted(self.world.rng.randint(low, end) for _ in range(3))
+            self.now = max(self.now, self.until)
         tables = [held.table for held in self.source.states[at].values()]
         for table in tables:  # before the task begins, and again if it dies in between
             target = replace(table, name=target_of(table.name))
             if target.name not in self.world.database.tables or target.name != MERGED:
-                self.world.database.create(target)
-        chunks = [one for table in tables for one in self._cut(table, at)]
+                there = self.source.states[filled if table.identity else at][table.name]  # keyless rows are exact
+                self.world.database.create(target, there.values() if self.world.past else ())
+        chunks = [] if self.world.past else [one for table in tables for one in self._cut(table, at)]
         fence = self.fence
 
         def body(connection: Any) -> None:
@@ -268,8 +284,9 @@ class Driver:
         """`several`: other tables feed the merged table as well."""
         covered = tuple(sorted(coverages(self.chunks()).items()))
         world, merged = self.world, self.world.database.tables.get(MERGED)
-        mode = {"compact": world.compact, "whole": world.whole, "safe": world.safe}
-        return _plan(schemas, covered, several=several or world.sources > 1, held=held, merged=merged, **mode)
+        safe = world.safe or (self.is_in_past() and not world.quirks.exact_past)
+        mode = {"compact": world.compact, "whole": world.whole, "safe": safe}
+        return plan_for(schemas, covered, several=several or world.sources > 1, held=held, merged=merged, **mode)
 
     def extent(self) -> tuple[Place, Place]:
         low, edge = extent(read_whole_frontier(self.connection(), self.ref))
@@ -323,6 +340,7 @@ class Driver:
         elif low.number < source.state_of(low):
             last = source.state_of(low)
         ends = [at for at in range(low.number + 1, last) if source.ddl_at(low._replace(number=at))]
+        ends += [self.until] * (low.number < self.until)
         return Place(low.server, min([last, *ends, low.number + self.world.rng.choice([1, 2, 5])]))
 
     def epoch(self, step: Step, plan: SyncPlan, low: Place, high: Place) -> Iterator[None]:
@@ -357,7 +375,8 @@ class Driver:
             partial(writer.release, {bucket: work for bucket, work in waves.first.items() if bucket in half})
             for half in HALVES
         ]
-        return works + [partial(writer.advance, waves.second, half, waves.later) for half in HALVES]
+        final = [partial(writer.advance, waves.second, half, waves.later) for half in HALVES]
+        return [final[0], *works, final[1]] if self.world.quirks.releases_late else [*works, *final]
 
     def _changes(self, plan: SyncPlan, low: Place, high: int) -> Iterator[RowChange]:
         one: Any = Logged(self.source, low, high, self._began(), self.source.location(low).gtid_set)

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.statements import Dialect, Statement, Verb
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.model import Table
-from tests.unit.sync.histories import TARGETS, Rows
+from tests.unit.sync.target_tables import TARGETS, Rows
 
 T = TypeVar("T")
 
@@ -71,6 +71,8 @@ class Database:
     """
 
     sqlite: sqlite3.Connection
+    commits_early: ClassVar[bool] = False
+    """A rule to break: the frontier moves in a transaction of its own."""
     _latest: ClassVar[weakref.ref[Database] | None] = None
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -79,8 +81,6 @@ class Database:
             del before.sqlite
         Database._latest = weakref.ref(self)
         self.clock = clock
-        self.refusals: Counter[str] = Counter()
-        self.commits_early = False
         self.sqlite = _with_tables()
         if self.sqlite.in_transaction:
             self.sqlite.execute("ROLLBACK")

@@ -22,13 +22,12 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Item, Member
-from tests.unit.sync.histories import TARGETS, Layout, Place
 from tests.unit.sync.sqlite_target import META, Database
+from tests.unit.sync.target_tables import TARGETS
 
 REF = SubtaskRef(META, "task", "source_0")
 TARGET = TARGETS[0]
-LAYOUT = Layout(sources=2)
-MINE, OTHER = (LAYOUT.tables[Place(source, 0)] for source in range(2))
+MINE, OTHER = (replace(TARGET, name=TableName(f"shop_{source}", "plain_0")) for source in range(2))
 
 
 @dataclass

@@ -32,9 +32,9 @@ from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.write.writing import spreads
-from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.loop_world import BUCKETS, FENCE, LO, RULES, Around
 from tests.unit.sync.sqlite_target import META, Database, Died, Moment
+from tests.unit.sync.target_tables import TARGETS, Logged
 
 UNIQUE = TARGETS[1]
 HALVES = (range(BUCKETS // 2), range(BUCKETS // 2, BUCKETS))

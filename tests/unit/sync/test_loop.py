@@ -26,9 +26,9 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.log.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.target_tables import TARGETS
 
 # One piece after the other
 

@@ -19,9 +19,9 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.safe_mode.here import SafeMode
 from airflow_provider_dm.engine.sync.write.apply import MissingRow
 from airflow_provider_dm.engine.sync.write.transactional import CutOtherwise
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.target_tables import TARGETS
 
 BUSY, DENIED = TargetBusy(1213, "ER_LOCK_DEADLOCK"), TargetDenied("no")
 

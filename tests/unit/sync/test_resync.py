@@ -24,9 +24,9 @@ from airflow_provider_dm.engine.sync.log.fallback import RelaySilent
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl import resync
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing, _Lane
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
 from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.target_tables import TARGETS
 
 LO, STOP = Location("bin.000001", 4), Location("bin.000001", 900)
 

@@ -34,9 +34,9 @@ from airflow_provider_dm.engine.sync.write.apply import WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from tests.unit.binlog.building import Log, order
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META, Died
+from tests.unit.sync.target_tables import TARGETS
 
 TODAY = LO.at(400)
 EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))

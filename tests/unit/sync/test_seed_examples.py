@@ -17,9 +17,9 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
-from tests.unit.sync.histories import Logged
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
+from tests.unit.sync.target_tables import Logged
 
 STEP = Step(Fence(SubtaskRef(META, "task", "source"), 1), "0", "1")
 A, B, C = (b"1", b"1"), (b"1", b"2"), (b"1", b"3")

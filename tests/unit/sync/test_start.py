@@ -31,8 +31,8 @@ from airflow_provider_dm.engine.sync.start.opening import (
     plan_to_begin_with,
     shared_targets,
 )
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.sqlite_target import META, Database
+from tests.unit.sync.target_tables import TARGETS
 
 LO = Location("bin.000001", 100, gtid_set="0-1-5")
 SUBTASK = Subtask("task", "one", 7, UNIT_SYNC, 2, HASH_VERSION, "", LO.at(4), None, LO)

@@ -10,8 +10,8 @@ from airflow_provider_dm.engine.downstream.table_schema import TableSchema
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.following import untouched
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
-from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import PLAN
+from tests.unit.sync.target_tables import TARGETS
 
 
 def test_only_what_a_statement_may_have_changed_is_read_again() -> None:

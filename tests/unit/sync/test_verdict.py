@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pytest
@@ -15,10 +15,10 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.model import Table
-from tests.unit.sync.histories import TARGETS, Layout, Place
+from tests.unit.sync.target_tables import TARGETS
 
 TARGET: Final = TARGETS[1]
-MINE, OTHER = (Layout(sources=2).tables[Place(source, 1)] for source in range(2))
+MINE, OTHER = (replace(TARGET, name=TableName(f"shop_{source}", "unique_1")) for source in range(2))
 FEEDERS: Final = tuple(Feeder(f"source_{n}", one.name, TARGET.name) for n, one in enumerate((MINE, OTHER)))
 ROW: Final = ContestedRow(1, "source_0", MINE.name, TARGET.name, b"1", (b"1", b"5", b"v"))
 
