@@ -1,22 +1,28 @@
-"""The demo's DAG ends verified although its processes are killed with -9 on the way, one of each kind.
+"""`docker/local up`, then the demo in what it has started: the DAG ends verified although its processes are killed with
+-9 on the way, one of each kind.
 
 The oracle is the demo's own: an independent comparison of every row.
 """
 
 import contextlib
+import json
 import os
+import re
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+from demo import __main__ as demo
 from demo.run import Outcome, copied_rows, run_dag
-from demo.world import DAG_ID, SOURCES, World, fill_shards, start_world_airflow, start_world_servers
+from demo.world import DAG_ID, SOURCES, World
 from tests.airflow.support import log_in, trigger
 from tests.conftest import REQUIRED
 
@@ -25,16 +31,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.m
 ROWS = 120_000
 WRITES_PER_SECOND = 40
 Kill = Callable[[World, str], int]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    home: Path = tmp_path_factory.mktemp("demo")
-    servers = start_world_servers(home, keep=False)
-    fill_shards(servers, ROWS)
-    world = World(home, servers, start_world_airflow(home, servers, keep=False), ROWS)
-    yield world
-    world.stop()
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 180) -> None:
@@ -115,31 +111,73 @@ def subtasks(world: World) -> list[tuple[str, int]]:
     ]
 
 
-def by_the_form(world: World) -> str:
-    """Press Trigger in Airflow's UI."""
+def by_the_form(dm_page: str, world: World) -> str:
+    """Open the DM page, then press Trigger in Airflow's UI."""
     chromium = shutil.which("chromium")
     if chromium is None and not REQUIRED:
         return world.airflow.api.trigger(DAG_ID)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         context = log_in(browser, world.airflow, world.airflow.user, world.airflow.password)
-        return trigger(context.new_page(), world.airflow, DAG_ID)
+        page = context.new_page()
+        page.goto(dm_page)
+        page.frame_locator("iframe[title=DM]").get_by_role("heading", level=1).wait_for()
+        return trigger(page, world.airflow, DAG_ID)
 
 
-def test_the_migration_ends_verified_although_all_are_killed(world: World) -> None:
+@pytest.fixture
+def worlds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
+    """What the demo's commands start: `up` does, and `demo` goes on in that. It is in a folder of this test."""
+    found: list[World] = []
+    start, home = demo.start, tmp_path_factory.mktemp("demo")
+
+    def started(*arguments: Any, **options: Any) -> tuple[World, int]:
+        if not found:
+            found.append(start(*arguments, **options)[0])
+        return found[0], ROWS
+
+    monkeypatch.setattr(demo, "start", started)
+    monkeypatch.setattr(demo, "_kept_home", lambda: home)
+    monkeypatch.setattr(demo, "_end_by_exception_on_sigterm", lambda: None)  # it would outlive the test
+    monkeypatch.setattr(tempfile, "tempdir", str(home.parent))
+    yield found
+    for world in found:
+        world.stop()
+
+
+def test_the_migration_ends_verified_although_all_are_killed(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo.main(["up", "--rows", str(ROWS)]) == 0
+    (dm_page,) = set(re.findall("DM page: (.*)", capsys.readouterr().err))
+    assert demo.main(["up"]) == 1, "it is up already"
+    assert dm_page in capsys.readouterr().err
+
     killed: list[int] = []
+    outcomes: list[Outcome] = []
 
-    outcome: Outcome = run_dag(
-        world,
-        writes_per_second=WRITES_PER_SECOND,
-        trigger=by_the_form,
-        during=lambda world, run_id: killed.extend(kill(world, run_id) for kill in KILLS),
-    )
+    def run(world: World, **options: Any) -> Outcome:
+        def during(world: World, run_id: str) -> None:
+            killed.extend(kill(world, run_id) for kill in KILLS)
 
+        outcomes.append(run_dag(world, trigger=partial(by_the_form, dm_page), during=during, **options))
+        return outcomes[0]
+
+    monkeypatch.setattr(demo, "run_dag", run)
+    code = demo.main(["--writes-per-second", str(WRITES_PER_SECOND)])
+
+    (outcome,) = outcomes
     assert outcome.verified, f"{outcome.state}: {outcome.report}"
+    assert code == 0
     assert len(killed) == len(KILLS)
     assert [lock["life"][-1]["phase"] for lock in outcome.ddl_locks] == ["resolved"]
     assert not [pid for pid in killed if Path(f"/proc/{pid}").exists()]
     # A dead relay is started again by the task that watches it; the others are retried.
     retried = {task.task_id for task in outcome.tasks if task.try_number > 1}
     assert {"full_migration", "incremental_sync"} <= retried, "the kill hit nothing"
+
+    printed = capsys.readouterr()
+    assert json.loads(printed.out.splitlines()[-1])["verified"] is True
+    closing = printed.err.splitlines()[-1]
+    assert closing.startswith("The page DM showed this: docs/how-to/airflow-ui.md")
+    assert demo.main(["down"]) == 0, "nothing is up"
