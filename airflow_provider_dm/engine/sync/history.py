@@ -33,9 +33,9 @@ class History:
 
         >>> history = History()
         >>> for second in range(0, 60, 5):
-        ...     history.note(1000 * 15 + second, float(second), 2.0)
+        ...     history.note(1010 * 15 + second, float(second), 2.0)
         >>> history.points()
-        [(15000, 10.0, 2.0), (15015, 25.0, 2.0), (15030, 40.0, 2.0), (15045, 55.0, 2.0)]
+        [(15150, 10.0, 2.0), (15165, 25.0, 2.0), (15180, 40.0, 2.0), (15195, 55.0, 2.0)]
         """
         with self._lock:
             for points, width in ((self._recent, RECENT_SECONDS), (self._older, OLDER_SECONDS)):
@@ -49,8 +49,13 @@ class History:
                 points.append((begin, lag, rate))
 
     def points(self) -> list[Point]:
-        """Return all points, the oldest first; where both resolutions have a time, the finer point."""
+        """Return all points, the oldest first; where both resolutions have a time, the finer point.
+
+        Until the finer points have filled their time they are the whole history. The first coarser point begins before
+        the sync did.
+        """
         with self._lock:
             recent, older = list(self._recent), list(self._older)
-        finer_from = recent[0][0] if recent else 0
-        return [point for point in older if point[0] < finer_from] + recent
+        if len(recent) < RECENT_POINTS:
+            return recent
+        return [point for point in older if point[0] < recent[0][0]] + recent

@@ -194,12 +194,12 @@ function runs(task) {
   return h(
     "section",
     { class: "card", "data-key": "runs" },
-    h("header", {}, h("h2", {}, "Runs"), h("span", { class: "muted" }, `the newest ${found.length}`)),
+    h("header", {}, h("h2", {}, "Runs"), found.length >= 20 ? h("span", { class: "muted" }, `the newest ${found.length}`) : null),
     h(
       "table",
       { class: "rows runs" },
       h("caption", { class: "unseen" }, "Runs of the task, the newest first"),
-      h("thead", {}, h("tr", {}, ["App", "Ended as", "Began", "Took", "Started by", "Host"].map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", {}, h("tr", {}, ["App", "Stage", "Began", "Took", "Started by", "Host"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, found.map(runRow)),
     ),
   );
@@ -215,7 +215,7 @@ function runRow(run) {
     "tr",
     { "data-key": run.id },
     h("th", { scope: "row" }, run.app.replaceAll("_", " ")),
-    cell("Ended as", pill(lost ? "bad" : RUN_LEVEL[run.stage], state)),
+    cell("Stage", pill(lost ? "bad" : RUN_LEVEL[run.stage], state)),
     cell("Began", h("time", { datetime: run.startedAt }, moment(began))),
     cell("Took", h("span", { class: "number" }, lost ? "–" : duration((end - began) / 1000))),
     cell("Started by", run.airflow ? airflowLink(run.airflow.path, `${run.airflow.dag_id} / ${run.airflow.task_id}`) : run.startedBy.split(":")[0]),

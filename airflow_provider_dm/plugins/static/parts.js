@@ -25,11 +25,11 @@ export const pill = (level, state) => h("span", { class: `pill ${level}` }, icon
 
 export const levelOfStage = (stage) => ({ Running: "good", New: "busy", Paused: "warn" })[stage] ?? "idle";
 
-/** A place of a log: file, position, and what it is measured against. */
+/** A place of a log, as `dmctl` takes it: file and position. */
 export function placeText(text) {
   const found = place(text);
   if (found === null) return h("span", { class: "unknown" }, "not known yet");
-  return h("span", { class: "place" }, found.file, h("wbr"), h("span", { class: "position" }, ` : ${count(found.position)}`));
+  return h("span", { class: "place" }, found.file, h("wbr"), h("span", { class: "position" }, `:${found.position}`));
 }
 
 export const root = location.pathname.replace(/\/dm\/.*$/, "");
