@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,25 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads} | set(set_by_hand)
 
 
+@cache
+def docker_local(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `docker/local` with words for which it installs and starts nothing."""
+    return subprocess.run([ROOT / "docker" / "local", *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("nothing",), "unknown command: nothing"),
+        (("bench", "nothing"), "bench needs the name of a module"),
+        (("bench",), "decode"),
+    ],
+)
+def test_docker_local_names_what_it_does_not_know(words: tuple[str, ...], answer: str) -> None:
+    assert docker_local(*words).returncode == 1
+    assert answer in docker_local(*words).stderr
+
+
 def test_pages_have_commands() -> None:
     assert len(COMMANDS) > 50
 
@@ -49,7 +70,12 @@ def test_every_command_is_understood(words: list[str]) -> None:
             ordered = behind_the_verb(rest, VERBS, WITH_ACTIONS)
             assert parser(ordered).parse_args(ordered).verb in VERBS
         case "./docker/local":
+            assert re.search(rf"^  (\w+ \| )?{re.escape(rest[0])}\b", docker_local("help").stdout, re.MULTILINE)
             assert re.search(rf"^        {re.escape(rest[0])}\)", (ROOT / "docker" / "local").read_text(), re.MULTILINE)
+            modules = [f"tests/benchmarks/{rest[1]}.py"] if rest[0] == "bench" and rest[1].islower() else []
+            assert [
+                file for file in (*modules, *rest) if file.startswith("tests/") and not (ROOT / file).exists()
+            ] == []
         case "uv" | "pip":
             named = [rest[at + 1] for at, word in enumerate(rest) if word in ("--constraint", "--override")]
             assert [file for file in named if not (ROOT / file).exists()] == []

@@ -233,9 +233,15 @@ def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
         return {}
     return {
         "unit": "load",
-        "phase": "round" if any(chunk.round for chunk in chunks) else "follow",
+        "phase": _phase(chunks),
         "rows": sum(chunk.rows_copied for chunk in chunks),
         "chunks": len(chunks),
         "chunks_done": sum(chunk.done for chunk in chunks),
         "contested_rows": sum(one.rows for one in rows_waiting if one.source == ref.source),
     }
+
+
+def _phase(chunks: Sequence[ChunkProgress]) -> str:
+    if not chunks:
+        return "preparing"
+    return "copying" if any(chunk.round for chunk in chunks) else "applying the log"

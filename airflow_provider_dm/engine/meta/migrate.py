@@ -65,6 +65,7 @@ def _upgrade(connection: Connection, found: str | None, where: str) -> None:
     from alembic import command  # imported here: it takes 0.1 s, and most DBs are up to date
     from alembic.script import ScriptDirectory
 
+    logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)  # the logs of tasks are read by people
     config = alembic_config(connection)
     known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:
