@@ -40,11 +40,13 @@ def approve(airflow: Airflow, run: str, task: str) -> None:
     """Answer as late as a person would, and again where the task asks again."""
     airflow.api.wait_for_task("dm_cut_over", run, task, states=("awaiting_input",), seconds=240)
     asked = f"/dags/dm_cut_over/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails"
-    while airflow.api.task("dm_cut_over", run, task).state != "success":
-        time.sleep(READS_SECONDS)
-        if airflow.api.task("dm_cut_over", run, task).state == "awaiting_input":
-            if not airflow.api.call("GET", asked)["response_received"]:
-                airflow.api.call("PATCH", asked, {"chosen_options": ["Approve"], "params_input": {}})
+    since = time.monotonic()
+    while (state := airflow.api.task("dm_cut_over", run, task).state) != "success":
+        if state != "awaiting_input" or airflow.api.call("GET", asked)["response_received"]:
+            since = time.monotonic()
+        elif time.monotonic() - since > READS_SECONDS:
+            airflow.api.call("PATCH", asked, {"chosen_options": ["Approve"], "params_input": {}})
+        time.sleep(0.5)
 
 
 def task_file(airflow: Airflow) -> str:
