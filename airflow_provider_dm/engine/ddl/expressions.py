@@ -9,6 +9,7 @@ not depend on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.lexer import (
     ANSI_QUOTES,
@@ -20,7 +21,7 @@ from airflow_provider_dm.engine.ddl.lexer import (
     pieces,
     string_value,
 )
-from airflow_provider_dm.engine.ddl.statements import Code
+from airflow_provider_dm.engine.ddl.statements import Check, Code, Constraint, Key, TableDefinition
 from airflow_provider_dm.engine.ddl.write import string_sql
 from airflow_provider_dm.engine.mysql.identifiers import quote
 
@@ -36,6 +37,50 @@ def without_mode(code: Code, sql_mode: int) -> Code:
     if not sql_mode & _OF_QUOTES:
         return code
     return "".join(_requoted(piece, sql_mode) for piece in pieces(code, sql_mode))
+
+
+def in_mode(code: Code, sql_mode: int) -> Code:
+    r"""Return code for an empty sql_mode with strings that mean the same in a session with this sql_mode.
+
+    >>> print(in_mode(r"concat(`a`, 'x\\y')", NO_BACKSLASH_ESCAPES))
+    concat(`a`, 'x\y')
+    """
+    if not sql_mode & _OF_QUOTES:
+        return code
+    strings = TokenKind.STRING
+    found = pieces(code, 0)
+    return "".join(string_sql(string_value(one.raw, 0), sql_mode) if one.kind is strings else one.raw for one in found)
+
+
+def definition_in_mode(definition: TableDefinition, sql_mode: int) -> TableDefinition:
+    """Return a table's definition, whose code is for an empty sql_mode, for a session with this sql_mode."""
+    if not sql_mode & _OF_QUOTES:
+        return definition
+
+    def coded(code: Code | None) -> Code | None:
+        return None if code is None else in_mode(code, sql_mode)
+
+    def check(one: Check) -> Check:
+        return replace(one, expression=in_mode(one.expression, sql_mode))
+
+    def constraint(one: Constraint) -> Constraint:
+        match one:
+            case Check():
+                return check(one)
+            case Key():
+                return replace(one, parts=tuple(replace(part, expression=coded(part.expression)) for part in one.parts))
+        return one
+
+    columns = tuple(
+        replace(
+            one,
+            default=coded(one.default),
+            generated=coded(one.generated),
+            checks=tuple(map(check, one.checks)),
+        )
+        for one in definition.columns
+    )
+    return replace(definition, columns=columns, constraints=tuple(map(constraint, definition.constraints)))
 
 
 def with_names(code: Code, names: Mapping[str, str]) -> Code:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable
+from airflow_provider_dm.engine.ddl.expressions import definition_in_mode
 from airflow_provider_dm.engine.ddl.target_alter import altered, one_by_one, unconditional
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier, Way
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -73,6 +74,7 @@ class _Maker:
         table = self.way.route(statement.table)
         match statement:
             case ddl.CreateTable(source, definition):
+                definition = definition_in_mode(definition, self.way.sql_mode)
                 return ddl.CreateTable(table, self._carrier(source).definition(definition), if_not_exists=True)
             case ddl.DropIndex(_, name, if_exists):
                 return ddl.DropIndex(table, name, if_exists and self.way.target_can.conditional_alters)

@@ -74,6 +74,15 @@ IN_ONE_FAMILY: dict[str, Sequence[str]] = {
 }
 
 EVERYWHERE: dict[str, Sequence[str]] = {
+    "backslashes that escape nothing": (
+        "SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+        "CREATE TABLE \"a\" (\"id\" int PRIMARY KEY, \"v \"\"q\" enum('x\\', 'y''z') DEFAULT 'x\\') COMMENT 'c\\'",
+        "INSERT INTO a (id) VALUES (1)",
+        "ALTER TABLE a ADD w enum('\\''', '\\') DEFAULT '\\''' COMMENT 'q\"'",
+        "INSERT INTO a (id) VALUES (2)",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b (id) VALUES (3)",
+    ),
     "a union": (
         "CREATE TABLE u (id int PRIMARY KEY) UNION=()",
         "ALTER TABLE u UNION=(), ADD v int",
