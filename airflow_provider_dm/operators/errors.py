@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of the engine in this block to Airflow's, with code, what happened and what to do."""
+    """Translate errors of the engine in this block to Airflow's, with code, what happened and what to do.
+
+    The log of the task has the error once: Airflow prints the text and frames of a cause as well.
+    """
     from airflow_provider_dm.engine.errors import DmError
 
     try:
         yield
     except DmError as error:
-        raise as_airflow(error) from error
+        raise as_airflow(error) from None
 
 
 def as_airflow(error: DmError) -> AirflowException:
