@@ -18,6 +18,7 @@ from typing import Any, Final
 import pymysql
 
 from testbed import Server
+from tests.beside import beside
 from tests.chaos.moving import Place, reconnect
 
 TABLE: Final = "id int NOT NULL PRIMARY KEY, v varchar(20) NOT NULL"
@@ -93,7 +94,6 @@ class Agreeing:
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a statement."""
     transactions: int = 0
-    error: BaseException | None = None
     changes: list[str] = field(default_factory=list)
     _forms: list[Form] = field(default_factory=lambda: [Form()])
     _shards: list[Shard] = field(default_factory=list)
@@ -128,25 +128,14 @@ class Agreeing:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,))
-        thread.start()
-        try:
+        with beside(self._run):
             yield
-        finally:
-            ended.set()
-            thread.join()
-        if self.error is not None:
-            raise self.error
 
     def _run(self, ended: threading.Event) -> None:
-        try:
-            with self._connected():
-                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
-                    self._write(self.chance.choice(self._shards))
-                    self._now_and_then()
-        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
-            self.error = error
+        with self._connected():
+            while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
+                self._write(self.chance.choice(self._shards))
+                self._now_and_then()
 
     def _now_and_then(self) -> None:
         if self.chance.random() < 0.1:

@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 import pymysql
 
 from testbed import Server
+from tests.beside import beside
 from tests.chaos.ghosts import gh_ost, pt_osc
 from tests.chaos.moving import reconnect
 
@@ -115,7 +116,6 @@ class Writer:
     chance: random.Random
     lives: Sequence[Life]
     turn: threading.Lock = field(default_factory=threading.Lock)
-    error: BaseException | None = None
 
     def begin(self) -> None:
         """Make what the lives begin with."""
@@ -132,28 +132,17 @@ class Writer:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Write until the block ends."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,))
-        thread.start()
-        try:
+        with beside(self._run):
             yield
-        finally:
-            ended.set()
-            thread.join()
-        if self.error is not None:
-            raise self.error
 
     def _run(self, ended: threading.Event) -> None:
-        try:
-            with self.server.connect(database=self.schema, autocommit=False) as connection:
-                acts, pause = 0, PAUSE_SECONDS
-                while not ended.wait(self.chance.uniform(0, pause)):
-                    with self.turn:
-                        reconnect(connection)
-                        self.chance.choice(self.lives).act(connection)
-                    acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
-        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
-            self.error = error
+        with self.server.connect(database=self.schema, autocommit=False) as connection:
+            acts, pause = 0, PAUSE_SECONDS
+            while not ended.wait(self.chance.uniform(0, pause)):
+                with self.turn:
+                    reconnect(connection)
+                    self.chance.choice(self.lives).act(connection)
+                acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pymysql
 
 from testbed import Server
+from tests.beside import beside
 
 BIG: Final = ((1 << 24) - 300, (1 << 24) - 40, 1 << 24, (1 << 24) + 7, 40_000_000)
 """Values around the size of a packet: their events come in one, in two with an empty second one, in several."""
@@ -22,10 +23,10 @@ def everything_on(server: Server, schema: str, *, seed: int, pause: float = 0.1)
 
     `pause`: mean seconds between transactions, so that the disk is not filled by the hour.
     """
-    ended, chance = threading.Event(), random.Random(seed)
+    chance = random.Random(seed)
     server.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.big (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         while not ended.is_set():
             try:
                 with server.connect(database=schema) as connection:
@@ -35,13 +36,8 @@ def everything_on(server: Server, schema: str, *, seed: int, pause: float = 0.1)
             except pymysql.err.MySQLError:
                 ended.wait(0.1)  # the server was killed
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _something(cursor: Any, server: Server, chance: random.Random) -> None:

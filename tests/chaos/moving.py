@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import pymysql
 
 from testbed import Server
+from tests.beside import beside
 
 TABLE: Final = "id int NOT NULL PRIMARY KEY, u int NOT NULL, v varchar(300) NOT NULL, UNIQUE KEY u (u)"
 MOVING: Final = 80
@@ -61,7 +62,6 @@ class Mover:
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held during a transaction."""
     transactions: int = 0
-    error: BaseException | None = None
     _rows: dict[int, Row] = field(default_factory=dict)
     _values: list[int] = field(default_factory=list)
     """Unique values that no row has."""
@@ -88,24 +88,13 @@ class Mover:
     @contextmanager
     def moving(self) -> Iterator[None]:
         """Write until the block ends; then all is at rest."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,))
-        thread.start()
-        try:
+        with beside(self._run):
             yield
-        finally:
-            ended.set()
-            thread.join()
-            if self.error is not None:  # also where it is why the block waited in vain
-                raise self.error
 
     def _run(self, ended: threading.Event) -> None:
-        try:
-            while not ended.wait(self.chance.uniform(0, 2 * PAUSE_SECONDS)):
-                steps = [step for _ in range(self.chance.choice([1, 1, 1, 2, 4])) for step in self._something()]
-                self._execute(steps)
-        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
-            self.error = error
+        while not ended.wait(self.chance.uniform(0, 2 * PAUSE_SECONDS)):
+            steps = [step for _ in range(self.chance.choice([1, 1, 1, 2, 4])) for step in self._something()]
+            self._execute(steps)
 
     def _execute(self, steps: list[Step]) -> None:
         """Neighbours of one source are one transaction, or several."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from pymysql.constants import ER
 
 from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.copy import page, rounds
@@ -20,6 +21,7 @@ from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.source import SyncSource
 from testbed import Server
+from tests.beside import beside
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences
 from tests.relay_thread import RelayThread
@@ -80,9 +82,8 @@ CHANGES = (
 @contextmanager
 def writer(server: Server, schema: str) -> Iterator[None]:
     """Random transactions over few keys until the block ends."""
-    ended = threading.Event()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         chance = random.Random(5)
         with server.connect(database=schema, autocommit=False) as connection, connection.cursor() as cursor:
             while not ended.is_set():
@@ -94,15 +95,13 @@ def writer(server: Server, schema: str) -> Iterator[None]:
                     connection.commit()
                 except pymysql.err.IntegrityError:
                     connection.rollback()
+                except pymysql.err.OperationalError as error:
+                    if error.args[0] != ER.LOCK_DEADLOCK:  # a round's lock may choose a writer as the victim
+                        raise
                 time.sleep(0.001)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_copy_and_sync_converge_while_a_writer_runs(

@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import SourceRefused
 from testbed import Server
+from tests.beside import beside
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import endpoint
 from tests.integration.copy.test_snapshot import WRITER_SECONDS, insert, long_select, open_transaction
@@ -131,9 +132,9 @@ def readers_of(it: Gathering, tables: list[TableName]) -> Iterator[Readers]:
 @contextmanager
 def joined(it: Gathering, number: int = 0) -> Iterator[Callable[[], SnapshotReader | None]]:
     """One reader in this process; yields what waits until it has been admitted or refused."""
-    ended, known, found = threading.Event(), threading.Event(), list[SnapshotReader | None]()
+    known, found = threading.Event(), list[SnapshotReader | None]()
 
-    def run() -> None:
+    def run(ended: threading.Event) -> None:
         with snapshot_reader(it.source, it.group, number) as reader:
             found.append(reader)
             known.set()
@@ -143,13 +144,8 @@ def joined(it: Gathering, number: int = 0) -> Iterator[Callable[[], SnapshotRead
         assert known.wait(60)
         return found[0]
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with beside(run):
         yield reader
-    finally:
-        ended.set()
-        thread.join()
 
 
 @contextmanager

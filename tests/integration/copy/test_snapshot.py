@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
+from tests.beside import beside
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.copy.migrations import Migration, endpoint
 
@@ -93,22 +94,17 @@ def open_transaction(server: Server, table: TableName) -> Iterator[Callable[[], 
 @contextmanager
 def writing(server: Server, table: TableName) -> Iterator[list[Exception]]:
     """One INSERT after the other by another session; yields what went wrong."""
-    ended, failed = threading.Event(), list[Exception]()
+    failed = list[Exception]()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         while not ended.is_set():
             try:
                 insert(server, table)
             except pymysql.err.MySQLError as error:
                 failed.append(error)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield failed
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.fixture

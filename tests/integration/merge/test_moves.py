@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from testbed import Server
+from tests.beside import beside
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
@@ -197,7 +198,7 @@ def where(kind: str, number: int) -> str:
 @contextmanager
 def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
     """Rows are moved between all tables, in both orders, until the block ends; then none is on the way."""
-    ended, chance = threading.Event(), random.Random(seed)
+    chance = random.Random(seed)
     places = [("a", "o_0"), ("a", "o_1"), ("b", "o_2")]
     held = {number: chance.choice(places) for number in range(30)}
 
@@ -210,7 +211,7 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
             else:
                 return
 
-    def run() -> None:
+    def run(ended: threading.Event) -> None:
         while not ended.is_set():
             number = chance.randrange(30)
             (source, table), (to, into) = held[number], chance.choice(places)
@@ -228,13 +229,8 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
 
     for number, (source, table) in held.items():
         shops.write(source, f"INSERT INTO {table} VALUES ({key_of(kind, number)}, 'first')")
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with beside(run):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from testbed import Server
+from tests.beside import beside
 
 ROTATE_EVERY = 15
 """Transactions in a file."""
@@ -13,10 +14,9 @@ ROTATE_EVERY = 15
 @contextmanager
 def trickle_on(server: Server, schema: str) -> Iterator[None]:
     """Some hundred KB and two or three new files a second, until the block ends."""
-    ended = threading.Event()
     server.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.trickle (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         with server.connect(database=schema, autocommit=True) as connection, connection.cursor() as cursor:
             number = 0
             while not ended.wait(0.02):
@@ -25,10 +25,5 @@ def trickle_on(server: Server, schema: str) -> Iterator[None]:
                 if number % ROTATE_EVERY == 0:
                     cursor.execute("FLUSH BINARY LOGS")
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        ended.set()
-        thread.join()

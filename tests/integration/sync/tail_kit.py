@@ -1,7 +1,6 @@
 """A sync whose log may fail it: the kit of the tests about private logs and about falling back to the upstream."""
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,7 +12,6 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
@@ -22,6 +20,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
+from tests.beside import beside
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit, kit_for
 
@@ -130,23 +129,8 @@ class TailKit(SyncKit):
     @contextmanager
     def syncing(self) -> Iterator[None]:
         """A sync that never ends by itself; its error is raised."""
-        stop, failed = threading.Event(), []
-
-        def work() -> None:
-            try:
-                self.run(self.spec("forever"), LocalRunner(), stop, self.progress, SMALL)
-            except DmError as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
+        with beside(lambda stop: self.run(self.spec("forever"), LocalRunner(), stop, self.progress, SMALL)):
             yield
-        finally:
-            stop.set()
-            thread.join()
-        if failed:
-            raise failed[0]
 
     def applied(self) -> bool:
         """The target has everything that the source has now. Megabytes are compared once there are as many rows."""

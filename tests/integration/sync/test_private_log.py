@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.write import apply
 from testbed import Server
+from tests.beside import beside
 from tests.conftest import FreshSchema
 from tests.integration.binlog.walking import end_xa
 from tests.integration.sync.conftest import SOURCE_ID
@@ -47,19 +48,14 @@ def one_kit(
 @contextmanager
 def watched(kit: TailKit) -> Iterator[list[int]]:
     """Bytes held, sampled all the time; the last element is the most."""
-    most, ended = [0], threading.Event()
+    most = [0]
 
-    def watch() -> None:
+    def watch(ended: threading.Event) -> None:
         while not ended.wait(0.02):
             most[0] = max(most[0], sum(kit.held().values()))
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
+    with beside(watch):
         yield most
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:

@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.processes import identity_of
+from tests.beside import beside
 
 ONE, TWO = "mysql-replica-01", "mysql-replica-02"
 HOST = socket.gethostname()
@@ -119,10 +120,9 @@ class Meta:
     @contextmanager
     def obedient(self, **hosts: str) -> Iterator[None]:
         """Relays that do what they are told, as those of other machines."""
-        ended = threading.Event()
         names = {ONE: hosts.get("one"), TWO: hosts.get("two")}
 
-        def obey() -> None:
+        def obey(ended: threading.Event) -> None:
             while not ended.wait(0.05):
                 for source, host in names.items():
                     if host and (stage := self.store.relay_desired(source)):
@@ -131,13 +131,8 @@ class Meta:
         for source, host in names.items():
             if host:
                 self.relay(source, host=host)
-        thread = threading.Thread(target=obey)
-        thread.start()
-        try:
+        with beside(obey):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 @pytest.fixture

@@ -66,8 +66,6 @@ class Quirks:
     """A run does not tell the target of its generation."""
     used_up: bool = False
     """What a person wants at a place is forgotten when somebody begins with it."""
-    ignore_edge: bool = False
-    """The first piece of a run ends where it likes, whatever the one before has begun."""
     exact_too_soon: bool = False
     """The log counts as exact from the beginning on."""
     left_by_time: bool = False
@@ -121,8 +119,6 @@ class Sync:
             if not world.quirks.own_plan:
                 half = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
                 self.half = None if half is self.plan else half
-            if world.quirks.ignore_edge:
-                self.edge = self.at
         elif self.plan.fingerprint() != subtask.plan:
             start._note_plan(self.plan, [], source)
         self.tables: SubtaskTables | None = None

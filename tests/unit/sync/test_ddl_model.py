@@ -1,5 +1,5 @@
 """DDL is followed exactly once whatever dies and whoever returns, and each rule of that is needed: in every mode, with
-every form of keys, by every rule of safe mode.
+every form of keys, by every rule of safe mode. Rules of rows alone are in test_rounds_model.py.
 
 The engine's own code in the world of ddl_world.py."""
 
@@ -21,7 +21,6 @@ from airflow_provider_dm.engine.downstream.frontier import Act, Step
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.meta_rows import MetaRows
 from airflow_provider_dm.engine.downstream.session import run_transaction
-from airflow_provider_dm.engine.merge.writer import OwnerWriter
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync import following
 from airflow_provider_dm.engine.sync.following import Following
@@ -30,8 +29,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode import overwriting
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.start import opening as start
-from airflow_provider_dm.engine.sync.write import causality, dependence
-from tests.unit.sync.broken_rules import last_first
+from airflow_provider_dm.engine.sync.write import dependence
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_sync import Quirks
 from tests.unit.sync.ddl_ways import MODES, Form, Safe, Target, Way
@@ -154,12 +152,6 @@ def _unfenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frontier, "move", moved)
 
 
-def _one_wave(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        causality, "_exact_in_two_waves", lambda changes, _part, sort: causality._exact_in_one_wave(changes, sort)
-    )
-
-
 def _waiting_by_the_old_name(patch: pytest.MonkeyPatch) -> None:
     update = MetaRows.update
 
@@ -232,16 +224,8 @@ RULES = [
     Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand",
          first=16),
     # Of modes and keys.
-    Rule("the first piece of a run ends where buckets stand", quirks=Quirks(ignore_edge=True), often="rows",
-         way=Way(form=Form.UNIQUE)),
     Rule("half a piece is completed by the mode that began it", quirks=Quirks(own_plan=True),
          way=Way("folded, row by row", "every change", Form.UNIQUE)),
-    Rule("what gives up a unique value goes first", _one_wave, often="rows", way=Way(form=Form.UNIQUE)),
-    Rule("changes that depend on each other are in one bucket",
-         _off(dependence.Order, "_join", lambda self, marks: self._root(marks[0])), often="rows",
-         way=Way("every change, row by row", "every change, row by row", Form.UNIQUE)),
-    Rule("changes that depend on each other keep their order", last_first, often="rows",
-         way=Way("every change", "every change", Form.UNIQUE)),
     Rule("keys that are one to the target are in one bucket",
          _off(TextFold, "form", lambda *_: lambda text: text), often="rows", way=Way(form=Form.TEXT)),
     # Of safe mode.
@@ -253,8 +237,6 @@ RULES = [
          way=Way(safe=Safe.ALWAYS)),
     # Of merged tables.
     Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), often="shards"),
-    Rule("a log changes its rows also while they wait", _off(OwnerWriter, "_locked", lambda *_: set()),
-         often="shards"),
     Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards"),
     Rule("rows of others are written over where the user wants it", _off(SyncPlan, "over", frozenset()),
          way=Way(safe=Safe.ALWAYS, collide=True)),
