@@ -81,7 +81,6 @@ def engine_in_the_world() -> Iterator[None]:
     }
     modules = [vars(module) for module in sys.modules.copy().values()]
     with (
-        ExitStack() as stack,
         patch.object(session, "_open", opened),
         patch.object(session, "_cache", _Sessions()),
         patch.object(session, "time", still),
@@ -92,6 +91,7 @@ def engine_in_the_world() -> Iterator[None]:
         patch.object(start, "read_tables", read_tables),
         patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
         patch.object(definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
+        ExitStack() as stack,  # ends first: it puts back whole modules, as patched above
     ):
         for name, (real, instead) in cheaper.items():
             for names in modules:
