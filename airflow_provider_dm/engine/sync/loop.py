@@ -228,11 +228,10 @@ class Loop:
         return self._shared[1]
 
     def _write_over(self) -> None:
-        """Write contested rows over the rows in their places, in safe mode and where rows overwrite each other: later
-        changes do not check for them."""
-        due, plan = self.sharing.rows or not self.state.written_over, self.state.written_by
-        if due and (plan.safe or plan.unowned):
-            self._met(self.sharing.write_over(plan))
+        """In safe mode, write the contested rows over the rows in their places: later changes do not check for them."""
+        due = self.sharing.rows or not self.state.written_over
+        if due and self.state.written_by.safe:
+            self._met(self.sharing.write_over(self.state.plan))
             self.state = replace(self.state, written_over=True)
             self._show_shared()
 

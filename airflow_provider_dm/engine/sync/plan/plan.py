@@ -5,14 +5,14 @@ rule makes a new plan.
 
 In a merged target (`merge`) the changes of each source table are folded separately, because a row that moves from one
 source table to another is not an update. They are folded together if the target has no key (rows are counted images)
-or if rows overwrite each other, by configuration or because of filters; then the first source table is their *lead*.
+or if the configuration lets rows overwrite each other; then the first source table is their *lead*.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.coverage import Part
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
@@ -67,9 +67,6 @@ class SyncPlan:
     merged: frozenset[int] = frozenset()
     """Indexes of the targets with rows of several source tables, of this or other sources, that follow the rules of
     `merge`. Targets may be added while the subtask runs."""
-    in_order: frozenset[int] = frozenset()
-    """Indexes of the targets with rows of several source tables for some of which filters ignore INSERTs or UPDATEs.
-    Rows of these source tables overwrite each other. Targets may be added while the subtask runs."""
     held: tuple[Table, ...] = ()
     """Tables of the task whose rows are skipped for now, as defined at this location: held back by shard DDL
     (sync/shard_ddl/shards.py), or not copied yet (sync/coverage.py)."""
@@ -96,7 +93,6 @@ class SyncPlan:
             self.optional_columns(),
             self._folded_apart(),
             sorted(self.contended),
-            sorted(self.in_order),
             (self.compact, self.whole, GROUPS_VERSION),
         )
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
@@ -180,12 +176,7 @@ class SyncPlan:
     @cached_property
     def kept(self) -> frozenset[TableName]:
         """Return the targets whose rows cannot be overwritten, so that contested rows stay contested in safe mode."""
-        return frozenset(self.targets[at].name for at in self.merged - self._able)
-
-    @cached_property
-    def unowned(self) -> frozenset[TableName]:
-        """Return the targets that are not, or no longer, `merged`: a contested row replaces the row in its place."""
-        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.merged)
+        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self._able)
 
     @cached_property
     def contended(self) -> frozenset[int]:
@@ -202,7 +193,7 @@ class SyncPlan:
 
     def _policy(self, lead: int) -> WritePolicy:
         target, loss = self.sources[lead].target, self.losses.get(lead, Loss.NOTHING)
-        if loss is Loss.ROWS or target in self.in_order:
+        if loss is Loss.ROWS:
             return WritePolicy.IN_ORDER
         if target in self.merged and target not in self.over:
             return WritePolicy.WAIT
@@ -214,6 +205,19 @@ class SyncPlan:
     def _mapping_of(self, source: SourcePart) -> TableMapping:
         added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
         return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
+
+    def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
+        """Raise NotSupportedYet for filters in merged tables with which a change could hit a row of another table.
+
+        `elsewhere`: targets with rows of other sources. `overwrites`: rows overwrite each other by configuration, so
+        this is allowed in tables with a key (rows without a key have no owner).
+        """
+        shards = Counter(source.target for source in self.sources)
+        for index, one in self.filters.items():
+            part = self.part(index)
+            merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
+            if merged and not (overwrites and part.key is not None):
+                check_merged(one, part.name)
 
     def check_keys_kept(self) -> None:
         """Raise TargetKeyNotKept for tables in which overwriting a row could replace another row of the source."""

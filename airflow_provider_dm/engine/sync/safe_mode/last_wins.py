@@ -41,7 +41,6 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     remove_rows,
 )
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.downstream.statements import Verb
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
@@ -98,21 +97,18 @@ def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Map
 
 
 def write_over_waiting(
-    fence: Fence,
-    around: Surroundings,
-    kept: Collection[TableName] = frozenset(),
-    unowned: Collection[TableName] = frozenset(),
+    fence: Fence, around: Surroundings, kept: Collection[TableName] = frozenset()
 ) -> list[Collision]:
     """Write the contested rows of this source to their places, in the order in which they became contested.
 
-    Return the collisions with the rows there. `kept`, `unowned`: see `SyncPlan`. Raises Fenced, TargetWentBack, and
-    what statements raise.
+    Return the collisions with the rows there. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what
+    statements raise.
     """
     around.transactions(partial(_forget, fence=fence, kept=kept))
     found: list[Collision] = []
     behind = 0
     while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
-        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, kept=kept, unowned=unowned))
+        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, kept=kept))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
 
@@ -128,13 +124,7 @@ def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[Conte
 
 
 def _put(
-    connection: Connection,
-    *,
-    fence: Fence,
-    around: Surroundings,
-    rows: list[ContestedRow],
-    kept: Collection[TableName],
-    unowned: Collection[TableName],
+    connection: Connection, *, fence: Fence, around: Surroundings, rows: list[ContestedRow], kept: Collection[TableName]
 ) -> list[Collision]:
     fence.check(connection)
     found, put = [], []
@@ -142,18 +132,15 @@ def _put(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
         mapping = around.mapped(fence.ref.source, table, target)
-        if target in kept or not (target in unowned or can_be_written_over(mapping)):
+        if target in kept or not can_be_written_over(mapping):
             continue
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
-        put += [row.id for row in waiting]
-        if target in unowned:
-            access.write_rows(connection, mapping, [literals(row.row) for row in waiting], Verb.REPLACE)
-            continue
         for row in waiting:  # one by one, as a row may overwrite an earlier one
             part = target_part(mapping)
             writes = OverWrites(part, access, (), (), [literals(row.row)], (), by=str(table))
             found.append(writes.run(connection))
+        put += [row.id for row in waiting]
     if put:
         remove_rows(connection, fence.ref, put)
     return found
