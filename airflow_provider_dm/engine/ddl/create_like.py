@@ -6,7 +6,7 @@ the table. Each column gets the collation that the source's catalogue shows for 
 and decide equality.
 
 A collation that the target's family lacks is replaced by the closest one in equality of characters and in the treatment
-of trailing spaces (`dialects`), which is reported, as ORDER BY and `=` may differ for rare characters. With `strict`,
+of trailing spaces, or by code points (`dialects`), which is reported, as ORDER BY and `=` may differ. With `strict`,
 DM's `collation_compatible: strict`, it raises an error instead."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from airflow_provider_dm.engine.ddl.dialects import COLLATIONS, NotCopyable, charset_of
+from airflow_provider_dm.engine.ddl.dialects import NotCopyable, charset_of, collation_for, replaced
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, TableDefinition
@@ -80,10 +80,10 @@ def create_schema_like(
     """
     if strict:
         return NewSchema(name, collation, strict=True)
-    if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
+    if target_flavour is not Flavour.MYSQL and charset_of(collation) in MYSQL_ONLY_CHARSETS:
         return NewSchema(name, None, (f"the target has no {collation}; the schema has the target's default",))
-    becomes = COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
-    return NewSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
+    becomes = collation_for(collation, source_flavour, target_flavour)
+    return NewSchema(name, becomes, () if becomes == collation else (replaced(collation, becomes),))
 
 
 def create_table_like(

@@ -52,6 +52,8 @@ COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_TIDB,
 }
 
+_NOPAD: Final = re.compile(r"_nopad_|_0900_")
+"""Collations in which trailing spaces are significant."""
 _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
 """A default in ASCII without escapes."""
@@ -74,17 +76,38 @@ def charset_of(collation: str) -> str:
     return collation.partition("_")[0]
 
 
-def lacks_collation(collation: str, target: Flavour) -> str | None:
-    """Return the description of a collation that the target's family lacks; None if the family has it.
+def collation_for(collation: str, source: Flavour, target: Flavour) -> str:
+    """Return the collation for the target's family: the same one, or its replacement.
 
-    >>> lacks_collation("utf8mb4_bin", Flavour.TIDB), lacks_collation("latin1_swedish_ci", Flavour.MYSQL)
-    (None, None)
+    If nothing is close to it, that is a collation by code points: no two values that the source distinguishes become
+    equal. The replacement may belong to another charset, if the target lacks the charset, too.
+
+    >>> collation_for("latin1_swedish_ci", Flavour.MARIADB, Flavour.TIDB)
+    'latin1_bin'
+    >>> collation_for("sjis_bin", Flavour.MYSQL, Flavour.TIDB)
+    'utf8mb4_bin'
+    >>> collation_for("utf8mb4_de_pb_0900_ai_ci", Flavour.MYSQL, Flavour.TIDB)
+    'utf8mb4_0900_bin'
     """
+    becomes = COLLATIONS.get((source, target), {}).get(collation.lower(), collation)
     known = CAPABILITIES[target].collations
-    if known is None or collation.lower() in known:
-        return None
-    rather = ", ".join(sorted(name for name in known if name.startswith("utf8mb4")))
-    return f"the collation {collation}, which {CAPABILITIES[target].title} lacks: choose one of {rather}"
+    if known is None or becomes.lower() in known:
+        return becomes
+    if _NOPAD.search(becomes):
+        return "utf8mb4_0900_bin"
+    by_code_points = f"{charset_of(becomes).lower()}_bin"
+    return by_code_points if by_code_points in known else "utf8mb4_bin"
+
+
+def replaced(collation: str, becomes: str) -> str:
+    """Return the description of a replacement.
+
+    >>> replaced("latin1_swedish_ci", "latin1_bin")
+    'collation latin1_swedish_ci becomes latin1_bin, which distinguishes upper and lower case and accents'
+    """
+    distinguishes = becomes.endswith("_bin") and not re.search("_(bin|as_cs)", collation)
+    more = ", which distinguishes upper and lower case and accents" if distinguishes else ""
+    return f"collation {collation} becomes {becomes}{more}"
 
 
 def not_there(collation: str) -> str:

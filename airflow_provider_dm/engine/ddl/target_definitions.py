@@ -25,13 +25,13 @@ from typing import Final
 from airflow_provider_dm.engine.ddl import statements as ddl
 from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.dialects import (
-    COLLATIONS,
     NotCopyable,
     charset_of,
+    collation_for,
     column_for,
     key_for,
-    lacks_collation,
     not_there,
+    replaced,
 )
 from airflow_provider_dm.engine.ddl.target_code import (
     checked_default,
@@ -57,7 +57,6 @@ _STORING: Final = frozenset(
     | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT", "UNION", "INSERT_METHOD", "CONNECTION", "PASSWORD", "IETF_QUOTES"}
 )
 """Options that are left out with a note, unless they are copied."""
-_DEFAULT: Final = (("CHARSET", "utf8mb4"), ("COLLATE", "utf8mb4_bin"))
 _SILENTLY_DROPPED: Final = frozenset(
     {"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "START TRANSACTION", "STORAGE"}
     | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
@@ -130,7 +129,7 @@ class Carrier:
         return ddl.TableDefinition(
             tuple(self.column(column) for column in table.columns),
             tuple(one for one in constraints if one is not None),
-            self.options(self._new_default(table.options)),
+            self.options(self._with_default(table.options)),
             None if table.partitioning is None else self.partitions(table.partitioning),
         )
 
@@ -146,15 +145,6 @@ class Carrier:
         without = tuple(one for one in options if one[0] != "CHARSET")
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
 
-    def _new_default(self, options: ddl.Options) -> ddl.Options:
-        """Return the options with the default collation of a new table, all of whose columns have their own: if the
-        target's family lacks the default, another one does no harm."""
-        known = self._with_default(options)
-        lacking = any(name == "COLLATE" and lacks_collation(value, self.way.target) for name, value in known)
-        if not lacking or self.way.strict_collations:
-            return known
-        return (*(one for one in known if one[0] not in ("CHARSET", "COLLATE")), *_DEFAULT)
-
     def changed_options(self, options: ddl.Options) -> ddl.Options:
         """Return new options of an existing table; a charset gets its collation, whose default differs by server."""
         return self._with_default(options) if any(name == "CHARSET" for name, _ in options) else options
@@ -162,15 +152,17 @@ class Carrier:
     def options(self, options: ddl.Options) -> ddl.Options:
         """Return the options of a table that are copied. Raises NotCopyable."""
         kept: list[tuple[str, str]] = []
+        named = dict(options).get("COLLATE")
+        collation = None if named is None else self.collation(named)
         for name, value in options:
             if name in ("ENGINE", "TYPE"):
                 if value.upper() != "INNODB":
                     raise NotCopyable(f"the engine {value}")
                 kept.append(("ENGINE", "InnoDB"))
-            elif name == "COLLATE":
-                kept.append((name, self.collation(value)))
+            elif name == "COLLATE" and collation is not None:
+                kept.append((name, collation))
             elif name == "CHARSET":
-                kept.append((name, self.charset(value)))
+                kept.append((name, self.charset(value) if collation == named else charset_of(str(collation))))
             elif name in _TABLE_OPTIONS:
                 kept.append((name, value))
             elif not self._is_left_out(name, value, "the table"):
@@ -180,17 +172,15 @@ class Carrier:
     def collation(self, name: str, of: str = "the table") -> str:
         """Return the collation in the target's family, or its replacement. Raises NotCopyable."""
         self.charset(charset_of(name))
-        becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
+        becomes = collation_for(name, self.way.source, self.way.target)
         if becomes != name:
             if self.way.strict_collations:
-                raise NotCopyable(not_there(name))
-            self.note(f"collation {name} becomes {becomes}")
-        if (found := lacks_collation(becomes, self.way.target)) is not None:
-            raise NotCopyable(f"{found} (of {of})")
+                raise NotCopyable(f"{not_there(name)} (of {of})")
+            self.note(replaced(name, becomes))
         return becomes
 
     def charset(self, name: str) -> str:
-        if self.way.target is Flavour.MARIADB and name.lower() in MYSQL_ONLY_CHARSETS:
+        if self.way.target is not Flavour.MYSQL and name.lower() in MYSQL_ONLY_CHARSETS:
             raise NotCopyable(f"the character set {name}")
         return name
 
@@ -290,7 +280,9 @@ class Carrier:
         charset = (kind.charset or charset_of(collation)).lower()
         if charset not in CHARSETS | {"binary"}:
             raise NotCopyable(f"the character set of {name}, which has the collation {collation}")
-        return replace(kind, charset=self.charset(charset), collation=self.collation(collation, name), binary=False)
+        becomes = self.collation(collation, name)
+        charset = self.charset(charset) if becomes == collation else charset_of(becomes)
+        return replace(kind, charset=charset, collation=becomes, binary=False)
 
     def _generated(self, code: str) -> str:
         # Between families `column_for` refuses generated columns.

@@ -228,7 +228,25 @@ def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
     assert "FULLTEXT" not in table.sql
     assert table.notes == ("the FULLTEXT key f is left out", "`id` is visible")
 
-    with pytest.raises(CannotCreateTarget, match=r"latin1_swedish_ci, which TiDB lacks: choose .* \(of `c`\)"):
-        made("`c` varchar(9)", way=way, collation="latin1_swedish_ci")
-    numbers = made("`c` int", options="DEFAULT CHARSET=latin1", way=way, collation="latin1_swedish_ci")
-    assert numbers.sql.endswith("DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin")
+
+@pytest.mark.parametrize(
+    ("collation", "becomes"),
+    [
+        ("latin1_swedish_ci", "latin1_bin"),
+        ("utf8mb4_swedish_ci", "utf8mb4_bin"),
+        ("utf8mb4_0900_as_ci", "utf8mb4_0900_bin"),
+        ("utf16_general_ci", "utf8mb4_bin"),
+    ],
+)
+def test_a_collation_that_tidb_lacks_is_replaced_by_code_points(collation: str, becomes: str) -> None:
+    charset = collation.partition("_")[0]
+    options = f"DEFAULT CHARSET={charset} COLLATE={collation}"
+    table = made("`c` varchar(9)", options=options, way=(MYSQL, TIDB), collation=collation)
+    other = becomes.partition("_")[0]
+    assert f"CHARACTER SET {other} COLLATE {becomes}" in table.sql
+    assert table.sql.endswith(f"DEFAULT CHARSET={other} COLLATE={becomes}")
+    assert table.notes == (
+        f"collation {collation} becomes {becomes}, which distinguishes upper and lower case and accents",
+    )
+    with pytest.raises(CannotCreateTarget, match=rf"{collation}, which .*strict\) \(of `c`\)"):
+        made("`c` varchar(9)", options=options, way=(MYSQL, TIDB), collation=collation, strict=True)
