@@ -20,20 +20,23 @@ refuses some charsets and NULL → NOT NULL, which stops the task):
 
 In a strict session the source's server has already verified that all values fit. So a shorter text, a smaller integer,
 and the reverse conversions between those charsets are the same as well. A new column is filled with its default, for
-which two servers compute the same value, except for the defaults that `_filled` lists.
+which two servers compute the same value, except for the defaults that `_filled` lists. A new generated column is the
+same on servers of one family, and on all servers if it is a sum or a product of integers and decimals.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
+    Code,
     ColumnDefinition,
     ColumnType,
     DropColumn,
@@ -97,13 +100,16 @@ def columns_of(before: TableDefinition, after: TableDefinition, specs: Sequence[
         yield None if old is None else named[old], column
 
 
-def computed(pair: Pair, *, strict: bool) -> str | None:
+def computed(pair: Pair, *, strict: bool, numbers: Collection[str] | None = None) -> str | None:
     """Describe the column's values that servers may compute differently; None if all compute the same.
 
-    `strict`: the session rejects values that do not fit.
+    `strict`: the session rejects values that do not fit. `numbers`: the lower-case names of the table's integer and
+    decimal columns; None if source and target are of one family.
     """
     old, new = pair
     if old is None:
+        if new.generated is not None and numbers is not None and not _is_sum(new.generated, numbers):
+            return f"{quote(new.name)} is computed for existing rows"
         return _filled(new)
     name = quote(new.name)
     if new.generated is not None and (old.generated, old.type) != (new.generated, new.type):
@@ -114,6 +120,20 @@ def computed(pair: Pair, *, strict: bool) -> str | None:
     if to_not_null and not strict and new.type.name not in _USUAL:
         return f"{name} becomes NOT NULL"
     return None
+
+
+def _is_sum(code: Code, numbers: Collection[str]) -> bool:
+    """Return True if an expression has only integers, these columns, + - * and parentheses."""
+    for token in tokens(code, 0):
+        name = token.raw.strip("`").lower()
+        if not (name.isdecimal() or token.raw in ("+", "-", "*", "(", ")") or name in numbers):
+            return False
+    return True
+
+
+def numbers_of(table: TableDefinition) -> frozenset[str]:
+    """Return the lower-case names of a table's integer and decimal columns."""
+    return frozenset(one.name.lower() for one in table.columns if one.type.name in (*WIDTHS, "decimal"))
 
 
 def _filled(column: ColumnDefinition) -> str | None:

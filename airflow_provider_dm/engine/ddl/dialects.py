@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
@@ -57,6 +58,8 @@ _NOPAD: Final = re.compile(r"_nopad_|_0900_")
 _BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _TEXT: Final = re.compile(r"(?:_binary\s*)?'[ -&(-\[\]-~]*'|NULL|-?[0-9.]+", re.IGNORECASE)
 """A default in ASCII without escapes."""
+_ENCODED: Final = re.compile("[bx]'|0[bx]", re.IGNORECASE)
+"""A default in binary or hexadecimal: bytes in the charset of the column."""
 _ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
@@ -126,8 +129,7 @@ def column_for(
     if column.invisible and not target.invisible_columns:
         note(f"{name} is visible")
         column = replace(column, invisible=False)
-    if target.text_is_utf8 and kind.name in _BYTES and not _TEXT.fullmatch(column.default or "NULL"):
-        raise NotCopyable(f"the default {column.default} of {name}, which {target.title} reads as text")
+    check_default(column, target)
     if _is_one_family(source, target):
         return column
     if column.generated is not None:
@@ -146,6 +148,15 @@ def column_for(
     if options.pop("COMPRESSED", None) is not None:
         note(f"{name} is not compressed")
     return replace(column, type=kind, options=tuple(options.items()))
+
+
+def check_default(column: ColumnDefinition, target: Capabilities) -> None:
+    """Raise NotCopyable if the target would read the bytes of a default as other text."""
+    default, kind = column.default or "NULL", column.type
+    is_bytes = kind.name in _BYTES or kind.charset == "binary"
+    in_hex = kind.name in OF_CHARACTERS and _ENCODED.match(default)
+    if target.text_is_utf8 and (in_hex or (is_bytes and not _TEXT.fullmatch(default))):
+        raise NotCopyable(f"the default {default} of {quote(column.name)}, which {target.title} reads as text")
 
 
 def key_for(key: Key, source: Flavour, target: Capabilities, note: Callable[[str], None]) -> Key | None:

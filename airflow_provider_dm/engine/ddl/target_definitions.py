@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.ddl.column_types import LARGE, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.dialects import (
     NotCopyable,
     charset_of,
+    check_default,
     collation_for,
     column_for,
     key_for,
@@ -230,7 +231,9 @@ class Carrier:
         """Return the new default of an existing column. Raises NotCopyable."""
         default, known = self.default(code, quote(name)), self.way.resolve(self.table, name)
         if known is not None:
-            self._stop_at_defaults_of_mariadb(replace(known, default=default, on_update=None), quote(name))
+            changed = replace(known, default=default, on_update=None)
+            self._stop_at_defaults_of_mariadb(changed, quote(name))
+            check_default(changed, self.way.target_can)
         return default
 
     def _stop_at_defaults_of_mariadb(self, column: ddl.ColumnDefinition, name: str) -> None:

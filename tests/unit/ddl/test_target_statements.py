@@ -261,6 +261,16 @@ def test_a_full_text_key_is_left_out_where_there_are_none(sql: str) -> None:
     assert len(carried(sql, (MYSQL, MYSQL)).statements) == 1
 
 
+@pytest.mark.parametrize("default", ["x'e9'", "0xC3A9", "b'1000001'"])
+def test_a_default_of_text_in_hexadecimal_is_refused_where_it_would_be_read_as_utf8(default: str) -> None:
+    columns = {"c": "varchar(9) CHARACTER SET latin1 COLLATE latin1_bin"}
+    for change in (f"ADD c varchar(9) DEFAULT {default}", f"ALTER c SET DEFAULT {default}"):
+        with pytest.raises(NotCopyable, match="reads as text"):
+            written(f"ALTER TABLE a {change}", (MYSQL, TIDB), columns=columns)
+        assert len(written(f"ALTER TABLE a {change}", (MYSQL, MYSQL), columns=columns)) == 1
+    assert len(written("ALTER TABLE a ADD c varchar(9) DEFAULT _utf8mb4'a'", (MYSQL, TIDB), columns=columns)) == 1
+
+
 @pytest.mark.parametrize("default", ["0x00FF41", r"'\\0'", "'é'"])
 def test_a_default_of_bytes_that_are_no_ascii_is_refused_where_it_would_be_read_as_text(default: str) -> None:
     sql = f"ALTER TABLE a ADD c varbinary(9) DEFAULT {default}"

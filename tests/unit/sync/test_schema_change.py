@@ -381,6 +381,14 @@ def test_a_conversion_that_is_left_out_stops_nobody() -> None:
         change("ALTER TABLE a MODIFY v int", tables("a"), UNLIKE)
 
 
+def test_a_generated_column_is_added_where_the_target_computes_the_same_for_existing_rows() -> None:
+    into_tidb = replace(UNLIKE, target=CAPABILITIES[Flavour.TIDB])
+    with pytest.raises(ValuesDiffer, match="`c` is computed for existing rows"):
+        change("ALTER TABLE a ADD c int AS (id / 3)", tables("a"), into_tidb)
+    for around, expression in ((into_tidb, "(`id` + 1) * id"), (UNLIKE, "id / 3")):
+        assert len(sql_of(change(f"ALTER TABLE a ADD c int AS ({expression})", tables("a"), around))) == 1
+
+
 def test_a_column_that_takes_the_name_of_a_dropped_one_is_new() -> None:
     found = change("ALTER TABLE a DROP COLUMN v, ADD COLUMN v int", tables("a"), UNLIKE)
     assert len(sql_of(found)) == 1

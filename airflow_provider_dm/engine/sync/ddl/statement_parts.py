@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.conversions import columns_of, computed
+from airflow_provider_dm.engine.ddl.conversions import columns_of, computed, numbers_of
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -143,7 +143,9 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     specs = wanted.specs if isinstance(wanted, AlterTable) else ()
     old, session = before.definition(wanted.table), around.session
     new = before.after(wanted, session).definition(new_name(wanted))
-    found = (computed(pair, strict=session.strict) for pair in columns_of(old, new, specs) if around.unlike)
+    pairs = columns_of(old, new, specs) if around.unlike else ()
+    numbers = None if before.server.flavour is around.target.flavour else numbers_of(new)
+    found = (computed(pair, strict=session.strict, numbers=numbers) for pair in pairs)
     differing = [why for why in found if why is not None]
     if differing:
         raise ValuesDiffer(f"{'; '.join(differing)}, for which {around.unlike} may compute different values")
