@@ -314,8 +314,6 @@ def _open(endpoint: Endpoint) -> _Session:
     try:
         connection = connect(endpoint, isolation=WRITING, loads=True)
         server = server_info(connection).capabilities
-        if server.writing_session is not None:
-            query(connection, server.writing_session)
         if server.max_error_count_rises:
             _keep_all_warnings(connection)
         loads = _loads(connection) if server.loads else Loads.NONE

@@ -79,6 +79,8 @@ class Capabilities:
     alters_one_change_at_a_time: bool = False
     """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
+    drops_columns_of_keys: bool = True
+    """A column of a key over several columns may be dropped."""
     invisible_columns: bool = True
     """A column may be INVISIBLE."""
     fulltext_keys: bool = True
@@ -96,8 +98,6 @@ class Capabilities:
     """The further privileges needed to create a foreign key."""
     loads: bool = False
     """LOAD DATA LOCAL is a part of its transaction, and `local_infile` says whether it is allowed."""
-    writing_session: str | None = None
-    """A further statement at the beginning of a writing session."""
 
 
 CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
@@ -152,6 +152,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             ),
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
+            drops_columns_of_keys=False,
             invisible_columns=False,
             fulltext_keys=False,
             ddl_jobs=(
@@ -160,7 +161,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             ),
             names_lock_holders=False,
             kill="KILL TIDB {}",
-            writing_session="SET SESSION tidb_txn_mode = 'pessimistic'",
         ),
     )
 }

@@ -25,6 +25,7 @@ Families: TypeAlias = dict[Flavour, Version]
 
 MYSQL: Final[Families] = {Flavour.MYSQL: (), Flavour.TIDB: ()}
 MARIADB: Final[Families] = {Flavour.MARIADB: ()}
+TIDB: Final[Families] = {Flavour.TIDB: ()}
 NO_LIMIT: Final = 2**64 - 1
 SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 READING: Final = "REPEATABLE-READ"
@@ -68,6 +69,7 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("idle_transaction_timeout", 0, "a transaction would be ended between two statements", MARIADB, users=True),
     Pin("idle_readonly_transaction_timeout", 0, "a snapshot would be ended", MARIADB, users=True),
     Pin("idle_write_transaction_timeout", 0, "a transaction would be ended", MARIADB, users=True),
+    Pin("tidb_idle_transaction_timeout", 0, "a transaction would be ended between two statements", TIDB, users=True),
     # Visibility of rows and changes
     Pin("completion_type", 0, "a COMMIT would begin another transaction, or close the connection"),
     Pin("autocommit", 1, "what is written would not be committed, and reads would see an old state"),
@@ -75,6 +77,9 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("transaction_read_only", 0, "nothing could be written"),
     Pin("use_secondary_engine", "OFF", "another engine, that lags behind, would answer", {Flavour.MYSQL: (8, 0, 18)}),
     Pin("wsrep_dirty_reads", 0, "a node that has lost its cluster would answer", MARIADB),
+    Pin("tidb_low_resolution_tso", 0, "reads would see an old state, and nothing could be written", TIDB),
+    Pin("tidb_txn_mode", "pessimistic", "a conflict would be found at the COMMIT only", TIDB),
+    Pin("tidb_constraint_check_in_place_pessimistic", 1, "a duplicate would be found at the COMMIT only", TIDB),
     # Conversion of values that are written and read
     Pin("character_set_client", "utf8mb4", "what is sent would be read as something else"),
     Pin("character_set_connection", "utf8mb4", "what is sent would be converted on its way"),
@@ -87,6 +92,9 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("old_mode", "UTF8_IS_UTF8MB3", "utf8 would be another character set", {Flavour.MARIADB: (10, 6, 1)}),
     Pin("explicit_defaults_for_timestamp", 1, "NULL would become the time of writing",
         {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}),
+    Pin("tidb_skip_utf8_check", 0, "bytes that are no text would be stored as text", TIDB),
+    Pin("tidb_skip_ascii_check", 0, "bytes that are no text would be stored as text", TIDB),
+    Pin("tidb_allow_remove_auto_inc", 1, "DDL that takes AUTO_INCREMENT from a column would be refused", TIDB),
     Pin("foreign_key_checks", 0, "rows arrive in the order of the log and of the chunks, not parents first"),
     Pin("unique_checks", 1, "a unique key might take a value twice"),
     Pin("check_constraint_checks", 1, "rows that the target's CHECKs forbid would be let in", MARIADB),
@@ -104,6 +112,9 @@ PINNED: Final[tuple[Pin, ...]] = (
     # Execution of a statement, as far as it is visible by warnings, locks, or rewriting
     Pin("range_optimizer_max_mem_size", 0, "many keys would be found by a scan", {Flavour.MYSQL: (5, 7, 12)}),
     Pin("in_predicate_conversion_threshold", 0, "a list of keys would be compared as a subquery", MARIADB),
+    Pin("tidb_opt_range_max_size", 0, "many keys would be found by a scan, with a warning", TIDB),
+    Pin("tidb_stats_load_sync_wait", 0, "a statement would wait for statistics, and give up with a warning", TIDB),
+    Pin("tidb_enable_unsafe_substitute", 0, "an indexed expression would be computed in another way", TIDB),
     # Messages and catalogue
     Pin("sql_notes", 1, "the server would not report changes of values"),
     Pin("note_verbosity", "basic", "the server would not report changes of values", {Flavour.MARIADB: (10, 6, 16)}),

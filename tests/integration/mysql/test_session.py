@@ -77,6 +77,48 @@ def test_hostile_globals_do_not_reach_us(flavour: str, series: str, start_own: S
         assert different == {}
 
 
+HOSTILE_TIDB = {
+    "tidb_txn_mode": "optimistic",
+    "tidb_constraint_check_in_place": "OFF",
+    "tidb_enable_clustered_index": "OFF",
+    "tidb_idle_transaction_timeout": 2,
+    "tidb_low_resolution_tso": "ON",
+    "tidb_skip_utf8_check": "ON",
+    "tidb_skip_ascii_check": "ON",
+    "tidb_opt_range_max_size": 1,
+    "tidb_stats_load_sync_wait": 1,
+    "tidb_enable_unsafe_substitute": "ON",
+    "sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,HIGH_NOT_PRECEDENCE",
+    "sql_select_limit": 3,
+    "time_zone": "+05:30",
+    "foreign_key_checks": "ON",
+    "max_execution_time": 2000,
+    "group_concat_max_len": 4,
+    "default_collation_for_utf8mb4": "utf8mb4_general_ci",
+}
+
+
+@contextmanager
+def hostile_tidb(server: Server) -> Iterator[None]:
+    """Globals of TiDB that nobody expects, for sessions that begin now."""
+    before = {name: server.sql(f"SELECT @@GLOBAL.{name}")[0][0] for name in HOSTILE_TIDB}
+    for name, value in HOSTILE_TIDB.items():
+        server.sql(f"SET GLOBAL {name} = %s", [value])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            server.sql(f"SET GLOBAL {name} = %s", [value])
+
+
+def test_hostile_globals_of_tidb_do_not_reach_us(tidb_target: Server) -> None:
+    calm = variables(endpoint(tidb_target))
+    with hostile_tidb(tidb_target):
+        ours = variables(endpoint(tidb_target))
+    assert {name: ours[name] for name in PINNED_NAMES & calm.keys() if ours[name] != calm[name]} == {}
+    assert ours["tidb_txn_mode"] == "pessimistic"
+
+
 def test_one_statement_pins_and_one_asks(source: Server) -> None:
     variables(endpoint(source))  # what this kind of server lacks is known from then on
     with connected(endpoint(source)) as connection:
