@@ -10,13 +10,15 @@ distinct afterwards.
 
     UNIQUE KEY k (a, b):  DROP COLUMN b  ─▶  DROP KEY k, ADD UNIQUE KEY k (a), DROP COLUMN b
 
-The unique keys after it are added again too, as their order may decide which of them identifies rows.
+The unique keys after it are added again too, as their order may decide which of them identifies rows. TiDB rejects it
+for any key over several columns, unique or not, even if all of its columns are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from airflow_provider_dm.engine.ddl import statements as ddl
 
@@ -27,18 +29,44 @@ def with_cut_keys(statement: ddl.AlterTable, before: ddl.TableDefinition, after:
     return _with_keys_anew(statement, [becomes for key, becomes in kept if _is_cut(key, becomes)])
 
 
+_UNIQUE: Final = (ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE)
+
+
 def with_shrunk_keys(
-    statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition
+    statement: ddl.AlterTable,
+    before: ddl.TableDefinition,
+    after: ddl.TableDefinition,
+    kinds: Sequence[ddl.KeyKind] = _UNIQUE,
 ) -> ddl.AlterTable:
-    """Return the statement for MariaDB. `before`, `after`: the table of its MySQL source."""
+    """Return the statement for MariaDB. `before`, `after`: the table of its MySQL source. `kinds`: of keys."""
     gone = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropColumn)}
     again: list[ddl.Key] = []
-    for key, becomes in _kept(statement, before, after, ddl.KeyKind.PRIMARY, ddl.KeyKind.UNIQUE):
+    for key, becomes in _kept(statement, before, after, *kinds):
         columns = {part.column.lower() for part in key.parts if part.column is not None}
         shrinks = len(becomes.parts) < len(key.parts) and not gone.isdisjoint(columns)
         if shrinks or any(one.kind is ddl.KeyKind.UNIQUE for one in again):
             again.append(becomes)
     return _with_keys_anew(statement, again)
+
+
+def without_dropped_columns(
+    statement: ddl.AlterTable, before: ddl.TableDefinition, after: ddl.TableDefinition
+) -> ddl.AlterTable:
+    """Return the statement for TiDB. `before`, `after`: the table of its source."""
+    kinds = (*_UNIQUE, ddl.KeyKind.PLAIN)
+    shrunk = with_shrunk_keys(statement, before, after, kinds)
+    left = {one.name for one in after.constraints if isinstance(one, ddl.Key)}
+    dropped = {spec.name.lower() for spec in statement.specs if isinstance(spec, ddl.DropKey)}
+    ended = [
+        ddl.DropKey(str(one.name))
+        for one in before.constraints
+        if isinstance(one, ddl.Key)
+        and one.kind in kinds
+        and len(one.parts) > 1
+        and one.name not in left
+        and str(one.name).lower() not in dropped
+    ]
+    return replace(shrunk, specs=(*ended, *shrunk.specs))
 
 
 def _kept(

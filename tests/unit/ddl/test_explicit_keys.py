@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys
+from airflow_provider_dm.engine.ddl.explicit_keys import (
+    with_cut_keys,
+    with_shrunk_keys,
+    without_dropped_columns,
+)
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterTable, TableDefinition
@@ -61,6 +65,24 @@ def telling(
 def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str, told: str) -> None:
     create = f"CREATE TABLE t (a int NOT NULL, b int NOT NULL, c int, {keys})"
     assert telling(with_shrunk_keys, MYSQL, create, specs) == told
+
+
+@pytest.mark.parametrize("server", [MYSQL, MARIADB], ids=["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    ("keys", "specs", "told"),
+    [
+        ("KEY k (a, b)", "DROP b", "DROP KEY `k`, ADD KEY `k` ( `a` ), DROP COLUMN `b`"),
+        ("KEY k (a, b)", "DROP a, DROP b", "DROP KEY `k`, DROP COLUMN `a`, DROP COLUMN `b`"),
+        ("KEY k (a, b)", "DROP a, DROP b, DROP KEY k", "DROP COLUMN `a`, DROP COLUMN `b`, DROP KEY `k`"),
+        ("KEY k (b)", "DROP b", "DROP COLUMN `b`"),
+        ("KEY k (a, b)", "DROP c", "DROP COLUMN `c`"),
+    ],
+)
+def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
+    server: Server, keys: str, specs: str, told: str
+) -> None:
+    create = f"CREATE TABLE t (i int, a int, b int, c int, {keys})"
+    assert telling(without_dropped_columns, server, create, specs) == told
 
 
 @pytest.mark.parametrize(

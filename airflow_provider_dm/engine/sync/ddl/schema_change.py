@@ -30,7 +30,7 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable
-from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys
+from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys, without_dropped_columns
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
@@ -466,6 +466,10 @@ class _Change:
                 return with_shrunk_keys(statement, old, new)  # not with extracted columns, which keys would lose
             case Flavour.MARIADB, Flavour.MYSQL:
                 return with_cut_keys(statement, old, new)
+            case Flavour.MARIADB, Flavour.TIDB:
+                statement = with_cut_keys(statement, old, new)
+        if not self.around.target.drops_columns_of_keys and not self.around.rules.router.extracted(statement.table):
+            return without_dropped_columns(statement, old, new)
         return statement
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
