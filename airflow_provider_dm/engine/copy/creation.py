@@ -57,15 +57,20 @@ def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSc
     """
     with fresh_target(target) as connection:
         check_keyless(connection, [str(one.name) for one in tables if one.keyless], str(target))
+        about, notes = "its schemas", []
         try:
             present = {bytes(row[0]).decode() for row in query(connection, "SHOW DATABASES")}
-            notes = [_create_schema(connection, one) for one in schemas if one.name not in present]
-            for one in tables:
-                log.info("creating %s", one.name)
-                _create_table(connection, one)
+            for schema in schemas:
+                if schema.name not in present:
+                    about = schema.name
+                    notes += _create_schema(connection, schema)
+            for table in tables:
+                about = str(table.name)
+                log.info("creating %s", about)
+                _create_table(connection, table)
         except pymysql.err.Error as error:
-            raise translate(error, table=", ".join(str(one.name) for one in tables[:5])) from error
-    return tuple(note for some in notes for note in some)
+            raise translate(error, table=about) from error
+    return tuple(notes)
 
 
 def take_back(target: Endpoint, names: Iterable[TableName]) -> None:

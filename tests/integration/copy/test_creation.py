@@ -137,7 +137,7 @@ def test_a_default_that_the_target_does_not_have_is_told(
         mysql_source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
         mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY) COLLATE latin1_bin", database=schema)
         migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
-        with pytest.raises(TargetRefused, match=r"\b(1115|1273)\b"):
+        with pytest.raises(TargetRefused, match=rf"on {schema}: (1115|1273)\b"):
             replace(migration, task={"collation_compatible": "strict"}).go()
         result = migration.finish()
         assert result["notes"] == [f"{schema}: the target has no {collation}; the schema has the target's default"]
