@@ -136,7 +136,7 @@ def start_seconds(source: Server, target: Server, written: Written) -> float:
 
 def app_run(source: Server, target: Server, written: Written, end: int) -> tuple[Run, float]:
     """Sync up to `end`. Gives what the app calls its run, and the seconds from spark-submit to its exit."""
-    job = incremental_sync(source, target, written, end)
+    job = incremental_sync(source, target, written, f"{written.file.name}:{end}")
     settings = SparkSettings(master=f"local[{THREADS},4]")
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=written.work) as run_dir:
@@ -155,7 +155,7 @@ def app_run(source: Server, target: Server, written: Written, end: int) -> tuple
     return Run(result["changes_applied"], float(result["seconds"]), tree.cpu_seconds, tree.peak_rss_bytes), whole
 
 
-def incremental_sync(source: Server, target: Server, written: Written, end: int) -> Job:
+def incremental_sync(source: Server, target: Server, written: Written, until: str) -> Job:
     """The job; a task name of its own for each run, as each begins at the beginning."""
     name = f"bench_{uuid.uuid4().hex[:8]}"
     meta = {"binlog-name": written.file.name, "binlog-pos": 4}
@@ -178,7 +178,7 @@ def incremental_sync(source: Server, target: Server, written: Written, end: int)
         meta_url=meta_url(written),
         launched_behind={},
         holder=local_holder(name, written.work),
-        until=f"{written.file.name}:{end}",
+        until=until,
     )
 
 
@@ -192,12 +192,7 @@ def meta_url(written: Written) -> Secret:
 
 def native_replica(source: Server, replica: Server, written: Written) -> Run:
     """The replica's SQL thread, behind an IO thread that has pulled everything."""
-    replica.sql("STOP SLAVE; RESET SLAVE ALL")
-    refill(replica, written.name)
-    replica.sql(
-        f"CHANGE MASTER TO master_host='{source.host}', master_port={source.port}, master_user='{source.user}', "
-        f"master_log_file='{written.file.name}', master_log_pos=4, master_use_gtid=no, master_ssl=0"
-    )
+    begin_replica(source, replica, written)
     replica.sql("START SLAVE IO_THREAD")
     _wait_for(replica, "Read_Master_Log_Pos", written)
     began, cpu = time.perf_counter(), cpu_of(replica.pid) or 0.0
@@ -206,6 +201,16 @@ def native_replica(source: Server, replica: Server, written: Written) -> Run:
     seconds, used = time.perf_counter() - began, (cpu_of(replica.pid) or 0.0) - cpu
     check(source, replica, written)
     return Run(written.changes, seconds, used, peak_rss_of(replica.pid))
+
+
+def begin_replica(source: Server, replica: Server, written: Written) -> None:
+    """Fill the table and name the log; no thread of the replica is started."""
+    replica.sql("STOP SLAVE; RESET SLAVE ALL")
+    refill(replica, written.name)
+    replica.sql(
+        f"CHANGE MASTER TO master_host='{source.host}', master_port={source.port}, master_user='{source.user}', "
+        f"master_log_file='{written.file.name}', master_log_pos=4, master_use_gtid=no, master_ssl=0"
+    )
 
 
 def _wait_for(replica: Server, field: str, written: Written) -> None:

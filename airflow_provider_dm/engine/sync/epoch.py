@@ -1,8 +1,10 @@
 """Applying one epoch: its tasks, their order, and the size of the next epoch.
 
-A small epoch is one task, because an exchange would cost more than it saves. A large epoch is folded by range and
-written by group of buckets; if a table has several unique keys, wave 1 is a separate job, so that it ends before wave 2
-begins. On one machine every epoch is one task: an exchange would only write and read files.
+The driver itself applies an epoch of up to `in_driver` bytes, because a Spark job would take longer than the work: a
+sync that has caught up starts none. An epoch of up to `one_task` bytes is one task, because an exchange would cost more
+than it saves; on one machine every epoch is, as an exchange would only write and read files. A larger epoch is folded
+by range and written by group of buckets; if a table has several unique keys, wave 1 is a separate job, so that it ends
+before wave 2 begins.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.downstream.errors import RowStatementError
 from airflow_provider_dm.engine.downstream.frontier import Act
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
-from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.write.tasks import (
     ApplyGroup,
     ApplyRanges,
@@ -25,6 +27,7 @@ from airflow_provider_dm.engine.sync.write.tasks import (
 from airflow_provider_dm.engine.sync.write.transactional import SMALL_CHANGE_BYTES, Applied
 
 MIB: Final = 1 << 20
+DRIVER: Final = LocalRunner(1)
 LARGEST_RANGE: Final = 8 * MIB
 TARGET_SECONDS: Final = 1.0
 SPREAD: Final = 2
@@ -79,10 +82,12 @@ class EpochSize:
     """The size limit of the next epoch, chosen so that applying it takes about TARGET_SECONDS. Sizes are in bytes.
 
     Each epoch has a fixed cost, so the limit falls below `usual` only if an epoch of that size takes longer than
-    LONGEST_SECONDS. The first epoch is not measured: it includes the start of the workers and the loading of kernels.
+    LONGEST_SECONDS. The first epoch of the workers is not measured: it includes their start and the loading of kernels.
     """
 
     limit: int = 8 * MIB
+    in_driver: int = MIB
+    """An epoch of up to this size is applied by the driver."""
     one_task: int | None = 4 * MIB
     """An epoch of up to this size is one task. None: every epoch is one task (a transaction may exceed `limit`)."""
     smallest: int = MIB
@@ -90,7 +95,7 @@ class EpochSize:
     largest: int = 64 * MIB
     """The folded rows of an epoch need a small multiple of this in memory."""
     warm: bool = False
-    """True if an epoch was applied before."""
+    """True if the workers have applied an epoch before."""
     most_changes: int | None = None
     """Limit for the number of changes of an epoch, estimated from the previous epoch. None: no limit."""
     most_rows: int | None = None
@@ -102,6 +107,10 @@ class EpochSize:
     def on_one_machine(cls) -> EpochSize:
         """Return the initial size for a local Spark."""
         return cls(one_task=None, largest=32 * MIB)
+
+    def runner(self, epoch_bytes: int, workers: Runner) -> Runner:
+        """Return the runner of an epoch's tasks: `workers` or the driver."""
+        return DRIVER if epoch_bytes <= self.in_driver else workers
 
     def tasks(self, epoch_bytes: int, slots: int) -> int:
         """Return the number of tasks that write an epoch, on a cluster with `slots` slots."""
@@ -147,7 +156,7 @@ class EpochSize:
         return replace(self, limit=max(1, min(caps)))
 
     def _as_time_says(self, size: int, seconds: float) -> EpochSize:
-        if not self.warm:
+        if not self.warm and size > self.in_driver:
             return replace(self, warm=True)
         seconds = max(seconds, 0.001)
         if seconds <= TARGET_SECONDS and not self.is_backlog(size):

@@ -240,7 +240,8 @@ class Loop:
         self._show_safe_mode()
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
+        runner = self.size.runner(epoch.size, self.runner)
+        return apply_epoch(runner, job, epoch, ship=self.source.job.ship_ranges)
 
     def _has_become_shared(self, error: DmError) -> bool:
         """Return True if the error is a collision with a row of another source that now feeds the same table.

@@ -123,7 +123,7 @@ class _Here(Generic[T]):
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """Runs tasks in threads of this process: for tests and for tools without a JVM."""
+    """Runs tasks in threads of this process, a single one in the calling thread, whose connections it uses."""
 
     slots: int = 2
 
@@ -131,6 +131,8 @@ class LocalRunner:
         return _Here(value)
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        if len(items) == 1:
+            return values([attempt(task, items[0])])
         with ThreadPoolExecutor(self.slots) as pool:
             return values(list(pool.map(lambda item: attempt(task, item), items)))
 

@@ -15,14 +15,15 @@ from airflow_provider_dm.engine.sync.runner import Runner
 from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
-SMALL = EpochSize(limit=20_000, one_task=0, smallest=4096, largest=20_000)
+ON_WORKERS = EpochSize(in_driver=0)
+SMALL = replace(ON_WORKERS, limit=20_000, one_task=0, smallest=4096, largest=20_000)
 
 
 @pytest.mark.spark
 def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
     one_kit.create()
     one_kit.begin()
-    for round_, size in enumerate([SMALL, None]):
+    for round_, size in enumerate([SMALL, ON_WORKERS]):
         random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)
 
         one_kit.sync(spark, size=size)
@@ -56,7 +57,7 @@ def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, s
     one_kit.create("plain")
     one_kit.begin()
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
-    one_kit.sync(spark)
+    one_kit.sync(spark, size=ON_WORKERS)
     known: set[int] = set()
     while True:
         ((pid, walked),) = spark.run(objects_to_walk, [0])
@@ -86,6 +87,6 @@ def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: R
     one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
     one_kit.write("INSERT INTO plain VALUES (7, 'x')")
 
-    for size in (SMALL, None):
+    for size in (SMALL, ON_WORKERS):
         with pytest.raises(DuplicateInTarget):
             one_kit.sync(spark, size=size)

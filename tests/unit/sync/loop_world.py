@@ -350,7 +350,7 @@ class World:
             tail=self.log,
             planning=Planning(self.log, by_hand, (), self.tasks),
             notes=SyncNotes(self.around.transactions, self.notes, shards, None),
-            size=size or EpochSize.on_one_machine(),
+            size=replace(size or EpochSize.on_one_machine(), in_driver=0),
         )
 
     def run(self) -> bool:

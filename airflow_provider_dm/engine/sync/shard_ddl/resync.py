@@ -232,7 +232,8 @@ class _Lane:
             self.state.step(epoch.hi),
             Writing.of(self.of.source.config.syncer, self.state.written_by, tasks=tasks),
         )
-        applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
+        runner = self.of.size.runner(epoch.size, self.of.runner)
+        applied = apply_epoch(runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self._moved(self.state.after(epoch))
         self.of.on_applied(applied)
 
