@@ -113,6 +113,15 @@ def last_boundary(path: str, size: int) -> Tail | None:
         return Tail(found.end, found.trail.added_to("", log.format.flavour))
 
 
+def has_transaction(path: str, size: int) -> bool:
+    """Return True if a transaction is complete in the first `size` bytes of a file with any kind of events.
+
+    Raises MalformedEvent, UnsupportedFormat.
+    """
+    with opened(path, size, path) as log:
+        return log is not None and scan(log, BINLOG_HEADER_SIZE, cut=size + 1, apply=False).transactions > 0
+
+
 @contextmanager
 def opened(path: str, size: int, name: str) -> Iterator[OpenLog | None]:
     """Open the first `size` bytes of a file; None while its format event is incomplete.

@@ -2,7 +2,7 @@
 
     the same server as before     the file continues at its end; its last transaction is compared
     another server, by GTID       a new sub-directory, once that server has all transactions that are held
-    another server, by position   refused
+    another server, by position   a new sub-directory, if that server has the held files, byte for byte
     an empty directory            a first file (`start.first_start`)
     its log begins too late       at a later location that tasks need, if no task needs what is held
     (`start.begin_anew`)
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, assert_never
 
-from airflow_provider_dm.engine.binlog.boundary import last_boundary
+from airflow_provider_dm.engine.binlog.boundary import has_transaction, last_boundary
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
@@ -30,7 +30,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.durable import copy_durably
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.protocol import GtidsPurged, StreamLost
 from airflow_provider_dm.engine.relay.purge import Need, NeedUnknown
@@ -47,6 +48,8 @@ FORGOTTEN_SECONDS: Final = 900.0
 
 Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
+Has = Callable[[RelayFile], bool]
+"""Asks the upstream whether its file of this name begins with the bytes of the held one."""
 
 
 class UpstreamLacks(DmError):
@@ -88,7 +91,9 @@ class Opening:
     _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
     """When the server was first and last found to lack transactions that are held."""
 
-    def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
+    def open(
+        self, connection: Connection, info: ServerInfo, locate: Locate, has: Has = lambda _file: False
+    ) -> RelayWriter:
         """Open the writer for this server.
 
         Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, and the errors
@@ -102,7 +107,12 @@ class Opening:
         if self.writer is None:
             self.writer = self._first(info, binlogs, locate)
         elif self.writer.sub_dir.server_uuid != info.server_uuid:
-            self.writer = self._follow(self.writer, connection, info, binlogs, locate)
+            by_gtid = self.config.enable_gtid
+            self.writer = (
+                self._follow(self.writer, connection, info, binlogs, locate)
+                if by_gtid
+                else self._go_on(self.writer, info, binlogs, has)
+            )
         else:
             self._continue(self.writer, connection, info, binlogs)
             if start.is_left_behind(self.writer.file, binlogs):
@@ -149,9 +159,7 @@ class Opening:
         binlogs: Sequence[BinlogSize],
         locate: Locate,
     ) -> RelayWriter:
-        """Follow another server that has taken over."""
-        if not self.config.enable_gtid:
-            raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
+        """Follow another server that has taken over, by GTID."""
         if not any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs()):
             first = self._first(info, binlogs, locate)  # no byte was received from the other server yet
             held.close()
@@ -163,6 +171,28 @@ class Opening:
         held.close()
         sub_dir = self.directory.add(info.server_uuid)
         return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
+
+    def _go_on(self, held: RelayWriter, info: ServerInfo, binlogs: Sequence[BinlogSize], has: Has) -> RelayWriter:
+        """Continue by position with a server that has the held files under another identity.
+
+        Its sub-directory begins with a copy of the newest file, so that readers can compare the two.
+        Raises UpstreamSwitched.
+        """
+        held.discard_open()
+        files = self.directory.files(held.sub_dir)
+        if not _has_same_log(files, binlogs, has):
+            raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
+        self.writer = None  # so that the next session reads the directory again
+        held.close()
+        meta, sub_dir = RelayMeta.read(held.folder), self.directory.add(info.server_uuid)
+        folder = self.directory.folder(sub_dir)
+        if meta is not None:
+            meta.write(folder)
+        copy_durably(files[-1].path, folder / files[-1].path.name)
+        log.warning("server %s has the log of server %s: it goes on as %s", info.server_uuid, held.sub_dir, sub_dir)
+        writer = held_writer(self.directory, info.flavour)
+        assert writer is not None  # of the copy
+        return writer
 
     def _continue(
         self, writer: RelayWriter, connection: Connection, info: ServerInfo, binlogs: Sequence[BinlogSize]
@@ -230,6 +260,18 @@ class Opening:
         since = since if now - last < FORGOTTEN_SECONDS else now
         self._lacking = (since, now)
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)
+
+
+def _has_same_log(files: Sequence[RelayFile], binlogs: Sequence[BinlogSize], has: Has) -> bool:
+    """Return True if the upstream has the held files, byte for byte, from the newest back to one with a transaction:
+    the head of a file alone may be alike on two servers."""
+    sizes = {binlog.name: binlog.size for binlog in binlogs}
+    for file in reversed(files):
+        if sizes.get(str(file.file), 0) < file.size or not has(file):
+            return False
+        if has_transaction(str(file.path), file.size):
+            return True
+    return False
 
 
 # The held log

@@ -2,7 +2,8 @@
 
 The source is asked as by a replica, because its log has not been pulled yet. The file is found by binary search over
 the heads of files, the location in it by a scan; it is always between two transactions. In which file a replica with a
-given GTID set would begin, the server computes itself (`file_behind`).
+given GTID set would begin, the server computes itself (`file_behind`). Whether it has a held file, its bytes show
+(`has_bytes`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.decide import header_of, named_by
+from airflow_provider_dm.engine.relay.directory import RelayFile
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
 from airflow_provider_dm.engine.relay.kinds import CARRIED, HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
@@ -204,6 +206,29 @@ def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) 
             raise PacketsBroken(f"a stream that begins with an event of type {header.code}")
         end = len(event) - (4 if crc32(event) == CRC_RESIDUE else 0)
         return named_by(bytes(event[HEADER_SIZE:end]))[0]
+    finally:
+        stream.close()
+
+
+def has_bytes(connection: Connection, flavour: Flavour, request: DumpRequest, held: RelayFile) -> bool:
+    """Return True if the upstream's file begins with all bytes of the held one. `request`: that file, from its start.
+
+    The connection cannot be used afterwards. Raises the errors of `protocol`, PacketsBroken, OSError.
+    """
+    stream = open_dump(connection, flavour, request)
+    try:
+        with open(held.path, "rb") as ours:
+            ours.seek(BINLOG_HEADER_SIZE)
+            while ours.tell() < held.size:
+                if (event := stream.event()) is None:
+                    stream.receive()
+                    continue
+                header = header_of(event)
+                if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
+                    continue
+                if ours.read(len(event)) != event:
+                    return False
+        return True
     finally:
         stream.close()
 

@@ -33,12 +33,12 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.backoff import pause_seconds
-from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
 from airflow_provider_dm.engine.relay.durable import RelayDiskFull, disk_errors
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.opening import Opening
-from airflow_provider_dm.engine.relay.places import file_behind
+from airflow_provider_dm.engine.relay.places import file_behind, has_bytes
 from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
     BinlogPurged,
@@ -271,7 +271,9 @@ class _Service:
         """Return the server's identity, and the writer that continues its log."""
         info = server_info(connection)
         before = self.writer
-        writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
+        writer = self.opening.open(
+            connection, info, lambda known: self._locate(info, known), lambda held: self._has(info, held)
+        )
         if writer is not before:
             self.goal = None  # it was a location in another server's log
         end = current_location(connection)
@@ -283,6 +285,14 @@ class _Service:
         with self._another_connection(info) as connection:
             request = replace(self._request(info, "", BINLOG_HEADER_SIZE), known=known)
             return file_behind(connection, info.flavour, request)
+
+    def _has(self, info: ServerInfo, held: RelayFile) -> bool:
+        """Return True if the server has all bytes of a held file. Never for a log beside the source's relay log, whose
+        sub-directories have the numbers of that one's."""
+        if self.spec.spool is not None and not self.spec.spool.reports:
+            return False
+        with self._another_connection(info) as connection:
+            return has_bytes(connection, info.flavour, self._request(info, held.file, BINLOG_HEADER_SIZE), held)
 
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:

@@ -39,12 +39,12 @@ class UpstreamSwitched(DmError):
     scope = Scope.UPSTREAM
     what = "the relay log is of server {held}, but server {found} answers now."
     hint = (
-        "Positions of one server are meaningless on another. Point the source back to the first server; or set "
-        "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them. If the "
-        "new server has the binlog files of the first one (its disk, a copy of it, another server_id), give it the "
-        "identity of the first one, as shown above: server_uuid in auto.cnf (MySQL), gtid_domain_id and server_id "
-        "(MariaDB); the relay compares what it holds and continues. Else "
-        f"use a new relay-dir and {MIGRATE_AGAIN}."
+        "Positions of one server are meaningless on another, except if that has the same binlog files: the relay "
+        "compares its newest ones, and they differ, or it holds none. Point the source back to the first server; or "
+        "set enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them. If "
+        "the relay directory is empty and you know that the new server has the binlog files of the first one (its "
+        "disk, a copy of it), give it the identity of the first one, as shown above: server_uuid in auto.cnf (MySQL), "
+        f"gtid_domain_id and server_id (MariaDB). Else use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 

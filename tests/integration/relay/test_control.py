@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, load_on, wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, load_on, wait_for
 
 
 def test_a_second_writer_is_refused(kit: RelayKit) -> None:
@@ -73,23 +73,42 @@ def test_a_purged_upstream_is_named_with_what_it_still_has(kit: RelayKit, source
     assert (status.stage, (status.error or {})["ErrCode"]) == (Stage.PAUSED, "DM-4022")
 
 
-def test_another_server_behind_the_same_address_is_refused(kit: RelayKit) -> None:
-    kit.root.mkdir()
+def test_the_same_files_under_another_identity_go_on(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    """In a sub-directory of that identity. Other bytes prove nothing, nor does a file without a transaction."""
+    schema, directory = fresh_schema(source), RelayDirectory(kit.root)
+    source.sql("FLUSH BINARY LOGS")
+    wait_for(lambda: is_settled(source))
+    kit.first_file = kit.upstream().file
     kit.catch_up()
-    (folder,) = (path for path in kit.root.iterdir() if path.is_dir())
-    folder.rename(kit.root / "0-1.000001")
+    (own,) = directory.sub_dirs()
+    held, other = directory.folder(own), SubDir("0-1", 1)
+    held.rename(directory.folder(other))
     assert kit.fails_with().code == "DM-4030"
-    assert str(RelayDirectory(kit.root).latest()) == "0-1.000001"
+    directory.folder(other).rename(held)
+    source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
+    kit.catch_up()
+
+    held.rename(directory.folder(other))
+    (file,) = directory.files(other)
+    right = file.path.read_bytes()
+    file.path.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+    assert kit.fails_with().code == "DM-4030"
+    assert directory.sub_dirs() == (other,)
+    file.path.write_bytes(right)
+    source.sql(f"INSERT INTO `{schema}`.t VALUES (1)")
+    kit.catch_up()
+    assert directory.sub_dirs() == (other, SubDir(own.server_uuid, 2))
+    assert kit.differences(torn=True) == []  # the older file ends before its copy
 
 
-def test_a_server_with_the_files_of_the_first_one_gets_its_identity_back(
+def test_without_files_a_server_gets_the_identity_of_the_first_one(
     kit: RelayKit, source: Server, start_own: StartServers
 ) -> None:
-    """The remedy of DM-4030. What the relay holds is compared: DM-4023 where the files are others."""
+    """The remedy of DM-4030 where the relay has nothing to compare."""
     (own,) = start_own(ServerSpec("copied", source.flavour))
     kit.server, kit.first_file = own, "mysql-bin.000001"
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
-    kit.catch_up()
+    kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=kit.upstream())
     cnf, first = own.datadir / "auto.cnf", own.argv
     identity = cnf.read_bytes() if own.flavour == "mysql" else b""
     own.stop()

@@ -166,9 +166,3 @@ def test_transactions_that_the_new_server_lacks_stop_the_relay(
     # MariaDB has given the number to another transaction by then, and says so itself.
     assert raised.value.code == ("DM-4027" if a.flavour == "mysql" else "DM-4025")
     assert [suffix for suffix, _ in held_files(on_b)] == [1]
-
-
-def test_without_gtid_another_server_is_refused(kit_of: KitOf, pair: tuple[Server, Server]) -> None:
-    a, b = pair
-    kit_of(a).catch_up()
-    assert kit_of(b).fails_with().code == "DM-4030"

@@ -86,6 +86,9 @@ def _check_checkpoint(facts: SourceFacts, place: Location, binlogs: Sequence[Bin
         found = f"the task continues at {place} of server {place.server_uuid}, not of {facts.info.server_uuid}"
         if facts.config.enable_gtid:
             yield State.OK, f"{found}: with GTID this is a failover", ""
+        elif size is not None and size >= place.position:
+            remedy = "The relay compares the files: it continues if they are the same, and else stops with DM-4030."
+            yield State.WARN, found, remedy
         else:
             remedy = "Point the source back to that server, or set enable-gtid: true if this one has all of its log."
             yield State.FAIL, found, remedy

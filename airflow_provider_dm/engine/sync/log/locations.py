@@ -92,6 +92,7 @@ def numbered(
     subtask: Subtask,
     reader: RelayReader,
     *,
+    by_gtid: bool = True,
     seconds: float = RELAY_SECONDS,
     elsewhere: Sequence[RelayReader] = (),
 ) -> Location:
@@ -100,6 +101,7 @@ def numbered(
     The set is computed from the log after the location noted in the target. At the task's start it is always read from
     the log, because the answer of a busy server may not match the position exactly. In the first sub-directory it may
     stay empty (a server without GTIDs, a relay that is behind); after a failover this would apply transactions twice.
+    By position it may stay empty anywhere, if none was known before: such a log goes on with the same bytes only.
 
     `seconds`: how long to wait for the relay. `elsewhere`: other readers that may have that log.
     """
@@ -107,8 +109,9 @@ def numbered(
     if lo.gtid_set and not begins:
         return lo
     deadline = time.monotonic() + seconds
+    needed = by_gtid or (subtask.location is not None and subtask.location.gtid_set)
     while (found := _gtid_set_at(lo, subtask, (reader, *elsewhere), begins=begins)) is None:
-        if lo.suffix == 1 and not _goes_on_elsewhere(reader):
+        if not needed or (lo.suffix == 1 and not _goes_on_elsewhere(reader)):
             return lo
         if time.monotonic() > deadline:
             raise EarlierLogMissing(

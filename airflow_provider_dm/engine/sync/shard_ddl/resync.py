@@ -70,10 +70,12 @@ def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
     return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
 
 
-def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayReader) -> Location:
+def held_from(
+    lo: Location, known: Location, subtask: Subtask, reader: RelayReader, *, by_gtid: bool = True
+) -> Location:
     """Return `lo` with its GTID set, which is needed to skip repeated transactions after a failover. `known`: the
     beginning of the held-back rows. Raises EarlierLogMissing."""
-    return numbered(lo, replace(subtask, location=known, start=None), reader)
+    return numbered(lo, replace(subtask, location=known, start=None), reader, by_gtid=by_gtid)
 
 
 @dataclass
@@ -130,7 +132,7 @@ class Resyncing:
             raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(frontier)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(frontier))
-        lo = held_from(lo, known, subtask, reader)
+        lo = held_from(lo, known, subtask, reader, by_gtid=self.source.spec.config.enable_gtid)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
     def _plan(self, pieces: Sequence[Piece], group: Group, lo: Location) -> SyncPlan:

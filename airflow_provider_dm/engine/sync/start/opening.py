@@ -123,7 +123,7 @@ def open_sync(
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # an earlier run may have pulled more than the relay
     elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
-    lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
+    lo = numbered(lo, subtask, reader, by_gtid=source.spec.config.enable_gtid, elsewhere=elsewhere)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(frontier)[0])
     until = subtask.overwrite_until
     if until is not None and not has_passed(lo, until):
