@@ -172,7 +172,7 @@ def test_the_same_files_under_another_identity(kit: MovedKit) -> None:
     own, steps = kit.source, ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
     cnf, first = own.datadir / "auto.cnf", own.argv
     if own.flavour == "mysql":
-        own.sql("; ".join(f"SET GLOBAL gtid_mode = {step}" for step in steps) + "; FLUSH BINARY LOGS")
+        own.sql("; ".join(f"SET GLOBAL gtid_mode = {step}" for step in steps) + "; RESET BINARY LOGS AND GTIDS")
     kit.create("plain")
     kit.begin()
     kit.write("INSERT INTO plain VALUES (1, 'ours')")
