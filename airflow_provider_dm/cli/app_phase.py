@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
 from airflow_provider_dm.cli.output import Output
-from airflow_provider_dm.engine.errors import DmError, Reaction, reported_by
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.relays import Relays
@@ -78,8 +78,7 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
 
 def _is_without_metadata(error: DmError) -> bool:
     """Return True if the metadata DB was not reachable, here or according to the app's report."""
-    reported = reported_by(error)
-    return (error.code if reported is None else reported.code) == MetaUnreachable.code
+    return ReportedError.of(error).code == MetaUnreachable.code
 
 
 def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:

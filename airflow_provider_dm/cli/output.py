@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, reported_by
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 
 if TYPE_CHECKING:
     from airflow_provider_dm.launch.narration import Audience
@@ -97,8 +97,7 @@ class Output:
 
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None, *, document: bool = False) -> None:
         """Print a typed error: as a paragraph, and with --json or for a `document` as DM's answer as well."""
-        # An error that an app or a relay has reported is shown itself, not the error that wraps it.
-        shown = reported_by(error) or ReportedError.of(error)
+        shown = ReportedError.of(error)
         if self.as_json or (document and not self._on_terminal):
             self.document({"result": False, "msg": str(shown), "error": shown.to_json(), **(body or {})})
         self.say(f"error {shown}")

@@ -52,7 +52,8 @@ class DmError(Exception):
 
     `what` (what happened) and `hint` (what a person can do) are `str.format` templates over the fields. A tuple is
     written as a comma-separated list, a very long field is cut. A class without a hint overrides `workaround`. A
-    subclass has a docstring only if it adds something to `what`.
+    subclass has a docstring only if it adds something to `what`. A class that passes on the error of a child process
+    has it in the field `reported`, and no code.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -91,7 +92,7 @@ class DmError(Exception):
         return happened if workaround in happened else f"{happened} {workaround}"
 
     def __str__(self) -> str:
-        return f"[{self.code} {self.scope.value}] {self.message()}"
+        return str(ReportedError.of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException.__reduce__ passes positional arguments only; these classes are constructed by keyword as well.
@@ -175,12 +176,16 @@ class ReportedError:
 
     @classmethod
     def of(cls, error: BaseException) -> ReportedError:
-        """Return the report of an error. An exception that is not a DmError has code DM-0000 and reaction RETRY, as
-        Airflow retries any exception.
+        """Return the report of an error. One that passes on a child's has the child's code, class and scope. An
+        exception that is not a DmError has code DM-0000 and reaction RETRY, as Airflow retries any exception.
         """
         kind = type(error).__name__
         if isinstance(error, DmError):
-            return cls(error.code, kind, error.scope.value, error.message(), error.workaround(), error.reacts())
+            told = error.message(), error.workaround(), error.reacts()
+            child = reported_by(error)
+            if child is not None:
+                return cls(child.code, child.kind, child.scope, *told)
+            return cls(error.code, kind, error.scope.value, *told)
         return cls(DmError.code, kind, Scope.INTERNAL.value, str(error), UNFORESEEN, Reaction.RETRY)
 
     @classmethod

@@ -42,8 +42,7 @@ class RelayRefusedPurge(DmError):
     host: str
     reported: ReportedError
 
-    code = "DM-4073"
-    what = "the relay of {source} on {host} has purged nothing: {reported}"
+    what = "the relay of {source} on {host} has purged nothing: {reported.message}"
 
 
 def purge_relay_log(

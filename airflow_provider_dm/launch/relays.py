@@ -50,8 +50,7 @@ class RelayFailed(DmError):
     source: str
     reported: ReportedError
 
-    code = "DM-9030"
-    what = "the relay of source {source} stopped: {reported}"
+    what = "the relay of source {source} stopped: {reported.message}"
 
 
 class RelayKeepsDying(DmError):

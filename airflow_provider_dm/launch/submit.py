@@ -44,8 +44,7 @@ class SparkAppFailed(DmError):
     run_id: str
     reported: ReportedError
 
-    code = "DM-9020"
-    what = "{app} stopped: {reported}"
+    what = "{app} stopped: {reported.message}"
 
 
 class TaskTakenOver(DmError):

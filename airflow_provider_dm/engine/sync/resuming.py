@@ -134,7 +134,7 @@ def run_sync_resuming(
                 pause = backoff.pause_seconds(now=now) if passes(outcome, never) else None
                 if pause is not None:
                     _report(store, source, outcome, pause, progress.ddl_at)
-                    progress.pauses(f"{outcome.code}, again in {pause:.1f} s")
+                    progress.pauses(f"{ReportedError.of(outcome).code}, again in {pause:.1f} s")
                     gate.closed.wait(pause)
                     progress.resumes()
                     backoff = backoff.longer()

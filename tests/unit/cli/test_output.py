@@ -9,7 +9,9 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.narration import LINE_EVERY_SECONDS
 from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 
-REPORTED = ReportedError("DM-5002", "SchemaMismatch", "upstream", "columns differ.", "Mend them.", Reaction.STOP)
+REPORTED = ReportedError(
+    "DM-5002", "SchemaMismatch", "upstream", "columns differ. Mend them.", "Mend them.", Reaction.STOP
+)
 
 
 class Broken(DmError):
@@ -52,10 +54,13 @@ def test_progress_is_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixt
     assert audience.every_seconds == LINE_EVERY_SECONDS
 
 
-def test_an_apps_error_is_shown_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_apps_error_has_its_own_code_and_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     Output(as_json=True).failure(SparkAppFailed("incremental_sync", "r", REPORTED))
 
-    assert json.loads(capsys.readouterr().out)["error"] == REPORTED.to_json()
+    said = capsys.readouterr()
+    told = {**REPORTED.to_json(), "Message": "incremental_sync stopped: columns differ. Mend them."}
+    assert json.loads(said.out)["error"] == told
+    assert said.err == "error [DM-5002 upstream] incremental_sync stopped: columns differ. Mend them.\n"
 
 
 def test_only_a_run_that_was_taken_over_says_so_by_its_exit_code() -> None:

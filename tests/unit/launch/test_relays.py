@@ -65,7 +65,7 @@ def test_a_relays_own_error_is_passed_on() -> None:
     gone = ReportedError("DM-4001", "", "upstream", "mysql-bin.000001 was purged.", "", Reaction.STOP)
     error = error_of("one", Failed(gone), deaths=0, log_path=Path("r.log"), masked=str)
     assert isinstance(error, RelayFailed)
-    assert "[DM-4001 upstream] mysql-bin.000001 was purged." in str(error)
+    assert "[DM-4001 upstream] the relay of source one stopped: mysql-bin.000001 was purged." in str(error)
 
 
 @pytest.mark.parametrize(

@@ -241,10 +241,10 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     reported = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
     line = 'DM-ERROR {"ErrCode": "DM-8002", "ErrScope": "internal", "Message": "metadata DB is gone."}'
     failed = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
-    with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
+    with pytest.raises(SparkAppFailed, match=r"^\[DM-5002 upstream\] \S+ stopped: columns differ\.") as raised:
         failed.outcome(lambda _: replace(ROW, error=reported))
     assert raised.value.reported == ReportedError.read(reported)
-    with pytest.raises(SparkAppFailed, match=r"DM-8002 internal\] metadata DB is gone\."):
+    with pytest.raises(SparkAppFailed, match=r"^\[DM-8002 internal\] \S+ stopped: metadata DB is gone\."):
         failed.outcome(no_run)  # the error could not be stored: the log has it
 
     finished = launch("")

@@ -94,9 +94,7 @@ class PrivateRelayEnded(DmError):
 
     reported: ReportedError
 
-    code = "DM-4063"
-    scope = Scope.UPSTREAM
-    what = "{reported}"
+    what = "{reported.message}"
 
 
 _LOG: Final = (
@@ -138,7 +136,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
                 "Start the relay, if it does not run: with enable-gtid: true it continues with this server, if that "
                 f"has every transaction of the former one. Else {MIGRATE_AGAIN}."
             )
-    elif _code_of(upstream) in _GONE_UPSTREAM:
+    elif ReportedError.of(upstream).code in _GONE_UPSTREAM:
         workaround = (
             "The upstream has purged it, so only the relay log can serve: restore the missing files of the relay log "
             f"if there is a copy, or {MIGRATE_AGAIN}."
@@ -154,7 +152,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
 
 def is_another_server(error: DmError) -> bool:
     """Return True if the error means that the upstream is not the server whose log was read."""
-    return _code_of(error) in (OtherUpstream.code, UpstreamSwitched.code)
+    return ReportedError.of(error).code in (OtherUpstream.code, UpstreamSwitched.code)
 
 
 _GONE_UPSTREAM: Final = frozenset(
@@ -162,16 +160,8 @@ _GONE_UPSTREAM: Final = frozenset(
 )
 
 
-def _code_of(error: DmError) -> str:
-    """Return the error's code, or for PrivateRelayEnded the code of the child's error."""
-    return error.reported.code if isinstance(error, PrivateRelayEnded) else error.code
-
-
 def _without_advice(error: DmError) -> str:
-    if isinstance(error, PrivateRelayEnded):
-        workaround = error.workaround()
-        return error.happened().removesuffix(workaround).rstrip()
-    return f"[{error.code} {error.scope.value}] {error.happened()}"
+    return str(error).removesuffix(error.workaround()).rstrip()
 
 
 def fault_of(error: DmError) -> Fault:
