@@ -20,7 +20,7 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError, InvalidInput
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeReport, PurgeRequest
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeRequest
 from airflow_provider_dm.engine.relay.purge_order import PurgeOrder
 from airflow_provider_dm.launch.relay_purge import purge_relay_log
 from airflow_provider_dm.launch.workdir import shared_relay
@@ -86,13 +86,6 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
     except DmError as error:
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
-    output.say(f"{source}: {'would remove' if dry_run else 'removed'} {listed(report)}")
+    output.say(f"{source}: {'would remove' if dry_run else 'removed'} {report}")
     files = [{"subDir": one.sub_dir, "filename": one.filename, "bytes": one.size} for one in report.files]
     return {**answer, "msg": report.kept, **({"files": files} if dry_run else {})}
-
-
-def listed(report: PurgeReport) -> str:
-    """Return number, size and names of files as text."""
-    if not report.files:
-        return "nothing"
-    return f"{len(report.files)} files ({report.size:,} bytes), {report.files[0]} to {report.files[-1]}"

@@ -58,7 +58,7 @@ class DmRelayPurgeOperator(BaseOperator):
             hook = RelayLogHook(self.dm_meta_conn_id, relay_dir=config.relay_dir)
             report = hook.purge(config.source_id, PurgeOrder(config.purge, self.preview))
         files, did = [str(file) for file in report.files], "would remove" if self.preview else "removed"
-        self.log.info("%s: %s %d files, %d bytes. %s", config.source_id, did, len(files), report.size, report.kept)
+        self.log.info("%s: %s %s. %s", config.source_id, did, report, report.kept)
         return {
             "source": config.source_id,
             "preview": self.preview,

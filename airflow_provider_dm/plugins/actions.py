@@ -112,4 +112,4 @@ def purge_preview(store: MetaStore, source: str) -> Json:
 def purge(store: MetaStore, wanted: Purge) -> str:
     """Remove the files of the preview, except those that a task needs by now. Raises as `purge_relay_log`."""
     report = purge_relay_log(store, wanted.source, PurgeOrder(BeforeFile(wanted.file, wanted.sub_dir)))
-    return f"{len(report.files)} files were removed, {report.size:,} bytes. {report.kept}".rstrip()
+    return f"Removed: {report}. {report.kept}".rstrip()

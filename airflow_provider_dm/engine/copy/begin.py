@@ -243,7 +243,7 @@ def _begin_source(source: Source, found: _Surveyed, target: Endpoint, slots: int
         insert_chunks(connection, fence, chunks)
 
     run_transaction(target, body)
-    log.info("%s: %d tables in %d chunks, from %s on", source.id, len(survey.tables), len(chunks), found.start)
+    log.info("%s: copies from %s on; tables: %d, chunks: %d", source.id, found.start, len(survey.tables), len(chunks))
     return Loading(source, found.start, resumed=False, notes=notes)
 
 

@@ -271,7 +271,7 @@ class Gathering:
             raise NotGathered(self.source.name, f"no reader was ready in {FIRST_SECONDS:.0f} s")
         for number in set(range(self.group.readers)) - ready.keys():
             self._take(f"ready-{number}")
-        log.info("%s: %d of %d readers are ready", self.source.name, len(ready), self.group.readers)
+        log.info("%s: readers that are ready: %d of %d", self.source.name, len(ready), self.group.readers)
 
     def _open(self, held: Held) -> _Opened:
         """Open the snapshots under the lock. Raises NotGathered, ReadLockNotGranted."""

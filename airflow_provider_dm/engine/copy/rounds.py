@@ -250,7 +250,7 @@ class SourceLoad:
             self.waiting_since = None
             self.rounds += 1
             self.locations.add(f"round {self.rounds}" if at.file == NOT_SHOWN.name else at.sort_key)
-            log.info("%s: a round of %d readers at %s", source.id, len(found.readers), at)
+            log.info("%s: a round at %s; readers: %d", source.id, at, len(found.readers))
             try:
                 gathered.open()
                 return self._wait_for(readers, gathered)

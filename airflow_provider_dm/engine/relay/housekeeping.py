@@ -114,7 +114,7 @@ class Housekeeper:
         if report.kept and not is_private:
             self._log_once(f"not all files that are due for removal are removed. {report.kept}")
         if report.files:
-            log.info("purged %d files, %d bytes, up to %s", len(report.files), report.size, report.files[-1])
+            log.info("removed %s", report)
         return report.size
 
     def _requests(self) -> tuple[PurgeRequest, ...]:

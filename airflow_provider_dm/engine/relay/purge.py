@@ -259,6 +259,14 @@ class PurgeReport:
     def size(self) -> int:
         return sum(file.size for file in self.files)
 
+    def __str__(self) -> str:
+        """Return number, size and names of the files for people."""
+        if not self.files:
+            return "no file"
+        first, last = self.files[0], self.files[-1]
+        size = f"({self.size:,} bytes)"
+        return f"{first} {size}" if first is last else f"{len(self.files)} files {size}, {first} to {last}"
+
 
 def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
     """Plan the removal for all of `requests`. Raises PurgeRefused."""
