@@ -39,6 +39,14 @@ class DmPageLink(BaseOperatorLink):
         return found or dm_page_url()
 
 
+class DdlLockLink(DmPageLink):
+    """The same as a link "DDL lock", for operators about locks: a task's page begins with them."""
+
+    @property
+    def name(self) -> str:
+        return "DDL lock"
+
+
 def dm_page_url(**parameters: str) -> str:
     """Return the address of the DM page: of ``task=NAME``, of ``source=SOURCE-ID``, or of everything."""
     return f"{base_url()}{PAGE}" + (f"?{urlencode(parameters)}" if parameters else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
+from airflow_provider_dm.links.dm_page import DdlLockLink, push_dm_page
 from airflow_provider_dm.operators.errors import translated
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class DmShardDdlLockOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
-    operator_extra_links = (DmPageLink(),)
+    operator_extra_links = (DdlLockLink(),)
     ui_color = "#d9ecf2"
 
     def __init__(

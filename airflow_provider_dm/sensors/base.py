@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.sdk import BaseSensorOperator, conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
+from airflow_provider_dm.links.dm_page import DmPageLink, push_dm_page
+from airflow_provider_dm.operators.errors import translated
+
 if TYPE_CHECKING:
-    from airflow.sdk import Context, PokeReturnValue
+    from airflow.sdk import BaseOperatorLink, Context, PokeReturnValue
 
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
@@ -26,6 +29,7 @@ class MetadataSensor(BaseSensorOperator):
         ``outlets``, which only a worker handles
     """
 
+    operator_extra_links: Collection[BaseOperatorLink] = (DmPageLink(),)
     ui_color = "#e6f1f2"
     good: ClassVar[str]
     """The status of the trigger's event that ends the waiting."""
@@ -48,6 +52,8 @@ class MetadataSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Wait, or defer. Raises AirflowException."""
+        with translated():
+            push_dm_page(context, **self._shown_by(context))
         if not self.deferrable:
             return super().execute(context)
         found = self._first_look(context)
@@ -78,6 +84,10 @@ class MetadataSensor(BaseSensorOperator):
             kept = make()
             state.set(key, f"{attempt} {kept}")
         return kept
+
+    @abstractmethod
+    def _shown_by(self, context: Context) -> dict[str, str]:
+        """Return the parameters of the DM page that shows what is waited for."""
 
     @abstractmethod
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:

@@ -70,6 +70,9 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_conn_id = source_conn_id
         self._goal: Location | None = None
 
+    def _shown_by(self, context: Context) -> dict[str, str]:
+        return {"source": self.source_id}
+
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.hooks.relay import goal_text
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger

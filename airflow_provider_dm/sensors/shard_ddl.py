@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.sdk import PokeReturnValue
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_dm.links.dm_page import DdlLockLink
 from airflow_provider_dm.operators.errors import translated
 from airflow_provider_dm.sensors.base import MetadataSensor
 
@@ -54,6 +55,7 @@ class ShardDdlLockSensor(MetadataSensor):
     """
 
     good = "resolved"
+    operator_extra_links = (DdlLockLink(),)
     failures: ClassVar[Mapping[str, type[AirflowException]]] = {"conflict": ShardDdlDiffers}
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
@@ -71,6 +73,10 @@ class ShardDdlLockSensor(MetadataSensor):
         self.task = task
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
+
+    def _shown_by(self, context: Context) -> dict[str, str]:
+        task = self._task_name(context) or str(self.lock_id).partition("-`")[0]
+        return {"task": task}
 
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger

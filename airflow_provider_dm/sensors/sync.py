@@ -56,6 +56,9 @@ class _SyncSensor(MetadataSensor):
             self._began_at = float(self._kept(context, BEGAN_KEY, lambda: str(time.time())))
         return self._began_at
 
+    def _shown_by(self, context: Context) -> dict[str, str]:
+        return {"task": self._task_name(context)}
+
     def _trigger(self, context: Context, **common: Any) -> MetadataTrigger:
         from airflow_provider_dm.launch.sync_state import condition_json
         from airflow_provider_dm.triggers.sync import SyncStateTrigger

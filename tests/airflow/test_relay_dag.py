@@ -262,7 +262,7 @@ def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
 def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable: bool, work_dir: Path) -> None:
     wait = RelayCatchUpSensor(task_id="wait", source_id="nobody", deferrable=deferrable, soft_fail=True, timeout=60)
     with pytest.raises(AirflowSkipException, match="has no login" if deferrable else "soft_fail"):
-        wait.execute({})
+        wait.execute(context())
 
 
 def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

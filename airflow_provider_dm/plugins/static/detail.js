@@ -17,7 +17,6 @@ export function detail(page, context) {
       h("div", {}, h("h1", {}, task.taskName), h("p", {}, summary(task))),
       context.mayAct ? h("div", { class: "actions" }, taskActions(task)) : null,
     ),
-    task.sourceStatus.map((one) => sourceCard(task, one, context)),
     page.locks.length
       ? h(
           "section",
@@ -26,6 +25,7 @@ export function detail(page, context) {
           page.locks.map((lock) => lockCard(lock, { named: false, mayAct: context.mayAct })),
         )
       : null,
+    task.sourceStatus.map((one) => sourceCard(task, one, context)),
     runs(task),
   ];
 }
