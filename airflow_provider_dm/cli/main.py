@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
 EPILOG = (
+    "Begin with `doctor TASK.yaml -s SOURCE.yaml`, then `run` with the same files. "
     "Options may precede or follow the verb. `VERB --help` shows its options and examples. "
     "exit codes: 0 done, 1 failed, 2 wrong command line, 3 another run has taken over, "
     "4 source and target differ, 5 precheck failed, 6 done except for DDL that waits for other shards, "
@@ -30,14 +31,14 @@ EPILOG = (
 
 def main(argv: Sequence[str] | None = None, program: str = "dmctl") -> int:
     """Run the console script. Return the exit code; output.py describes each."""
-    words = behind_the_verb(sys.argv[1:] if argv is None else argv, VERBS, WITH_ACTIONS)
+    words = behind_the_verb((sys.argv[1:] if argv is None else argv) or ["--help"], VERBS, WITH_ACTIONS)
     try:
         return _run(words, program)
     except UsageError as error:
         usage, message = error.args
-        as_json = "--json" in words
-        if as_json or OWN_VERBS.isdisjoint(words):
-            Output(as_json=as_json).document({"result": False, "msg": message})
+        output = Output(as_json="--json" in words)
+        if output.as_json or (OWN_VERBS.isdisjoint(words) and not output.on_terminal):
+            output.document({"result": False, "msg": message})
         print(usage + message, file=sys.stderr)
         return Exit.USAGE
 

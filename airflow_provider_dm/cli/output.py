@@ -83,7 +83,7 @@ class Output:
 
         On a terminal the same content is printed as tables.
         """
-        if self._on_terminal:
+        if self.on_terminal:
             self._show(body)
         else:
             print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
@@ -98,12 +98,13 @@ class Output:
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None, *, document: bool = False) -> None:
         """Print a typed error: as a paragraph, and with --json or for a `document` as DM's answer as well."""
         shown = ReportedError.of(error)
-        if self.as_json or (document and not self._on_terminal):
+        if self.as_json or (document and not self.on_terminal):
             self.document({"result": False, "msg": str(shown), "error": shown.to_json(), **(body or {})})
         self.say(f"error {shown}")
 
     @property
-    def _on_terminal(self) -> bool:
+    def on_terminal(self) -> bool:
+        """Return True if answers are tables and texts for a person."""
         return not self.as_json and sys.stdout.isatty()
 
     def _show(self, body: Mapping[str, Any]) -> None:

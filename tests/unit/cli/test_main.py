@@ -289,6 +289,14 @@ def test_a_wrong_command_line_is_answered_as_any_other_refusal(
     assert answer["msg"] in err
 
 
+def test_without_a_verb_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+
+    assert ended.value.code == 0
+    assert "positional arguments:" in capsys.readouterr().out
+
+
 def test_our_own_verbs_answer_a_wrong_command_line_in_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run"]) == 2
 
