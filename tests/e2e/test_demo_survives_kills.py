@@ -133,7 +133,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
     def started(*arguments: Any, **options: Any) -> tuple[World, int]:
         if not found:
-            found.append(start(*arguments, **options)[0])
+            found.append(start(*arguments, **{**options, "keep": False})[0])  # a killed test leaves nothing running
         return found[0], ROWS
 
     monkeypatch.setattr(demo, "start", started)
