@@ -1,10 +1,12 @@
-"""README and docs as tests read them: their fenced blocks, commands and links."""
+"""README, docs and docstrings as tests read them: their fenced blocks, commands, links and examples."""
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,3 +43,17 @@ def commands(block: Block) -> Iterator[list[str]]:
             end = words.index("&&") if "&&" in words else len(words)
             yield words[:end]
             words = words[end + 1 :]
+
+
+def modules_with_examples(*folders: str) -> list[str]:
+    """Return the modules below these folders that have an example in a docstring."""
+    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    with_examples = (file.relative_to(ROOT) for file in files if "    >>> " in file.read_text())
+    return [".".join(file.with_suffix("").parts) for file in with_examples]
+
+
+def examples_are_true(module: str) -> None:
+    """Run the examples of a module."""
+    result = doctest.testmod(import_module(module))
+    assert result.attempted
+    assert not result.failed

@@ -5,6 +5,7 @@ It is FastAPI, as Airflow's own API; it runs in the API server, and reads the me
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
+from starlette.datastructures import URL
 
 from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.model import SPARK_UI, Stage
@@ -93,15 +95,33 @@ def create_app() -> FastAPI:
         return {**page_document(metadata.store(), asked), "user": _user(user)}
 
     @app.get("/runs/{run_id}/spark-ui")
-    def spark_ui(run_id: str) -> Response:
+    def spark_ui(run_id: str, request: Request) -> Response:
         run = metadata.store().get_run(run_id)
         address = run.progress.get(SPARK_UI) if run is not None and lives(run) else None
-        if not isinstance(address, str):
+        if run is None or not isinstance(address, str):
             return PlainTextResponse(NO_SPARK_UI.format(run_id=run_id), status.HTTP_404_NOT_FOUND)
-        return RedirectResponse(address)
+        return RedirectResponse(spark_ui_from(request.url.hostname or "", address, run.holder.host))
 
     _add_actions(app, metadata)
     return app
+
+
+def spark_ui_from(airflow: str, address: str, worker: str, here: str = socket.gethostname()) -> str:
+    """Return the address of Spark's UI for a browser that has reached this server as `airflow`.
+
+    A driver with a local master names its loopback address, and listens at all of its machine's.
+
+    >>> spark_ui_from("airflow.example", "http://localhost:4041", "worker-1", "api")
+    'http://worker-1:4041'
+    >>> spark_ui_from("airflow.example", "http://127.0.0.1:4041", "one", "one")
+    'http://airflow.example:4041'
+    >>> spark_ui_from("airflow.example", "http://proxy.example/spark", "one", "one")
+    'http://proxy.example/spark'
+    """
+    url = URL(address)
+    if url.hostname not in ("localhost", "127.0.0.1"):
+        return address
+    return str(url.replace(hostname=airflow if worker == here else worker))
 
 
 def _add_actions(app: FastAPI, metadata: Metadata) -> None:

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from airflow_provider_dm.get_provider_info import get_provider_info
+from tests.documents import examples_are_true, modules_with_examples
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,6 +76,11 @@ def test_public_classes_and_their_public_methods_are_documented(module: str) -> 
             assert one.__doc__, one
             missing = [n for n, f in vars(one).items() if callable(f) and not n.startswith("_") and not f.__doc__]
             assert not missing, (one, missing)
+
+
+@pytest.mark.parametrize("module", modules_with_examples("airflow_provider_dm/hooks", "airflow_provider_dm/plugins"))
+def test_examples(module: str) -> None:
+    examples_are_true(module)
 
 
 def test_airflow_lists_the_provider_and_reads_its_configuration() -> None:

@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import pytest
 
+from airflow_provider_dm.engine.meta.model import SPARK_UI
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -117,7 +119,7 @@ def test_executors_need_neither_airflow_nor_this_package(
     sources = {"mysql-01": mysql_source}
     files = write_files(tmp_path, target=mariadb_target, sources=sources, schemas=[schema], name=schema)
     incremental(files, f"{{binlog-gtid: '{gtids}'}}")
-    conf = {"spark.pyspark.python": str(executor_python)}
+    conf = {"spark.pyspark.python": str(executor_python), "spark.ui.enabled": "true", "spark.ui.port": "0"}
     conf |= {f"spark.{side}.extraJavaOptions": LOCAL_JAVA_OPTIONS for side in ("driver", "executor")}
     words = [word for one in conf.items() for word in ("--spark-conf", "{}={}".format(*one))]
     dmctl = Dmctl(tmp_path / "work", {"SPARK_LOCAL_IP": "127.0.0.1"})
@@ -126,4 +128,7 @@ def test_executors_need_neither_airflow_nor_this_package(
 
     assert ended.code == 0, ended.err
     assert mariadb_target.sql("SELECT * FROM t ORDER BY id", database=schema) == [(1, 1), (2, 2)]
+    with MetaStore.open(f"sqlite:///{dmctl.work / 'meta.db'}") as store:
+        (run,) = store.list_runs(task=schema)
+    assert run.progress[SPARK_UI].startswith("http://")  # the driver's, on every master
     assert [len([*folder.glob("app-*")]) for folder in cluster.folders] == [1, 1]
