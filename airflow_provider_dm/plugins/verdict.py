@@ -67,15 +67,21 @@ def verdict_of(subtask: Json, relay: Json | None, run: Json | None, locks: Seque
     error = (run or {}).get("error")
     if error:
         return Verdict(Level.BAD, "Failed", _happened(error))
-    if stage == "Stopped" and run is not None and run["stage"] == "Running":
+    at_work = run is not None and run["stage"] == "Running"
+    if run is not None and at_work and not run["lives"] and stage != "Finished":
         silent = duration(run["heartbeatAgeSeconds"])
         reason = f"Its run has not reported for {silent}: its process has died, or its machine is unreachable."
         return Verdict(Level.BAD, "Lost", reason)
     if stage == "Finished":
         return Verdict(Level.IDLE, "Finished")
-    held = subtask.get("sync", {}).get("heldBackSeconds")
-    if held is not None:
-        return Verdict(Level.WARN, "Rows held back", f"For {duration(held)}; no run of the task is at work.")
+    sync = subtask.get("sync", {})
+    if sync.get("heldBackSeconds") is not None:
+        reason = f"For {duration(sync['heldBackSeconds'])}; no run of the task is at work."
+        return Verdict(Level.WARN, "Rows held back", _held_back(sync) if at_work else reason)
+    if at_work and sync.get("secondsBehindMaster") is None:
+        return Verdict(Level.BUSY, "Starting")
+    if at_work:
+        return Verdict(Level.IDLE, "Done", "It is where this run was to end; other sources are not.")
     return Verdict(Level.IDLE, "Not running" if stage == "Stopped" else "Not started")
 
 

@@ -90,6 +90,22 @@ def test_a_sync_that_runs(store: MetaStore, progress: dict[str, Any], expected: 
     assert verdict(store) == expected
 
 
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        ({}, ("busy", "Starting")),
+        (IN_SYNC, ("idle", "Done")),
+        ({**IN_SYNC, "held_back_seconds": 5.0, "unresolved_groups": [GROUP]}, ("warn", "Rows held back")),
+    ],
+)
+def test_a_source_that_its_run_has_not_begun_or_is_done_with(
+    store: MetaStore, progress: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    a_subtask(store, Stage.STOPPED)
+    a_run(store, progress)
+    assert verdict(store) == expected
+
+
 def test_a_load_that_runs(store: MetaStore) -> None:
     a_subtask(store, unit=Unit.LOAD)
     a_run(store, {"unit": "load", "rows": 3, "chunks": 2, "chunks_done": 1})
