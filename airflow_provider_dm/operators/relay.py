@@ -212,7 +212,7 @@ class DmRelayOperator(BaseOperator):
                     return
                 if time.monotonic() >= say_at:
                     say_at = time.monotonic() + SAY_EVERY_SECONDS
-                    self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
+                    self.log.info("relay of %s: %s", source_id, described(store.relay_status(source_id)))
             kept.wait(settings.poll_seconds())
         match end:
             case Failed(error):
@@ -331,7 +331,7 @@ def _obeys(status: RelayStatus | None) -> bool:
 
 
 def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
-    """Return a relay's status as a small dictionary for log and XCom."""
+    """Return a relay's status as a small dictionary for XCom."""
     if status is None:
         return {"source": source_id, "stage": None, "location": None, "caught_up": False}
     return {
@@ -340,3 +340,18 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
         "location": str(status.relay) if status.relay else None,
         "caught_up": status.caught_up,
     }
+
+
+def described(status: RelayStatus | None) -> str:
+    """Return a relay's status as a line of a log."""
+    if status is None:
+        return "it has not reported yet"
+    from airflow_provider_dm.engine.errors import ReportedError
+
+    parts = [
+        status.stage.value,
+        f"at {status.relay}" if status.relay else "",
+        "caught up" if status.caught_up else "",
+        str(ReportedError.read(status.error)) if status.error else "",
+    ]
+    return ", ".join(filter(None, parts))

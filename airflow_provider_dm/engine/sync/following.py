@@ -236,7 +236,7 @@ class Following:
         became = written_by(target_connection(target), self.source, became, overwrites=plan.safe)
         self._commit(meaning, tables, change, replace(state, plan=became), groups, chunks)
         self.shards.take(groups)
-        log.info("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
+        log.debug("DDL at %s is done: executed %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
         return replace(state, plan=became, tables=change.tables, online_ddl=meaning.behind)
 
     def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:

@@ -61,8 +61,8 @@ log = logging.getLogger(__name__)
 
 SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
-LONG_SECONDS: Final = 0.5
-"""Slower epochs are logged at level INFO; the many small epochs of a sync that is caught up at level DEBUG."""
+LONG_SECONDS: Final = 10.0
+"""Slower epochs are logged at level INFO, all others at level DEBUG: launchers show the progress as often."""
 RETRIES: Final = 5
 """Retries of an epoch after a transient error of its tasks, in addition to the retries of each transaction."""
 
