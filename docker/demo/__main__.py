@@ -132,7 +132,7 @@ def summarise(outcome: Outcome, watch: Stopwatch) -> None:
     if outcome.report is not None:
         for report in outcome.report.tables:
             equal = "yes" if report.equal else "NO"
-            table.add_row(report.target, f"{report.source_rows:,}", f"{report.target_rows:,}", equal)
+            table.add_row(report.target.partition("@")[0], f"{report.source_rows:,}", f"{report.target_rows:,}", equal)
     console.print(table)
     if outcome.report is not None and not outcome.report.equal:
         console.print(str(outcome.report), highlight=False, markup=False)
