@@ -104,13 +104,11 @@ def computed(pair: Pair, *, strict: bool, numbers: Collection[str] | None = None
     """Describe the column's values that servers may compute differently; None if all compute the same.
 
     `strict`: the session rejects values that do not fit. `numbers`: the lower-case names of the table's integer and
-    decimal columns; None if source and target are of one family.
+    decimal columns; None if the target computes expressions, and rounds fractions of a second, as its sources do.
     """
     old, new = pair
     if old is None:
-        if new.generated is not None and numbers is not None and not _is_sum(new.generated, numbers):
-            return f"{quote(new.name)} is computed for existing rows"
-        return _filled(new)
+        return _filled(new) or (None if numbers is None else _filled_in_its_own_way(new, numbers))
     name = quote(new.name)
     if new.generated is not None and (old.generated, old.type) != (new.generated, new.type):
         return f"{name} is computed again"
@@ -119,6 +117,17 @@ def computed(pair: Pair, *, strict: bool, numbers: Collection[str] | None = None
     to_not_null = old.nullable is not False and new.nullable is False
     if to_not_null and not strict and new.type.name not in _USUAL:
         return f"{name} becomes NOT NULL"
+    return None
+
+
+def _filled_in_its_own_way(column: ColumnDefinition, numbers: Collection[str]) -> str | None:
+    """Describe the values of a new column that a target computes otherwise than all sources; None if there are none."""
+    name, default, kind = quote(column.name), column.default or "", column.type
+    if column.generated is not None and not _is_sum(column.generated, numbers):
+        return f"{name} is computed for existing rows"
+    fraction = default.strip("'").partition(".")[2].rstrip("0") if default.startswith("'") else ""
+    if kind.name in _CLOCKS and len(fraction) > _size(kind):
+        return f"the default {default} of {name} has more decimals than the column"
     return None
 
 

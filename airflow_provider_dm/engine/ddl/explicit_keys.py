@@ -11,12 +11,15 @@ distinct afterwards.
     UNIQUE KEY k (a, b):  DROP COLUMN b  ─▶  DROP KEY k, ADD UNIQUE KEY k (a), DROP COLUMN b
 
 The unique keys after it are added again too, as their order may decide which of them identifies rows. TiDB rejects it
-for any key over several columns, unique or not, even if all of its columns are dropped.
+for any key over several columns, unique or not, even if all of its columns are dropped. And it rejects another
+collation for a column of a key:
+
+    KEY k (b):            MODIFY b … COLLATE utf8mb4_bin  ─▶  DROP KEY k, ADD KEY k (b), MODIFY b …
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -47,6 +50,27 @@ def with_shrunk_keys(
         if shrinks or any(one.kind is ddl.KeyKind.UNIQUE for one in again):
             again.append(becomes)
     return _with_keys_anew(statement, again)
+
+
+def with_recollated_keys(
+    statement: ddl.AlterTable,
+    before: ddl.TableDefinition,
+    after: ddl.TableDefinition,
+    becomes: Callable[[str], str],
+) -> ddl.AlterTable:
+    """Return the statement for TiDB. `before`, `after`: the table of its source; `becomes`: the target's collation for
+    one of the source."""
+    old, new = ({one.name.lower(): one.type.collation for one in table.columns} for table in (before, after))
+
+    def collations(key: ddl.Key, of: Mapping[str, str | None]) -> list[str | None]:
+        found = (None if part.column is None else of.get(part.column.lower()) for part in key.parts)
+        return [None if one is None else becomes(one) for one in found]
+
+    kept = _kept(statement, before, after, ddl.KeyKind.UNIQUE, ddl.KeyKind.PLAIN)
+    changed = [
+        now for was, now in kept if len(was.parts) == len(now.parts) and collations(was, old) != collations(now, new)
+    ]
+    return _with_keys_anew(statement, changed)
 
 
 def without_dropped_columns(

@@ -148,8 +148,9 @@ def one_by_one(specs: Sequence[ddl.Spec]) -> list[ddl.Spec]:
     """Return the clauses in an order in which each can run as a statement of its own. Raises NotCopyable.
 
     In one statement, drops refer to the table before it and keys to the columns after it. So drops come first, then
-    renamed keys and changed columns in the order of the text, then new keys and all else, and the table's new name
-    last. If a clause uses a name that another clause of the statement frees or takes, no order is right.
+    renamed keys and changed columns in the order of the text, then the conversion of all columns, new keys and all
+    else, and the table's new name last. If a clause uses a name that another clause of the statement frees or takes, no
+    order is right.
 
     >>> specs = [ddl.RenameKey("a", "b"), ddl.DropColumn("c"), ddl.DropKey("k")]
     >>> [type(one).__name__ for one in one_by_one(specs)]
@@ -179,7 +180,9 @@ def _rank(spec: ddl.Spec) -> int:
         return 1
     if isinstance(spec, _COLUMNS):
         return 2
-    return 4 if isinstance(spec, ddl.RenameTo) else 3
+    if isinstance(spec, ddl.ConvertCharset):
+        return 3
+    return 5 if isinstance(spec, ddl.RenameTo) else 4
 
 
 def _named(spec: ddl.Spec) -> str:

@@ -79,8 +79,10 @@ class Capabilities:
     alters_one_change_at_a_time: bool = False
     """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two that concern the same column, such as
     an added column and a key over it (ADMIN SHOW DDL JOBS also lists each change separately)."""
-    drops_columns_of_keys: bool = True
-    """A column of a key over several columns may be dropped."""
+    computes_as_sources: bool = True
+    """It computes expressions as the sources of its family do, and a sql_mode decides how it rounds seconds."""
+    alters_columns_of_keys: bool = True
+    """A column of a key over several columns may be dropped, and a column of any key may get another collation."""
     invisible_columns: bool = True
     """A column may be INVISIBLE."""
     fulltext_keys: bool = True
@@ -152,7 +154,8 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             ),
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
-            drops_columns_of_keys=False,
+            computes_as_sources=False,
+            alters_columns_of_keys=False,
             invisible_columns=False,
             fulltext_keys=False,
             ddl_jobs=(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from airflow_provider_dm.engine.ddl.explicit_keys import (
     with_cut_keys,
+    with_recollated_keys,
     with_shrunk_keys,
     without_dropped_columns,
 )
@@ -83,6 +85,30 @@ def test_a_key_over_several_columns_is_dropped_before_its_column_in_tidb(
 ) -> None:
     create = f"CREATE TABLE t (i int, a int, b int, c int, {keys})"
     assert telling(without_dropped_columns, server, create, specs) == told
+
+
+@pytest.mark.parametrize(
+    ("keys", "specs", "told"),
+    [
+        (
+            "KEY k (b(3), a)",
+            "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            (
+                "DROP KEY `k`, ADD KEY `k` ( `b` ( 3 ) , `a` ), "
+                "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+            ),
+        ),
+        ("KEY k (b)", "MODIFY b varchar(9) COLLATE utf8mb4_bin", "MODIFY COLUMN `b` varchar ( 9 ) COLLATE utf8mb4_bin"),
+        ("KEY k (a)", "CONVERT TO CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET utf8mb4"),
+    ],
+)
+def test_a_key_is_dropped_before_a_column_of_it_gets_another_collation_in_tidb(
+    keys: str, specs: str, told: str
+) -> None:
+    create = f"CREATE TABLE t (a int, b varchar(9) COLLATE utf8mb4_swedish_ci, {keys})"
+    becomes = {"utf8mb4_swedish_ci": "utf8mb4_bin"}
+    how = partial(with_recollated_keys, becomes=lambda name: becomes.get(name, name))
+    assert telling(how, MYSQL, create, specs) == told
 
 
 @pytest.mark.parametrize(

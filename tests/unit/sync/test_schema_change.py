@@ -385,8 +385,12 @@ def test_a_generated_column_is_added_where_the_target_computes_the_same_for_exis
     into_tidb = replace(UNLIKE, target=CAPABILITIES[Flavour.TIDB])
     with pytest.raises(ValuesDiffer, match="`c` is computed for existing rows"):
         change("ALTER TABLE a ADD c int AS (id / 3)", tables("a"), into_tidb)
+    with pytest.raises(ValuesDiffer, match="of `c` has more decimals"):
+        change("ALTER TABLE a ADD c datetime DEFAULT '2020-01-01 00:00:00.5'", tables("a"), into_tidb)
     for around, expression in ((into_tidb, "(`id` + 1) * id"), (UNLIKE, "id / 3")):
         assert len(sql_of(change(f"ALTER TABLE a ADD c int AS ({expression})", tables("a"), around))) == 1
+    fits = "ALTER TABLE a ADD c datetime(3) DEFAULT '2020-01-01 00:00:00.500000'"
+    assert len(sql_of(change(fits, tables("a"), into_tidb))) == 1
 
 
 def test_a_column_that_takes_the_name_of_a_dropped_one_is_new() -> None:

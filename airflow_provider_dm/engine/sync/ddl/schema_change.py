@@ -26,11 +26,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
-from airflow_provider_dm.engine.ddl.dialects import NotCopyable
-from airflow_provider_dm.engine.ddl.explicit_keys import with_cut_keys, with_shrunk_keys, without_dropped_columns
+from airflow_provider_dm.engine.ddl.dialects import NotCopyable, collation_for
+from airflow_provider_dm.engine.ddl.explicit_keys import (
+    with_cut_keys,
+    with_recollated_keys,
+    with_shrunk_keys,
+    without_dropped_columns,
+)
 from airflow_provider_dm.engine.ddl.generated_key import behind_generated_key
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
@@ -468,9 +474,10 @@ class _Change:
                 return with_cut_keys(statement, old, new)
             case Flavour.MARIADB, Flavour.TIDB:
                 statement = with_cut_keys(statement, old, new)
-        if not self.around.target.drops_columns_of_keys and not self.around.rules.router.extracted(statement.table):
-            return without_dropped_columns(statement, old, new)
-        return statement
+        if self.around.target.alters_columns_of_keys or self.around.rules.router.extracted(statement.table):
+            return statement
+        becomes = partial(collation_for, source=before.server.flavour, target=self.around.target.flavour)
+        return with_recollated_keys(without_dropped_columns(statement, old, new), old, new, becomes)
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column's definition after the statement. `table`: the name before the statement."""

@@ -144,7 +144,7 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     old, session = before.definition(wanted.table), around.session
     new = before.after(wanted, session).definition(new_name(wanted))
     pairs = columns_of(old, new, specs) if around.unlike else ()
-    numbers = None if before.server.flavour is around.target.flavour else numbers_of(new)
+    numbers = None if around.target.computes_as_sources else numbers_of(new)
     found = (computed(pair, strict=session.strict, numbers=numbers) for pair in pairs)
     differing = [why for why in found if why is not None]
     if differing:
