@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, WIDTHS, octets
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, OF_CHARACTERS, TEXTS, WIDTHS, octets
 from airflow_provider_dm.engine.ddl.lexer import tokens
 from airflow_provider_dm.engine.ddl.statements import (
     ChangeColumn,
@@ -40,9 +40,11 @@ from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
     ColumnType,
     DropColumn,
+    DropPartitions,
     RenameColumn,
     Spec,
     TableDefinition,
+    TruncatePartitions,
 )
 from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -154,6 +156,20 @@ def _filled(column: ColumnDefinition) -> str | None:
         return f"the default {default} of {quote(column.name)} is a number, which is a member's text or its place"
     if kind == "date" and default is not None and default.startswith("'") and not _DAY.fullmatch(default):
         return f"the default {default} of {quote(column.name)} is not a plain date"
+    return None
+
+
+def chosen_otherwise(table: TableDefinition, specs: Sequence[Spec]) -> str | None:
+    """Describe the rows that partitions have on a target that computes in its own way, and not at the source.
+
+    KEY chooses a partition by a hash of the server's own, and text belongs to a range by its collation.
+    """
+    if table.partitioning is None or not any(isinstance(one, DropPartitions | TruncatePartitions) for one in specs):
+        return None
+    texts = {one.name.lower() for one in table.columns if one.type.name in OF_CHARACTERS}
+    for token in tokens(table.partitioning, 0):
+        if token.text == "KEY" or token.raw.strip("`").lower() in texts:
+            return f"partitions chosen by {token.raw} lose their rows"
     return None
 
 

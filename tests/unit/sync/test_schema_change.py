@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -391,6 +392,18 @@ def test_a_generated_column_is_added_where_the_target_computes_the_same_for_exis
         assert len(sql_of(change(f"ALTER TABLE a ADD c int AS ({expression})", tables("a"), around))) == 1
     fits = "ALTER TABLE a ADD c datetime(3) DEFAULT '2020-01-01 00:00:00.500000'"
     assert len(sql_of(change(fits, tables("a"), into_tidb))) == 1
+
+
+@pytest.mark.parametrize(
+    ("partitions", "follows"),
+    [("KEY (id) PARTITIONS 2", False), ("LIST COLUMNS (v) (PARTITION p VALUES IN ('a'))", False),
+     ("RANGE (id) (PARTITION p VALUES LESS THAN (9))", True)],
+)  # fmt: skip
+def test_partitions_lose_their_rows_where_the_target_has_the_same_in_them(partitions: str, follows: bool) -> None:
+    into_tidb = replace(UNLIKE, target=CAPABILITIES[Flavour.TIDB], agreeing=False)
+    created = change(f"CREATE TABLE p (id int, v varchar(9)) PARTITION BY {partitions}", tables("a"), into_tidb)
+    with nullcontext() if follows else pytest.raises(ValuesDiffer, match="lose their rows"):
+        change("ALTER TABLE p TRUNCATE PARTITION p", created.tables, into_tidb)
 
 
 def test_a_column_that_takes_the_name_of_a_dropped_one_is_new() -> None:

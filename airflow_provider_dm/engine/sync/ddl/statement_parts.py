@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.conversions import columns_of, computed, numbers_of
+from airflow_provider_dm.engine.ddl.conversions import chosen_otherwise, columns_of, computed, numbers_of
 from airflow_provider_dm.engine.ddl.dialects import NotCopyable
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -145,7 +145,9 @@ def zone_of_rows(wanted: Statement, before: Tracker, around: Surroundings) -> Zo
     new = before.after(wanted, session).definition(new_name(wanted))
     pairs = columns_of(old, new, specs) if around.unlike else ()
     numbers = None if around.target.computes_as_sources else numbers_of(new)
-    found = (computed(pair, strict=session.strict, numbers=numbers) for pair in pairs)
+    found = [computed(pair, strict=session.strict, numbers=numbers) for pair in pairs]
+    if around.unlike and not around.target.computes_as_sources:
+        found.append(chosen_otherwise(old, specs))
     differing = [why for why in found if why is not None]
     if differing:
         raise ValuesDiffer(f"{'; '.join(differing)}, for which {around.unlike} may compute different values")
