@@ -35,7 +35,9 @@ _NAMES_ONLY: Final = (
     | READ_ONLY
     | _TIDB_NAMES_ONLY
 )
-_PASSING: Final = re.compile("information schema is (?:changed|out of date)|region is unavailable", re.IGNORECASE)
+_PASSING: Final = re.compile(
+    r"information schema is (?:changed|out of date)|region is unavailable|\[try again later\]", re.IGNORECASE
+)
 _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNORECASE)
 """A message without a number of its own about an unsupported feature: it contains only names and types."""
 _ENTRY_TOO_LARGE: Final = 8025
