@@ -329,6 +329,8 @@ class Carrier:
 
     def _check(self, check: ddl.Check) -> ddl.Check | None:
         if self.way.one_family:
+            if needs := self.way.target_can.checks_need:
+                self.note(f"CHECK {check.expression} holds only while {needs} is ON")
             return replace(check, expression=checked_expression(check.expression, self.way.sql_mode))
         self.note(f"CHECK {check.expression} is left out")
         return None

@@ -85,6 +85,8 @@ class Capabilities:
     """A column of a key over several columns may be dropped, and a column of any key may get another collation."""
     invisible_columns: bool = True
     """A column may be INVISIBLE."""
+    checks_need: str = ""
+    """The global variable without which CHECKs are ignored, silently."""
     fulltext_keys: bool = True
     """A table may have FULLTEXT keys."""
     ddl_jobs: str | None = None
@@ -157,6 +159,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             computes_as_sources=False,
             alters_columns_of_keys=False,
             invisible_columns=False,
+            checks_need="tidb_enable_check_constraint",
             fulltext_keys=False,
             ddl_jobs=(
                 "SELECT db_name, table_name, job_id, job_type, state, row_count FROM information_schema.ddl_jobs "
