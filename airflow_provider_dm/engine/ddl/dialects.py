@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS
+from airflow_provider_dm.engine.ddl.column_types import GEOMETRIES, OF_CHARACTERS
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
 from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
@@ -129,6 +129,8 @@ def column_for(
     if column.invisible and not target.invisible_columns:
         note(f"{name} is visible")
         column = replace(column, invisible=False)
+    if kind.name in GEOMETRIES and not target.spatial_types:
+        raise NotCopyable(f"a type that {target.title} lacks: {name} {kind.name}")
     check_default(column, target)
     if _is_one_family(source, target):
         return column

@@ -72,6 +72,8 @@ class Capabilities:
     """A number in a JSON document may be a DECIMAL that keeps its digits; on other servers it is a DOUBLE."""
     collations: frozenset[str] | None = None
     """The only collations of text columns; None: those of MySQL or MariaDB."""
+    spatial_types: bool = True
+    """A column may be a GEOMETRY, POINT and so on."""
     text_is_utf8: bool = False
     """Text columns of every charset take UTF-8 only; no introducer and no CONVERT produces other bytes."""
     max_error_count_rises: bool = False
@@ -154,6 +156,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
                 | {f"utf8{kind}_{rule}" for kind in ("", "mb3", "mb4") for rule in ("bin", "general_ci", "unicode_ci")}
                 | {"utf8mb4_0900_ai_ci", "utf8mb4_0900_bin"}
             ),
+            spatial_types=False,
             text_is_utf8=True,
             alters_one_change_at_a_time=True,
             computes_as_sources=False,

@@ -227,6 +227,8 @@ def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
     assert "INVISIBLE" not in table.sql
     assert "FULLTEXT" not in table.sql
     assert table.notes == ("the FULLTEXT key f is left out", "`id` is visible")
+    with pytest.raises(CannotCreateTarget, match="a type that TiDB lacks: `p` point"):
+        made("`p` point NOT NULL", way=way)
     checked = made("`id` int", "CONSTRAINT `c` CHECK ((`id` > 0))", way=way)
     assert "CHECK" in checked.sql
     assert checked.notes == ("CHECK ((`id` > 0)) holds only while tidb_enable_check_constraint is ON",)
