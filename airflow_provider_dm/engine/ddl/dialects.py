@@ -134,7 +134,7 @@ def column_for(
     check_default(column, target)
     if _is_one_family(source, target):
         return column
-    if column.generated is not None:
+    if column.generated is not None and target.computes_as_sources:
         raise NotCopyable(f"the generated column {name}, whose expression the other flavour may evaluate differently")
     if target.flavour is Flavour.MARIADB and kind.charset in MYSQL_ONLY_CHARSETS:
         raise NotCopyable(f"the character set {kind.charset}")

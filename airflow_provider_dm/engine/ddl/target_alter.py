@@ -120,7 +120,7 @@ def _spec(spec: ddl.Spec, carrier: Carrier) -> ddl.Spec | None:
         case ddl.Repartition(what):
             return None if is_care(what) else ddl.Repartition(carrier.partitions(what))
         case ddl.DropPartitions() | ddl.TruncatePartitions():
-            if not one_family:
+            if not way.carries_code:
                 raise NotCopyable("partitions, which may differ in the other flavour")
             return spec
         case ddl.ExchangePartition(partition, other) | ddl.PartitionToTable(partition, other):

@@ -96,6 +96,12 @@ class Way:
     def one_family(self) -> bool:
         return (self.source is Flavour.MARIADB) is (self.target is Flavour.MARIADB)
 
+    @property
+    def carries_code(self) -> bool:
+        """Generated columns and partitions are carried: within a family, and where a DDL whose rows they may decide in
+        another way stops (`conversions`). What is generated for a row that is written is compared in any case."""
+        return self.one_family or not self.target_can.computes_as_sources
+
 
 @dataclass
 class Carrier:
@@ -135,7 +141,7 @@ class Carrier:
         )
 
     def partitions(self, code: str) -> str:
-        if not self.way.one_family:
+        if not self.way.carries_code:
             raise NotCopyable("partitions, which may differ in the other flavour")
         return checked_partitions(code, self.way.sql_mode)
 
@@ -289,7 +295,7 @@ class Carrier:
 
     def _generated(self, code: str) -> str:
         # Between families `column_for` refuses generated columns.
-        return checked_expression(code, self.way.sql_mode) if self.way.one_family else code
+        return checked_expression(code, self.way.sql_mode) if self.way.carries_code else code
 
     # Keys and constraints
 

@@ -227,6 +227,14 @@ def test_what_tidb_lacks_is_left_out_or_named_before_the_copy() -> None:
     assert "INVISIBLE" not in table.sql
     assert "FULLTEXT" not in table.sql
     assert table.notes == ("the FULLTEXT key f is left out", "`id` is visible")
+    computed = made(
+        "`id` int NOT NULL",
+        "`g` int(11) GENERATED ALWAYS AS (`id` + 1) STORED",
+        options="DEFAULT CHARSET=utf8mb4 PARTITION BY RANGE (`id`) (PARTITION `p` VALUES LESS THAN (9))",
+        way=(MARIADB, TIDB),
+    )
+    assert "`g` int ( 11 ) GENERATED ALWAYS AS (`id` + 1) STORED" in computed.sql
+    assert "PARTITION BY RANGE" in computed.sql
     with pytest.raises(CannotCreateTarget, match="a type that TiDB lacks: `p` point"):
         made("`p` point NOT NULL", way=way)
     checked = made("`id` int", "CONSTRAINT `c` CHECK ((`id` > 0))", way=way)
