@@ -2,6 +2,7 @@
 
 ADD d datetime DEFAULT now()                      the offset at the second of the statement, if there are rows
 ADD t timestamp DEFAULT '2024-07-01 12:00:00'     the offset at that local time
+ADD d datetime DEFAULT (t), ADD g date AS (t)     the zone's rules, if t is a TIMESTAMP; if it is a TIME, the second
 MODIFY d timestamp, MODIFY t date                 the zone's rules: each row has its own local time
 MODIFY v datetime                                 likewise, as a text may have an offset of its own: '… 12:00:00+05:30'
 MODIFY t timestamp(3), ADD i int, ADD KEY (t)     nothing
@@ -57,8 +58,7 @@ AT_ITS_SECOND: Final = ZoneNeed(moment=True)
 def need_of_alter(before: TableDefinition, after: TableDefinition, specs: Sequence[Spec], sql_mode: int) -> ZoneNeed:
     """Return what an ALTER TABLE with these clauses needs. `before`, `after`: the table around it."""
     parts = [_of_partitions(spec.what) for spec in specs if isinstance(spec, Repartition)]
-    stamps = [one.name for one in after.columns if one.type.name == "timestamp"]
-    columns = (_of_column(pair, stamps, sql_mode) for pair in columns_of(before, after, specs))
+    columns = (_of_column(pair, after.columns, sql_mode) for pair in columns_of(before, after, specs))
     return reduce(ZoneNeed.__or__, (*columns, *parts), NO_ZONE)
 
 
@@ -68,23 +68,32 @@ def need_of_create(table: TableDefinition, sql_mode: int) -> ZoneNeed:
     return reduce(ZoneNeed.__or__, (_of_default(column, sql_mode) for column in table.columns), parts)
 
 
-def _of_column(pair: Pair, stamps: Sequence[str], sql_mode: int) -> ZoneNeed:
+def _of_column(pair: Pair, columns: Sequence[ColumnDefinition], sql_mode: int) -> ZoneNeed:
     old, new = pair
     name = quote(new.name)
     if new.generated is not None:
         changed = old is None or old.generated != new.generated
-        if changed and any(re.search(rf"\b{re.escape(one)}\b", new.generated, re.IGNORECASE) for one in stamps):
-            return ZoneNeed((f"{name} is computed from a TIMESTAMP",))
-        return NO_ZONE
+        return _of_code(name, new.generated, columns) if changed else NO_ZONE
     if old is None:
-        of_now = new.default is not None and is_moment(new.default, sql_mode) and new.type.name != "timestamp"
-        return AT_ITS_SECOND if of_now else _of_default(new, sql_mode)
+        if new.default is None or not is_moment(new.default, sql_mode):
+            code = new.default or ""
+            code = code if "(" in code and code[0] not in "'\"" else ""
+            return _of_default(new, sql_mode) | _of_code(name, code, columns)
+        return AT_ITS_SECOND if new.type.name != "timestamp" else NO_ZONE
     if (old.type.name == "timestamp") is not (new.type.name == "timestamp"):
         return ZoneNeed((f"{name} becomes {new.type.name}, and was {old.type.name}",))
     if old.type.name in _STRINGS and new.type.name in _LOCAL:  # MySQL reads '2024-07-01 12:00:00+05:30'
         return ZoneNeed((f"{name} becomes {new.type.name}, and was {old.type.name}, whose texts may have offsets",))
     need = _of_default(new, sql_mode) if new.default != old.default else NO_ZONE
     return need | AT_ITS_SECOND if old.type.name == "time" and new.type.name in _DAYS else need
+
+
+def _of_code(name: str, code: str, columns: Sequence[ColumnDefinition]) -> ZoneNeed:
+    """Return what a column needs whose values are computed from others: a TIME becomes a time of the present day."""
+    used = {one.type.name for one in columns if re.search(rf"\b{re.escape(one.name)}\b", code, re.IGNORECASE)}
+    if "timestamp" in used:
+        return ZoneNeed((f"{name} is computed from a TIMESTAMP",))
+    return AT_ITS_SECOND if "time" in used else NO_ZONE
 
 
 def _of_default(column: ColumnDefinition, sql_mode: int) -> ZoneNeed:

@@ -35,6 +35,7 @@ def need(sql: str) -> ZoneNeed:
         "ALTER TABLE t ADD u timestamp DEFAULT now() ON UPDATE now(), ADD w timestamp NULL DEFAULT NULL",
         "ALTER TABLE t ADD u timestamp NOT NULL DEFAULT '0000-00-00 00:00:00', ADD w timestamp NOT NULL DEFAULT 0",
         "ALTER TABLE t ADD x datetime DEFAULT '2024-07-01 12:00:00', CHANGE t u timestamp NULL",
+        "ALTER TABLE t ADD x varchar(9) DEFAULT 't', ADD y int DEFAULT (id + 1)",
         "ALTER TABLE t DROP COLUMN t, ADD COLUMN t datetime",
         "CREATE TABLE t (id int, d datetime DEFAULT now(), t timestamp DEFAULT now())",
     ],
@@ -46,6 +47,8 @@ def test_a_zone_that_decides_nothing(sql: str) -> None:
 def test_the_moment_of_the_statement() -> None:
     assert need("ALTER TABLE t ADD x datetime DEFAULT CURRENT_TIMESTAMP, ADD i int") == AT_ITS_SECOND
     assert need("ALTER TABLE t MODIFY m datetime") == AT_ITS_SECOND  # on the day of the statement
+    assert need("ALTER TABLE t ADD g datetime AS (CAST(m AS datetime)) STORED") == AT_ITS_SECOND
+    assert need("ALTER TABLE t ADD x datetime DEFAULT (m)") == AT_ITS_SECOND
 
 
 def test_local_times() -> None:
@@ -68,6 +71,8 @@ def test_local_times() -> None:
         "ALTER TABLE t MODIFY t varchar(40)",
         "ALTER TABLE t MODIFY m timestamp NULL",
         "ALTER TABLE t ADD g date AS (date(t)) STORED",
+        "ALTER TABLE t ADD x datetime DEFAULT (t)",
+        "ALTER TABLE t ADD x varchar(40) DEFAULT (concat(`T`, 'x')), ADD i int",
         "ALTER TABLE t ADD x timestamp DEFAULT 20240701120000",
         "ALTER TABLE t MODIFY v datetime",
         "ALTER TABLE t ADD x datetime DEFAULT '2024-07-01 12:00:00+05:30'",
