@@ -42,7 +42,15 @@ _CANNOT: Final = re.compile("unsupported|not supported|can'?t |cannot ", re.IGNO
 """A message without a number of its own about an unsupported feature: it contains only names and types."""
 _ENTRY_TOO_LARGE: Final = 8025
 _ENTRY: Final = re.compile(r"max entry size is (\d+), the size of data is (\d+)")
-_SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
+_LATER_SYMBOLS: Final = {
+    1526: "NO_PARTITION_FOR_GIVEN_VALUE",
+    1644: "SIGNAL_EXCEPTION",
+    1690: "DATA_OUT_OF_RANGE",
+    3140: "INVALID_JSON_TEXT",
+    3819: "CHECK_CONSTRAINT_VIOLATED",
+}
+"""Symbols of errors about rows that the driver does not know."""
+_SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)} | _LATER_SYMBOLS
 _IN_EXPRESSIONS: Final = frozenset({1292, 1365, 1411})
 _CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
 _NAMED_COLUMN: Final = re.compile(r"\bcolumn [`'](.+)[`'] at row \d+$", re.DOTALL)
@@ -117,7 +125,7 @@ class TargetRefused(RowStatementError):
     code = "DM-6004"
     scope = Scope.DOWNSTREAM
     what = "the target rejects a statement on {table}: {number} {reason}."
-    hint = "Compare the target table's columns and limits with the source's, then resume."
+    hint = "Compare the target table's columns, constraints, triggers and limits with the source's, then resume."
 
 
 class DuplicateInTarget(RowStatementError):
@@ -250,8 +258,8 @@ def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
 
 
 def symbol(number: int) -> str:
-    """Return the symbol of an error number: 1213 -> "LOCK_DEADLOCK"; "" if the driver does not know it."""
-    return _SYMBOLS.get(number, "")
+    """Return the symbol of an error number: 1213 -> "LOCK_DEADLOCK"."""
+    return _SYMBOLS.get(number, "(the server's manual explains the number)")
 
 
 def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:

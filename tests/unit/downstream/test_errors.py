@@ -83,3 +83,10 @@ def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
 )
 def test_what_a_server_cannot_do_is_shown_in_its_own_words(number: int, message: str) -> None:
     assert message in str(translate(pymysql.err.OperationalError(number, message), table="shop.item"))
+
+
+@pytest.mark.parametrize(("number", "said"), [(3819, "CHECK_CONSTRAINT_VIOLATED"), (1644, "SIGNAL"), (3999, "manual")])
+def test_an_error_is_named_whose_symbol_the_driver_lacks(number: int, said: str) -> None:
+    error = translate(pymysql.err.OperationalError(number, "the value 's3cret'"), table="t")
+    assert said in error.message()
+    assert "s3cret" not in error.message()
