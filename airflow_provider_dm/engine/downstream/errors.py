@@ -28,11 +28,18 @@ from airflow_provider_dm.engine.mysql.error_numbers import (
 NOT_THERE: Final = frozenset({1049, 1146})
 """The schema or the table does not exist."""
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
-_TIDB_NAMES_ONLY: Final = frozenset({1235, 1280, 8004, 8025, 8200, 8214})
+_TIDB_NAMES_ONLY: Final = frozenset(
+    {1235, 1280, 8004, 8020, 8025, 8149, 8175, 8200, 8214, 8231, 8242, 8262, 8263, 8264}
+)
+_OF_DEFINITIONS: Final = frozenset(
+    {1069, 1071, 1072, 1075, 1101, 1118, 1170, 1503, 1505, 1553, 1828, 1829, 3108, 3757, 3780, 3837, 3855}
+)
+"""What a table's columns, keys and partitions forbid each other."""
 _NAMES_ONLY: Final = (
     ACCESS_DENIED
     | {1005, 1049, 1050, 1054, 1064, 1115, 1146, 1153, 1273, 1364, 1665, 1674, 1749, 3105, 3106}
     | READ_ONLY
+    | _OF_DEFINITIONS
     | _TIDB_NAMES_ONLY
 )
 _PASSING: Final = re.compile(

@@ -79,6 +79,8 @@ def test_a_row_beyond_tidbs_limit_names_the_sizes_and_the_variable() -> None:
     [
         (8200, "Unsupported drop primary key when the table is using clustered index"),
         (1105, "unsupported modify column"),
+        (8175, "Your query has been cancelled … or increase the tidb_mem_quota_query limit"),
+        (3108, "Column 'a' has a generated column dependency."),
     ],
 )
 def test_what_a_server_cannot_do_is_shown_in_its_own_words(number: int, message: str) -> None:
